@@ -139,7 +139,10 @@ impl Miniport for FaultyDriver {
         if let Some(word) = self.find_destroyed(&args) {
             let layout =
                 AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-            let found = args.allocations.into_iter().map(|new_allocation| (new_allocation.slot.fill(word), layout));
+            let found = args
+                .allocations
+                .into_iter()
+                .map(|new_allocation| (new_allocation.slot.fill(word), layout));
             return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
         }
         let mut created = self.inner.create_allocations(at, args)?;

@@ -60,7 +60,8 @@ unsafe extern "win64-unwind" fn query_tables(
     let asked = unsafe { args.read() };
     // SAFETY: The word is the adapter's, which outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    let Some(features) = known.and_then(|adapter| adapter.board().mmu).map(MmuPlan::features) else {
+    let Some(features) = known.and_then(|adapter| adapter.board().mmu).map(MmuPlan::features)
+    else {
         return STATUS_NOT_SUPPORTED;
     };
     match asked.Type {

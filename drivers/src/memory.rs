@@ -309,15 +309,19 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     let board = adapter.board();
     let drawing = {
         let state = board.state();
-        let find =
-            |handle: kernel::Handle| state.target(device.space, handle.0).ok_or(DriverError::Invalid);
+        let find = |handle: kernel::Handle| {
+            state.target(device.space, handle.0).ok_or(DriverError::Invalid)
+        };
         let resolved = commands.into_iter().map(|command| command.resolve(find)).collect();
         let Ok(commands) = resolved else { return STATUS_INVALID_PARAMETER };
         RenderWork {
             node: args.NodeOrdinal,
             fence: Fence(args.SubmissionFenceId),
             context: context.number,
-            area: state.addresses.get(&area).map_or(Saves::NotResident(word), |value| Saves::At(*value)),
+            area: state
+                .addresses
+                .get(&area)
+                .map_or(Saves::NotResident(word), |value| Saves::At(*value)),
             commands,
             root: state.roots.get(&context.number).copied(),
             fetch: (args.DmaBufferSize > 0 && board.mmu.is_some())

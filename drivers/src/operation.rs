@@ -40,7 +40,9 @@ impl OperationData {
             DXGK_OPERATION_TRANSFER => {
                 // SAFETY: The operation says which member it is.
                 let it = unsafe { about.Transfer };
-                let system = [it.Source, it.Destination].into_iter().find(|paging_place| paging_place.SegmentId == 0);
+                let system = [it.Source, it.Destination]
+                    .into_iter()
+                    .find(|paging_place| paging_place.SegmentId == 0);
                 // From segment to segment there is none.
                 system.map_or(ptr::null_mut(), |paging_place| paging_place.pMdl)
             }

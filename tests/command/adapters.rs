@@ -94,8 +94,13 @@ fn a_display_that_is_not_attached_is_unsuccessful() {
 #[test]
 fn a_client_opens_the_display_of_the_first_of_two_adapters() {
     with_two_adapters(|client, at| {
-        let luids: Vec<u64> =
-            client.session().kernel().adapters().iter().map(|adapter_id| adapter_id.luid()).collect();
+        let luids: Vec<u64> = client
+            .session()
+            .kernel()
+            .adapters()
+            .iter()
+            .map(|adapter_id| adapter_id.luid())
+            .collect();
         let (handle, luid) = client.open_display(at, DISPLAY).unwrap();
         let (low, high) = number(luid);
         assert_eq!(u64::from(low) | (u64::from(high.cast_unsigned()) << 32), luids[0]);

@@ -15,7 +15,8 @@ fn written() -> Graph {
     let block = page.split("```dependencies\n").nth(1).unwrap().split("```").next().unwrap();
     let line = |line: &str| {
         let (name, list) = line.split_once("->").unwrap_or((line, ""));
-        let list = list.split_whitespace().filter(|text| !text.starts_with('(') && !text.ends_with(')'));
+        let list =
+            list.split_whitespace().filter(|text| !text.starts_with('(') && !text.ends_with(')'));
         let list = list.filter(|text| *text != "of");
         (name.trim().to_owned(), list.map(str::to_owned).collect())
     };
@@ -30,14 +31,16 @@ fn real() -> Graph {
     let output = command.current_dir(root()).output().unwrap();
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    let ours: BTreeSet<&str> = packages.iter().map(|value| value["name"].as_str().unwrap()).collect();
+    let ours: BTreeSet<&str> =
+        packages.iter().map(|value| value["name"].as_str().unwrap()).collect();
     let short = |name: &str| name.trim_start_matches("windtunnel-").to_owned();
     let mut graph = Graph::new();
     for package in packages {
         let name = package["name"].as_str().unwrap();
         let depends = package["dependencies"].as_array().unwrap().iter();
         let normal = depends.filter(|value| value["kind"].is_null());
-        let names = normal.map(|value| value["name"].as_str().unwrap()).filter(|text| ours.contains(text));
+        let names =
+            normal.map(|value| value["name"].as_str().unwrap()).filter(|text| ours.contains(text));
         graph.insert(short(name), names.map(short).collect());
     }
     // Tests and chores may use anything.

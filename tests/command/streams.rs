@@ -98,7 +98,9 @@ const IMPOSSIBLE: [(&str, Spoil); 7] = [
     ("a range that ends before it begins", |pin_descriptor| {
         item(pin_descriptor, |items| items[0].framing = SizeRange { min: BYTES + 1, max: BYTES });
     }),
-    ("an impossible alignment", |pin_descriptor| item(pin_descriptor, |items| items[0].alignment = 6)),
+    ("an impossible alignment", |pin_descriptor| {
+        item(pin_descriptor, |items| items[0].alignment = 6)
+    }),
     ("no items", |pin_descriptor| item(pin_descriptor, Vec::clear)),
     ("zero frames", |pin_descriptor| item(pin_descriptor, |items| items[0].frames = 0)),
     ("overlapping ranges", |pin_descriptor| item(pin_descriptor, |items| items.push(items[0]))),
@@ -167,7 +169,8 @@ fn what_the_page_quotes_is_real() {
     {
         let (_, said) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
         let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
-        let found: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
+        let found: String =
+            finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &found);
     }
     compare("docs/avstream.md", &now);

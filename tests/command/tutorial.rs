@@ -29,7 +29,9 @@ fn my_miniport_flies_clean() {
 #[test]
 fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
     let mut clean = 0;
-    for scenario in SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty()) {
+    for scenario in
+        SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty())
+    {
         let plugged = set_up(Arc::new(Keeper::default()), Arc::new(NoHardware));
         let flown = fly_setup(plugged, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
@@ -112,7 +114,8 @@ fn reports_in_the_tutorial_are_what_is_said() {
     for (block, report) in blocks.iter().zip(&reports) {
         // As much of the first finding as the page quotes.
         let finding = report.lines().skip_while(|text| !text.starts_with("  "));
-        let said: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
+        let said: String =
+            finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &said);
     }
     compare(name, &now);

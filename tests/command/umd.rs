@@ -92,14 +92,16 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
 #[test]
 fn lists_say_who_has_and_who_needs_one() {
     let (_, said) = text(&["list", "drivers"]);
-    let has =
-        |text: &&str| text.starts_with("softgpu-allocation-lists ") && text.contains("user-mode driver]");
+    let has = |text: &&str| {
+        text.starts_with("softgpu-allocation-lists ") && text.contains("user-mode driver]")
+    };
     assert!(said.lines().any(|text| has(&text)), "{said}");
     let (before, bad) = said.split_once("\nBad user-mode drivers, ").unwrap();
     assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{said}");
     let (_, drivers) = json(&["list", "drivers"]);
     let umd = |name: &str| {
-        drivers.as_array().unwrap().iter().find(|value| value["name"] == name).unwrap()["umd"].clone()
+        drivers.as_array().unwrap().iter().find(|value| value["name"] == name).unwrap()["umd"]
+            .clone()
     };
     assert_eq!((umd("softgpu-gpummu"), umd("table")), (true.into(), false.into()));
     let (_, said) = text(&["list", "scenarios"]);
@@ -108,7 +110,10 @@ fn lists_say_who_has_and_who_needs_one() {
     assert!(said.lines().any(|text| needs(&text)), "{said}");
     let (_, scenarios) = json(&["list", "scenarios"]);
     let mut all = scenarios.as_array().unwrap().iter();
-    assert_eq!(all.find(|value| value["name"] == "umd-texture").unwrap()["needs"][0], "OpenAdapter");
+    assert_eq!(
+        all.find(|value| value["name"] == "umd-texture").unwrap()["needs"][0],
+        "OpenAdapter"
+    );
 }
 
 #[test]

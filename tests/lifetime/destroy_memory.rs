@@ -47,7 +47,9 @@ impl<'a> End<'a> {
         };
         let allocation = |view: Subject| {
             events.iter().find_map(|event| match event.kind {
-                EventKind::ViewOpened { allocation, .. } if event.subject == view => Some(allocation),
+                EventKind::ViewOpened { allocation, .. } if event.subject == view => {
+                    Some(allocation)
+                }
                 _ => None,
             })
         };
@@ -116,7 +118,8 @@ impl<'a> End<'a> {
         if self.assume {
             // The client's word is taken: the view is idle before anybody else has a turn.
             let behind = self.places(|event| {
-                event.subject == self.retirement && matches!(event.kind, EventKind::RetireWaits { .. })
+                event.subject == self.retirement
+                    && matches!(event.kind, EventKind::RetireWaits { .. })
             });
             assert_eq!(behind.count(), 0, "{what}");
         }

@@ -70,12 +70,14 @@ struct Order {
 
 fn order(events: &[Event]) -> Order {
     let first = Subject { number: 1, ..flight::Kind::Retirement.subject(1) };
-    let of_first =
-        |name: &str| place(events, name, |event| event.subject == first && event.kind.name() == name);
+    let of_first = |name: &str| {
+        place(events, name, |event| event.subject == first && event.kind.name() == name)
+    };
     let packet = |context: u32| {
         let subject = flight::Kind::Context.subject(context);
         place(events, "packet.done", |event| {
-            event.subject == subject && matches!(event.kind, EventKind::PacketDone { packet: 1, .. })
+            event.subject == subject
+                && matches!(event.kind, EventKind::PacketDone { packet: 1, .. })
         })
     };
     let behind = |event: &&Event| event.subject == first && event.kind.name() == "retire.waits";

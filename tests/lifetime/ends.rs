@@ -53,9 +53,12 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
         EventKind::WaitParked { why } => why.contains("behind packet 1 of context 1"),
         _ => false,
     };
-    let reset = place(&events, "node.reset", |event| matches!(event.kind, EventKind::NodeReset { .. }));
+    let reset =
+        place(&events, "node.reset", |event| matches!(event.kind, EventKind::NodeReset { .. }));
     assert!(place(&events, "a wait", behind) < reset);
-    assert!(place(&events, "its end", |event| event.kind == EventKind::ResourceDestroyed {}) > reset);
+    assert!(
+        place(&events, "its end", |event| event.kind == EventKind::ResourceDestroyed {}) > reset
+    );
 }
 
 #[test]
@@ -68,11 +71,13 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
                 event.subject == subject && event.kind == EventKind::AllocationDestroyed {}
             })
         };
-        let goes = |event: &Event| matches!(event.kind, EventKind::DdiResource { destroy: true, .. });
+        let goes =
+            |event: &Event| matches!(event.kind, EventKind::DdiResource { destroy: true, .. });
         let carried: Vec<&Event> = events.iter().filter(|event| goes(event)).collect();
         assert_eq!(carried.len(), 1, "seed {seed}");
-        let end =
-            place(&events, "resource.destroyed", |event| event.kind == EventKind::ResourceDestroyed {});
+        let end = place(&events, "resource.destroyed", |event| {
+            event.kind == EventKind::ResourceDestroyed {}
+        });
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
     // Behind the work, the member that assumes nothing goes first, and the resource does not.
@@ -89,7 +94,9 @@ fn an_end_behind_two_nodes_waits_for_both() {
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-two-nodes", seed).events;
         for retirement in [1, 2].map(|number| Kind::Retirement.subject(number)) {
-            let idle = |event: &Event| event.subject == retirement && event.kind == EventKind::RetireIdle {};
+            let idle = |event: &Event| {
+                event.subject == retirement && event.kind == EventKind::RetireIdle {}
+            };
             let idle = place(&events, "idle", idle);
             let behind: Vec<_> = events
                 .iter()
@@ -204,7 +211,8 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
         let mut rules = verifier.findings().iter().map(|finding| finding.rule);
         assert!(rules.all(|rule_id| rule_id == RuleId::ALLOC_CREATE_003), "seed {seed}");
         for (answer, thread) in answers.into_iter().zip(3..) {
-            let mine = || events.iter().filter(|event| event.thread == thread).map(|event| &event.kind);
+            let mine =
+                || events.iter().filter(|event| event.thread == thread).map(|event| &event.kind);
             let called = |name: &str| {
                 mine().any(
                     |kind| matches!(kind, EventKind::DdiCall { name: called, .. } if called == name),
@@ -260,7 +268,10 @@ fn a_driver_may_call_back_on_what_it_is_building() {
     let call = place(&events, "open", open);
     let number = events[call].call;
     let back = |event: &Event| matches!(&event.kind, EventKind::Callback { name } if name == "DxgkCbAcquireHandleData");
-    assert!(events.iter().any(|event| event.call == number && back(event)), "it asks inside the call");
+    assert!(
+        events.iter().any(|event| event.call == number && back(event)),
+        "it asks inside the call"
+    );
     let given = place(
         &events,
         "name",

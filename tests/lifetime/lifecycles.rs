@@ -45,7 +45,9 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(some)).collect();
         threads
             .into_iter()
-            .filter_map(|scoped_join_handle| scoped_join_handle.join().expect("a search that panics is a failed test"))
+            .filter_map(|scoped_join_handle| {
+                scoped_join_handle.join().expect("a search that panics is a failed test")
+            })
             .min_by_key(|case| case.seed)
     });
     match found {

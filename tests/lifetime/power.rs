@@ -64,7 +64,8 @@ fn count(events: &[Event], name: &str) -> usize {
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
+    let called =
+        |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 

@@ -6,7 +6,9 @@ use windtunnel::{Outcome, SCENARIOS};
 #[test]
 fn the_same_seed_is_the_same_flight_byte_for_byte() {
     for driver in ["softgpu", "table", "table-resource-handle-changes", "softgpu-memory"] {
-        for scenario in SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty()) {
+        for scenario in
+            SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty())
+        {
             let one = flight::trace::text(&flown(driver, scenario.name, 7).events);
             let two = flight::trace::text(&flown(driver, scenario.name, 7).events);
             assert_eq!(one, two, "{driver}, {}", scenario.name);

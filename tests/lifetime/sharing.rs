@@ -101,7 +101,9 @@ fn a_global_handle_is_given_and_asked_about() {
         bench.close(at, &[]).unwrap();
     });
     let expected = ["ALLOC-CREATE-011", "ALLOC-SHARE-010"];
-    assert!(verified(&events).findings().iter().all(|finding| expected.contains(&finding.rule.name())));
+    assert!(
+        verified(&events).findings().iter().all(|finding| expected.contains(&finding.rule.name()))
+    );
 }
 
 #[test]
@@ -191,14 +193,17 @@ fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
             }
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
-        let told =
-            events.iter().filter(|event| matches!(event.kind, EventKind::DdiDestroys { .. })).count();
-        assert_eq!(told, 2, "each allocation once, {order:?}");
-        let gone = events.iter().position(|event| event.kind == EventKind::ResourceDestroyed {}).unwrap();
-        let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
-        let closed = events
+        let told = events
             .iter()
-            .position(|event| event.subject == last && event.kind == EventKind::ResourceViewClosed {});
+            .filter(|event| matches!(event.kind, EventKind::DdiDestroys { .. }))
+            .count();
+        assert_eq!(told, 2, "each allocation once, {order:?}");
+        let gone =
+            events.iter().position(|event| event.kind == EventKind::ResourceDestroyed {}).unwrap();
+        let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
+        let closed = events.iter().position(|event| {
+            event.subject == last && event.kind == EventKind::ResourceViewClosed {}
+        });
         assert!(closed.unwrap() < gone, "it goes with the last view, {order:?}");
     }
 }

@@ -313,8 +313,9 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
             end(&wing.kernel, at, wing.adapter);
             bench.close(at, &[context]).unwrap();
         });
-        let woken =
-            events.iter().any(|event| event.kind == EventKind::AdapterPowered { state: "d0".into() });
+        let woken = events
+            .iter()
+            .any(|event| event.kind == EventKind::AdapterPowered { state: "d0".into() });
         assert_eq!(woken, wakes);
         assert_eq!(verified(&events).findings(), []);
     }
@@ -339,7 +340,8 @@ fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
             assert!(after.iter().all(|text| !TOUCH.contains(text)), "{driver}, {seed}: {after:?}");
             assert_eq!(after[after.len() - 3..], [STOP, REMOVE, UNLOAD], "{driver}, seed {seed}");
             let about = |event: &&Event| event.subject.kind == Kind::Device;
-            let lost = flown.events.iter().filter(about).any(|event| event.kind.name() == "device.lost");
+            let lost =
+                flown.events.iter().filter(about).any(|event| event.kind.name() == "device.lost");
             assert!(lost, "{driver}, seed {seed}: its work was in flight");
         }
     }

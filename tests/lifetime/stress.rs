@@ -133,7 +133,8 @@ fn a_process_is_killed_while_its_threads_are_inside() {
 
 fn device_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
     let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
-    let lives = [bench.clone(), bench.clone()].map(|test_client| again(move |at| on_device(&test_client, at)));
+    let lives = [bench.clone(), bench.clone()]
+        .map(|test_client| again(move |at| on_device(&test_client, at)));
     with(wing, at, lives, |at| {
         assert_eq!(bench.client.destroy_device(at, bench.device), Ok(()));
     });
@@ -163,8 +164,7 @@ fn work_outlives_its_device(wing: &KernelTestbed, at: &mut Passive) {
 fn no_interrupt_comes_when_the_driver_has_forgotten_its_adapter() {
     for events in tell(Generation::Two, 100, work_outlives_its_device) {
         let calls = |name: &str| {
-            let called =
-                |event: &Event| matches!(&event.kind, EventKind::DdiCall { name: event, .. } if event == name);
+            let called = |event: &Event| matches!(&event.kind, EventKind::DdiCall { name: event, .. } if event == name);
             events.iter().rposition(called)
         };
         let removed = calls("DxgkDdiRemoveDevice");
@@ -233,7 +233,9 @@ fn context_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
             again(move |at| two.submit(at, context, &[]).ok()),
             Box::new(move |at, _| {
                 for _ in 0..3 {
-                    let made = creates.create(at, 1).map(|created_allocation| created_allocation.allocations);
+                    let made = creates
+                        .create(at, 1)
+                        .map(|created_allocation| created_allocation.allocations);
                     let _ = made.and_then(|numbers| creates.destroy_list(at, &numbers));
                 }
             }),

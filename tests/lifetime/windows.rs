@@ -244,7 +244,10 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         let mut local = vec![desk.adapter, desk.device, context, made.resource];
         local.extend(&made.allocations);
         // Rows 1 and 2: one of the two top bits, and six zeroes at the end.
-        assert!(local.iter().all(|number| number.trailing_zeros() >= 6 && number >> 30 != 0), "{local:x?}");
+        assert!(
+            local.iter().all(|number| number.trailing_zeros() >= 6 && number >> 30 != 0),
+            "{local:x?}"
+        );
         // Row 4: one table for all kinds, 0x40 apart. Row 7: a resource before its allocations.
         assert!(local.is_sorted_by(|a, b| *b == a + STEP), "{local:x?}");
 

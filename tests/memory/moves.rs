@@ -149,7 +149,8 @@ fn four_times_the_memory_goes_round() {
     };
     let events = told(plan, |wing, at, gpu| {
         let bench = Bench::open(wing, at);
-        let all: Vec<u32> = (0..160).map(|value| bench.create(at, (1 + value % 5) * PAGE)).collect();
+        let all: Vec<u32> =
+            (0..160).map(|value| bench.create(at, (1 + value % 5) * PAGE)).collect();
         let bytes = |index: usize| (1 + index as u64 % 5) * PAGE;
         let value = |index: usize| u8::try_from(index % 251).unwrap() + 1;
         for (place, it) in all.iter().enumerate() {

@@ -29,7 +29,8 @@ const SMALL: MemoryPlan = pages_of_each(20);
 /// In every order, threads side by side and memory short included.
 fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
     let stepped = (1..=6).map(|value| (HostKind::Deterministic(value), SMALL));
-    let pressed = (1..=6).map(|value| (HostKind::DeterministicPressure(value), MemoryPlan::default()));
+    let pressed =
+        (1..=6).map(|value| (HostKind::DeterministicPressure(value), MemoryPlan::default()));
     stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
 }
 
@@ -304,8 +305,11 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             assert_eq!(peek(before, 1), Some(vec![1]), "{on:?}");
             let refused = Err(STATUS_INVALID_PARAMETER);
             assert_eq!(client.lock(at, device, first, entire, &[]).map(drop), refused);
-            let destroy =
-                |number| DestroyAllocation { device, list: vec![number], ..DestroyAllocation::default() };
+            let destroy = |number| DestroyAllocation {
+                device,
+                list: vec![number],
+                ..DestroyAllocation::default()
+            };
             assert_eq!(client.destroy(at, &destroy(first)), refused);
             assert_eq!(client.offer(at, AllocationSelection::of(device, &[first]), 1), refused);
             studio.unlock(at, first);

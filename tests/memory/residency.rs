@@ -226,8 +226,12 @@ fn a_process_goes_with_everything_that_it_has_in_memory() {
             bay.run_until_idle(at);
             assert_eq!(peek(address, 1), None, "{on:?}");
             let other = bay.another_client(at);
-            let all = [hidden(), only_in(&[APERTURE])].map(|requirements| other.resident(at, 15, &requirements));
-            assert!(all.iter().all(|number| other.address(*number).is_some()), "all of it is free again");
+            let all = [hidden(), only_in(&[APERTURE])]
+                .map(|requirements| other.resident(at, 15, &requirements));
+            assert!(
+                all.iter().all(|number| other.address(*number).is_some()),
+                "all of it is free again"
+            );
             other.close(at);
         });
     }

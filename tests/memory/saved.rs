@@ -72,7 +72,12 @@ impl Desk {
 
     /// How many packets the engines saved of each context with an area.
     fn packets(&self) -> Vec<Option<u64>> {
-        self.keeper.driver.saved().into_iter().map(|it| it.map(|registers| registers.packets)).collect()
+        self.keeper
+            .driver
+            .saved()
+            .into_iter()
+            .map(|it| it.map(|registers| registers.packets))
+            .collect()
     }
 }
 
@@ -115,7 +120,9 @@ fn place(events: &[Event], what: impl Fn(&Event) -> bool) -> usize {
 }
 
 fn is(number: u32, name: &'static str) -> impl Fn(&Event) -> bool {
-    move |event| event.subject == Kind::ContextAllocation.subject(number) && event.kind.name() == name
+    move |event| {
+        event.subject == Kind::ContextAllocation.subject(number) && event.kind.name() == name
+    }
 }
 
 fn built(operation: &'static str, number: u32) -> impl Fn(&Event) -> bool {
@@ -232,9 +239,11 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
     let done = place(&events, |event| event.kind.name() == "packet.done");
-    let asked =
-        place(&events, |event| matches!(event.kind, EventKind::PagingSubmitted { switch: true, .. }));
-    let switched = place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
+    let asked = place(&events, |event| {
+        matches!(event.kind, EventKind::PagingSubmitted { switch: true, .. })
+    });
+    let switched =
+        place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
     let gone = place(&events, is(1, "context-allocation.destroyed"));
     assert!(freed < done && done < asked && asked < switched && switched < gone);
 }
@@ -304,7 +313,8 @@ fn kept_words(
     kept(1, aperture, |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let before = story(wing, at, keeper, &desk);
-        heard = keeper.paging_operations().split_off(before).into_iter().map(|pair| pair.1).collect();
+        heard =
+            keeper.paging_operations().split_off(before).into_iter().map(|pair| pair.1).collect();
     });
     heard
 }
@@ -553,7 +563,8 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
             desk.close(at, &[a]);
         });
         let gone = place(&events, is(1, "context-allocation.destroyed"));
-        let switched = place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
+        let switched =
+            place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
         assert!(switched < gone, "{seed}");
     }
 }
@@ -563,7 +574,9 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
 fn drivers_with_save_areas_fly_clean_in_many_orders() {
     for driver in ["softgpu-memory", "softgpu-context-allocation-updates", "table-memory"] {
         let good = good_scenarios(driver);
-        for (seed, scenario) in (0..10).flat_map(|seed| good.iter().map(move |scenario| (seed, scenario))) {
+        for (seed, scenario) in
+            (0..10).flat_map(|seed| good.iter().map(move |scenario| (seed, scenario)))
+        {
             let flown = flown(driver, scenario.name, seed);
             let said = || format!("{driver}, {}, seed {seed}", scenario.name);
             assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);

@@ -42,8 +42,11 @@ fn a_driver_that_gets_page_tables_wrong_is_named() {
         let found = flown.findings.iter().find(|finding| finding.rule == *rule);
         let found = found.unwrap_or_else(|| panic!("{driver}: {:?}", flown.findings));
         assert_eq!(found.component, flight::Component::Driver, "{driver}");
-        let others: Vec<_> =
-            flown.findings.iter().filter(|finding| finding.component != flight::Component::Driver).collect();
+        let others: Vec<_> = flown
+            .findings
+            .iter()
+            .filter(|finding| finding.component != flight::Component::Driver)
+            .collect();
         assert!(others.is_empty(), "{driver}: {others:?}");
     }
 }

@@ -17,14 +17,19 @@ use std::sync::Arc;
 const SEEDS: u64 = 16;
 
 fn said(flown: &Flown) -> Vec<String> {
-    flown.findings.iter().map(|finding| format!("{}: {}", finding.rule.name(), finding.message)).collect()
+    flown
+        .findings
+        .iter()
+        .map(|finding| format!("{}: {}", finding.rule.name(), finding.message))
+        .collect()
 }
 
 /// Flies with several seeds: no seed finds anything else first.
 fn check(driver: &Listed) -> Result<(), String> {
     for seed in 0..SEEDS {
         let flown = fly(driver, seed);
-        let first: Vec<RuleId> = flown.findings.iter().take(1).map(|finding| finding.rule).collect();
+        let first: Vec<RuleId> =
+            flown.findings.iter().take(1).map(|finding| finding.rule).collect();
         if first != driver.breaks || !flown.census.is_empty() {
             let (name, said, census) = (driver.name, said(&flown), flown.census);
             return Err(format!("{name}, seed {seed}: {said:#?}\n{census}"));
@@ -55,7 +60,10 @@ fn bad_drivers_are_named() {
 fn names_are_there_once_and_good_ones_first() {
     let names: BTreeSet<&str> = ALL.iter().map(|listed| listed.name).collect();
     assert_eq!(names.len(), ALL.len());
-    assert_eq!(ALL.iter().map(|listed| listed.name).take(2).collect::<Vec<_>>(), ["softgpu", "table"]);
+    assert_eq!(
+        ALL.iter().map(|listed| listed.name).take(2).collect::<Vec<_>>(),
+        ["softgpu", "table"]
+    );
     assert!(ALL.is_sorted_by_key(|listed| !listed.breaks.is_empty()));
     assert_eq!(find("kmd-crashes-in-destroy").unwrap().breaks, [RuleId::WT_CRASH_001]);
     assert!(find("no-such").is_none());
@@ -76,9 +84,11 @@ fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
     let rules: BTreeSet<RuleId> = flown.findings.iter().map(|finding| finding.rule).collect();
     // The kernel waits, and takes the hold back when the device goes.
     assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));
-    let first = |name: &str| flown.events.iter().position(|event| event.kind.name() == name).unwrap();
-    let held =
-        |event: &&flight::Event| matches!(event.kind, EventKind::HandleDataAcquired { reference: 1, .. });
+    let first =
+        |name: &str| flown.events.iter().position(|event| event.kind.name() == name).unwrap();
+    let held = |event: &&flight::Event| {
+        matches!(event.kind, EventKind::HandleDataAcquired { reference: 1, .. })
+    };
     let subject = flown.events.iter().find(held).unwrap().subject;
     let of = |name: &str| {
         let it = |event: &flight::Event| event.subject == subject && event.kind.name() == name;
@@ -121,9 +131,14 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
         client.create(at, client.order(&[4096])).unwrap();
         let made = client
             .create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
-        assert_eq!(made.map(|response| response.allocations.len()), Some(2), "it is made all the same");
+        assert_eq!(
+            made.map(|response| response.allocations.len()),
+            Some(2),
+            "it is made all the same"
+        );
     });
-    let found: Vec<_> = flown.findings.iter().map(|finding| (finding.rule, finding.count)).collect();
+    let found: Vec<_> =
+        flown.findings.iter().map(|finding| (finding.rule, finding.count)).collect();
     assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", said(&flown));
     assert!(flown.findings[0].message.contains("absent"), "{:?}", said(&flown));
 }

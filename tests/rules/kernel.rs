@@ -420,7 +420,9 @@ fn check(case: &Case, events: &[Event]) {
     let together: BTreeSet<RuleId> = findings
         .by_ref()
         .take_while(|finding| finding.events.last() == first.events.last())
-        .inspect(|finding| assert_eq!(finding.component, Component::Kernel, "{what}: {}", finding.message))
+        .inspect(|finding| {
+            assert_eq!(finding.component, Component::Kernel, "{what}: {}", finding.message)
+        })
         .map(|finding| finding.rule)
         .collect();
     let expected = case.along.iter().copied().chain([case.rule]).collect();
@@ -580,14 +582,17 @@ fn a_driver_of_the_first_generation_has_one_thread_of_a_process_inside() {
 fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     let shown: BTreeSet<RuleId> = cases().map(|case| case.rule).collect();
     assert_eq!(shown.len(), cases().count(), "each once");
-    let history: BTreeSet<RuleId> = rule::ALL.iter().copied().flatten().map(|rule| rule.id).collect();
+    let history: BTreeSet<RuleId> =
+        rule::ALL.iter().copied().flatten().map(|rule| rule.id).collect();
     let excused = |rule: RuleId| {
         let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
-        let flown = windtunnel::find_scenario(story).is_some_and(|scenario| scenario.breaks.contains(&rule));
+        let flown = windtunnel::find_scenario(story)
+            .is_some_and(|scenario| scenario.breaks.contains(&rule));
         (!history.contains(&rule) && (flown || *story == "windows.rs")).then_some(())
     };
     let listed = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
-    let clients = windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|scenario| scenario.breaks);
+    let clients =
+        windtunnel::SCENARIOS.iter().copied().flatten().flat_map(|scenario| scenario.breaks);
     let below = harness::memory_client::BAD_CLIENTS.iter().map(|pair| &pair.0);
     let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
     let alone = alone.map(|pair| &pair.0);
@@ -609,7 +614,8 @@ fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
     for (rule, events) in below.chain(alone) {
         let verifier = verified(&events);
         windtunnel::keep_tally(verifier.rule_counts());
-        let found: Vec<_> = verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
+        let found: Vec<_> =
+            verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
         assert_eq!(found, [(*rule, Component::Client)], "{:?}", verifier.findings());
     }
 }

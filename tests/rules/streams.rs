@@ -34,7 +34,10 @@ impl Flown {
     }
 
     fn said(&self) -> Vec<String> {
-        self.findings.iter().map(|finding| format!("{}: {}", finding.rule.name(), finding.message)).collect()
+        self.findings
+            .iter()
+            .map(|finding| format!("{}: {}", finding.rule.name(), finding.message))
+            .collect()
     }
 
     fn calls(&self, entry: &str) -> usize {
@@ -198,7 +201,8 @@ fn every_good_table_shows_the_same_pictures() {
                 let device = pilot.add(at).unwrap();
                 let graph = pilot.open(at, device, &format(5)).unwrap();
                 let pictures = graph.run(at, 9).unwrap();
-                let shown: Vec<_> = pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
+                let shown: Vec<_> =
+                    pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
                 pilot.stream.remove_device(at, device).unwrap();
@@ -305,7 +309,8 @@ fn threads_side_by_side_show_the_same_pictures() {
             for _ in 0..5 {
                 let graph = pilot.open(at, device, &format(20)).unwrap();
                 let pictures = graph.run(at, 99).unwrap();
-                let shown: Vec<_> = pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
+                let shown: Vec<_> =
+                    pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..20).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
             }
@@ -322,6 +327,7 @@ fn threads_side_by_side_show_the_same_pictures() {
 #[test]
 fn what_is_absent_is_said_by_its_name() {
     let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
-    let absent = flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));
+    let absent =
+        flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));
     assert!(absent);
 }

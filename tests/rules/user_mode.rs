@@ -17,7 +17,8 @@ fn good_scenarios() -> impl Iterator<Item = &'static Scenario> {
 
 /// Good drivers that come with a user-mode driver.
 fn good_drivers() -> Vec<&'static str> {
-    let good = drivers::ALL.iter().filter(|listed| listed.breaks.is_empty() && listed.umd.is_some());
+    let good =
+        drivers::ALL.iter().filter(|listed| listed.breaks.is_empty() && listed.umd.is_some());
     good.map(|listed| listed.name).collect()
 }
 
@@ -40,7 +41,8 @@ fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
         let rule = driver.breaks[0];
         let flights: Vec<FlightResult> =
             good_scenarios().map(|scenario| flown(driver.name, scenario.name, 1)).collect();
-        let findings: Vec<_> = flights.iter().flat_map(|flight_result| &flight_result.findings).collect();
+        let findings: Vec<_> =
+            flights.iter().flat_map(|flight_result| &flight_result.findings).collect();
         let first = findings.iter().find(|finding| finding.severity > Severity::Note);
         let first = first.or(findings.first()).unwrap_or_else(|| panic!("{}", driver.name));
         assert_eq!(
@@ -68,7 +70,8 @@ fn good_user_mode_drivers_keep_every_rule() {
                 for on in [HostKind::Deterministic(seed), HostKind::DeterministicPressure(seed)] {
                     let flown = flown(driver, scenario.name, on);
                     assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
-                    judged.extend(rules().filter(|rule_id| flown.rule_counts.count_of(*rule_id) > 0));
+                    judged
+                        .extend(rules().filter(|rule_id| flown.rule_counts.count_of(*rule_id) > 0));
                 }
             }
         }

@@ -74,7 +74,9 @@ fn good_flights_judge_every_rule_on_interrupts() {
             tally.add(&flown.rule_counts);
         }
         let live = RuleId::LIVE.iter().filter(|rule_id| rule_id.name().starts_with("KMD-ISR"));
-        live.filter(|rule_id| tally.count_of(**rule_id) == 0).map(|rule_id| rule_id.name()).collect::<Vec<_>>()
+        live.filter(|rule_id| tally.count_of(**rule_id) == 0)
+            .map(|rule_id| rule_id.name())
+            .collect::<Vec<_>>()
     };
     // Without memory nothing is at fault.
     assert_eq!(judged("table"), ["KMD-ISR-010"]);
@@ -86,7 +88,8 @@ fn good_flights_judge_every_rule_on_interrupts() {
 #[test]
 fn a_page_fault_is_reported_by_a_driver_with_a_table() {
     let flown = flown("table-memory", "residency-use-never-resident", 1);
-    let found: Vec<_> = flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
+    let found: Vec<_> =
+        flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
     assert_eq!(found, [(RuleId::RESID_MAKE_005, Component::Client)]);
     assert_ne!(flown.rule_counts.count_of(RuleId::KMD_ISR_010), 0);
 }
@@ -106,8 +109,7 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
         let answers = driver.answers.lock().unwrap();
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
         let called = |name: &str| {
-            let is =
-                |kind: &EventKind| matches!(kind, EventKind::DdiCall { name: kind, .. } if *kind == *name);
+            let is = |kind: &EventKind| matches!(kind, EventKind::DdiCall { name: kind, .. } if *kind == *name);
             events.iter().filter(|event| is(&event.kind)).count()
         };
         assert_eq!(called("DxgkDdiDpcRoutine"), called("DxgkDdiInterruptRoutine"));

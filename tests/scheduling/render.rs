@@ -143,7 +143,8 @@ fn what_does_not_fit_into_a_buffer_goes_on_in_the_next() {
         };
         studio.client.render(at, &mut studio.context, &resize).unwrap();
         assert_eq!(studio.context.commands.1, 2048, "a part of what was asked for");
-        let many: Vec<Command> = (0..60).map(|byte| fill(list[0], u64::from(byte) * 64, byte)).collect();
+        let many: Vec<Command> =
+            (0..60).map(|byte| fill(list[0], u64::from(byte) * 64, byte)).collect();
         assert_eq!(studio.render(at, &many, &list, 0), 2, "two buffers");
         studio.wing.host.run_until_idle(at);
         for it in 0..60 {
@@ -249,7 +250,9 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
                 continue;
             }
             for on in (1..6)
-                .flat_map(|value| [HostKind::Deterministic(value), HostKind::DeterministicPressure(value)])
+                .flat_map(|value| {
+                    [HostKind::Deterministic(value), HostKind::DeterministicPressure(value)]
+                })
                 .chain([HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);

@@ -145,9 +145,11 @@ impl Life<'_> {
                 let other = Self::one(dice, &self.objects).unwrap_or((whose, object)).1;
                 let (list, both) = ([(object, value)], [(object, value), (other, 3)]);
                 let mine = |pair: &&(usize, u32)| pair.0 == whose;
-                let contexts: Vec<u32> = self.contexts.iter().filter(mine).map(|pair| pair.1).collect();
+                let contexts: Vec<u32> =
+                    self.contexts.iter().filter(mine).map(|pair| pair.1).collect();
                 let context = Self::one(dice, &contexts).unwrap_or(0);
-                let event = self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
+                let event =
+                    self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
                 let at = &mut *self.at;
                 let _ = match what {
                     7 => client.destroy_sync(at, object),
@@ -201,7 +203,8 @@ fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
             }
         });
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
+        let ours =
+            verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
         assert_eq!(ours, None, "seed {seed}");
         let counts = |event: &&Event| matches!(event.kind, EventKind::SyncSignalled { .. });
         signalled += events.iter().filter(counts).count();

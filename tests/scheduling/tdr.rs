@@ -42,7 +42,8 @@ fn count(events: &[Event], name: &str) -> usize {
 }
 
 fn called(events: &[Event], ddi: &str) -> usize {
-    let called = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
+    let called =
+        |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == ddi);
     events.iter().filter(called).count()
 }
 
@@ -343,7 +344,8 @@ fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
             bench.close(at, &[context]).unwrap();
         },
     );
-    let stuck = verified(&events).findings().iter().any(|finding| finding.rule == RuleId::WT_STUCK_001);
+    let stuck =
+        verified(&events).findings().iter().any(|finding| finding.rule == RuleId::WT_STUCK_001);
     assert!(stuck, "the wait is reported");
     assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
 }

@@ -47,7 +47,7 @@ impl Picture {
         let (left, right) = (area.left as usize * 4, area.right as usize * 4);
         (area.top..area.bottom)
             .map(|number| number as usize * line)
-            .map(|index| index + left..it + right)
+            .map(|index| index + left..index + right)
             .collect()
     }
 

@@ -367,7 +367,10 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
                     call(&session, at, number, if b < 220 { own } else { arena.pick(c) });
                 }
                 4 => arena.pass_on_handles(),
-                5 => arena.set(place(a, b), NUMBERS.get(usize::from(c)).map_or(d.into(), |number| *number)),
+                5 => arena.set(
+                    place(a, b),
+                    NUMBERS.get(usize::from(c)).map_or(d.into(), |number| *number),
+                ),
                 6 => arena.set(place(a, b), arena.get::<u32>(place(c, d))),
                 _ => arena.set(place(a, b), arena.pick(c)),
             }
@@ -377,6 +380,7 @@ fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
     for finding in verified(&events).findings() {
         assert_ne!(finding.component, Component::Kernel, "{}", finding.message);
     }
-    let good = |event: &&Event| matches!(&event.kind, EventKind::Leave { status, .. } if status.0 == 0);
+    let good =
+        |event: &&Event| matches!(&event.kind, EventKind::Leave { status, .. } if status.0 == 0);
     events.iter().filter(good).count()
 }

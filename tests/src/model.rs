@@ -52,10 +52,9 @@ impl Model {
             }
             Step::OnDevice(place, act) => self.act(*place, act, failed, outcomes),
         };
-        done.map_or(
-            StepOutcome::Skipped,
-            |flag| if flag { StepOutcome::Done } else { StepOutcome::Failed },
-        )
+        done.map_or(StepOutcome::Skipped, |flag| {
+            if flag { StepOutcome::Done } else { StepOutcome::Failed }
+        })
     }
 
     /// How many views, resources, contexts and devices have a name.
@@ -96,7 +95,9 @@ impl Model {
             Action::Open { shared, name } => {
                 let of = self.things.get(shared).filter(|thing| thing.shared)?.clone();
                 let own = of.resource.as_ref().filter(|text| *text == shared)?;
-                let open = |thing: &Thing| thing.resource.as_ref() == Some(own) && thing.named == Some(true);
+                let open = |thing: &Thing| {
+                    thing.resource.as_ref() == Some(own) && thing.named == Some(true)
+                };
                 let mut can = made && self.things.values().any(open);
                 let thing = Thing { place: at, named: Some(true), live: true, ..of };
                 can &= self.is(at, failed, Works);
@@ -118,7 +119,8 @@ impl Model {
                 let all: Vec<Thing> = names.iter().map(given).collect::<Option<_>>()?;
                 let good = |thing: &Thing| thing.live && thing.place == at && !thing.shared;
                 let once = names.iter().collect::<BTreeSet<_>>().len() == names.len();
-                let good = all.iter().all(|thing| good(thing) && thing.resource == all[0].resource) && once;
+                let good = all.iter().all(|thing| good(thing) && thing.resource == all[0].resource)
+                    && once;
                 let done = self.is(at, failed, Lost) && good;
                 let listed = self.things.iter_mut().filter(|pair| done && names.contains(pair.0));
                 listed.for_each(|(_, it)| it.live = false);
@@ -141,7 +143,10 @@ impl Model {
             Action::DestroyContext => {
                 std::mem::replace(self.contexts.get_mut(&at)?, Ended) != Ended
             }
-            Action::DestroyDevice => *self.devices.get(&at)? != Ended && self.end(|device_location| device_location == at),
+            Action::DestroyDevice => {
+                *self.devices.get(&at)? != Ended
+                    && self.end(|device_location| device_location == at)
+            }
         })
     }
 

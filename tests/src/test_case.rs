@@ -75,9 +75,12 @@ impl Case {
         };
         let events = attempt(self.seed, |log| driver.plug(log), body)?;
         let verifier = verified(&events);
-        let ours = verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
+        let ours =
+            verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
         seen.calls = driver.calls();
-        ours.map_or(Ok(seen), |finding| Err(format!("{}: {}", finding.rule.name(), finding.message)))
+        ours.map_or(Ok(seen), |finding| {
+            Err(format!("{}: {}", finding.rule.name(), finding.message))
+        })
     }
 
     /// The same without these steps, and without those that need what they give.
@@ -148,7 +151,9 @@ impl Case {
 /// Compares who is alive with who should be: to the last one once everything has settled.
 fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
     let census = testbed.kernel.live_objects();
-    let count = |kind: Kind| census.objects.iter().filter(|live_object| live_object.subject.kind == kind).count();
+    let count = |kind: Kind| {
+        census.objects.iter().filter(|live_object| live_object.subject.kind == kind).count()
+    };
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {
         let (there, later) = (count(kind), matches!(kind, Kind::View | Kind::ResourceView));

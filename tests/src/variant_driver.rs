@@ -133,8 +133,12 @@ impl Miniport for VariantDriver {
     ) -> DriverResult<CreatedAllocations> {
         self.yield_in_call(at);
         let CreateAllocationArgs { allocations, resource, private } = args;
-        let (mut privates, words): (Vec<_>, Vec<_>) =
-            allocations.into_iter().map(|new_allocation| (new_allocation.private, (new_allocation.primary, new_allocation.slot))).unzip();
+        let (mut privates, words): (Vec<_>, Vec<_>) = allocations
+            .into_iter()
+            .map(|new_allocation| {
+                (new_allocation.private, (new_allocation.primary, new_allocation.slot))
+            })
+            .unzip();
         let lent = privates.iter_mut().zip(words).map(|(private, (primary, word))| NewAllocation {
             private,
             primary,

@@ -99,7 +99,9 @@ fn buffers_that_are_full_are_submitted_and_new_ones_used() {
     flown.flush().unwrap();
     let notes = flown.notes();
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert!(notes.iter().all(|text| text.starts_with("render fill 1+") && text.ends_with("uses [1]")));
+    assert!(
+        notes.iter().all(|text| text.starts_with("render fill 1+") && text.ends_with("uses [1]"))
+    );
     // A refusal changes the buffers, too.
     flown.refuse(Some(("render", E_OUTOFMEMORY)));
     flown.fill((it, 0), 1, 2).unwrap();
@@ -116,7 +118,8 @@ fn buffers_that_are_full_are_submitted_and_new_ones_used() {
 fn what_the_gpu_uses_is_released_with_the_next_flush() {
     let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
-    let [used, shared] = [0, Flags::SharedResource].map(|number| flown.create(&[8], number).unwrap());
+    let [used, shared] =
+        [0, Flags::SharedResource].map(|number| flown.create(&[8], number).unwrap());
     for it in [used, shared] {
         flown.fill((it, 0), 8, 1).unwrap();
     }
@@ -244,7 +247,10 @@ fn an_asynchronous_lock_counts_from_the_rename_on() {
         flown.unlock_async(it).unwrap();
         flown.fill((it, 0), 8, 2).unwrap();
         assert!(
-            flown.notes().iter().all(|text| !text.starts_with("render") && !text.starts_with("submit"))
+            flown
+                .notes()
+                .iter()
+                .all(|text| !text.starts_with("render") && !text.starts_with("submit"))
         );
         flown.rename(it, cookie).unwrap();
         flown.fill((it, 0), 8, 3).unwrap();

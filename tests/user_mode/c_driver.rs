@@ -10,7 +10,9 @@ const ADAPTERS: [&str; 4] = ["1", "0", "4", "6"];
 
 fn runtime() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| with_flags(|texts| build_c("tests/c/fake_runtime.c", "fake_runtime", texts)))
+    BUILT.get_or_init(|| {
+        with_flags(|texts| build_c("tests/c/fake_runtime.c", "fake_runtime", texts))
+    })
 }
 
 fn driver(flaw: Option<&str>) -> PathBuf {

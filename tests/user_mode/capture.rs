@@ -42,13 +42,20 @@ fn bad() -> impl Iterator<Item = &'static ListedStream> {
 }
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.streams() && scenario.breaks.is_empty())
+    SCENARIOS
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|scenario| scenario.streams() && scenario.breaks.is_empty())
 }
 
 /// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
 fn assert_clean(flown: &FlightResult, what: &str) {
     let device_memory = flown.scenario == "ks-video-memory"
-        && flown.needs.iter().all(|text| text.contains("the other side") && text.contains("device"));
+        && flown
+            .needs
+            .iter()
+            .all(|text| text.contains("the other side") && text.contains("device"));
     let fine = flown.outcome == Outcome::Clean || device_memory && flown.findings.is_empty();
     assert!(fine, "{what}: {}", flown.report());
     assert_eq!(flown.live.count(), 0, "{what}: {}", flown.live);
@@ -160,7 +167,8 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 #[test]
 fn a_bad_client_is_named() {
     let flown = flown("capture", "ks-close-filter-before-pin", 1);
-    let found: Vec<_> = flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
+    let found: Vec<_> =
+        flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
     assert_eq!(found, [(RuleId::KS_PIN_013, Component::Client)]);
 }
 
@@ -169,7 +177,8 @@ fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
     for seed in 0..20 {
         let flown = flown("capture", "ks-video-memory", seed);
         assert_eq!(flown.outcome, Outcome::Clean, "{}", flown.report());
-        let count = |name: &str| flown.events.iter().filter(|event| event.kind.name() == name).count();
+        let count =
+            |name: &str| flown.events.iter().filter(|event| event.kind.name() == name).count();
         assert_eq!((count("allocation.created"), count("allocation.destroyed")), (3, 3));
         assert_eq!((count("frame.created"), count("frame.freed")), (3, 3));
         let destroys = flown.events.iter().filter(

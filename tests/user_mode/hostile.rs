@@ -64,7 +64,8 @@ fn close(at: &mut Passive, client: &Client, kernel: u32) {
 
 /// How often an entry is said to be missing.
 fn absent(events: &[Event], slot: &str) -> usize {
-    let is = |event: &&Event| matches!(&event.kind, EventKind::EntryMissing { name } if name == slot);
+    let is =
+        |event: &&Event| matches!(&event.kind, EventKind::EntryMissing { name } if name == slot);
     events.iter().filter(is).count()
 }
 

@@ -134,7 +134,8 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             }
         }
         self.last += 1;
-        let made = made.allocations.into_iter().map(|number| (number, u32::from(WAY == MAPS))).collect();
+        let made =
+            made.allocations.into_iter().map(|number| (number, u32::from(WAY == MAPS))).collect();
         self.resources.insert(self.last, (order.runtime, made));
         Ok(self.last)
     }
@@ -265,7 +266,10 @@ fn told(
 /// Who is accused of what.
 fn accused(events: &[Event]) -> Vec<(Component, RuleId, String)> {
     let all = verified(events);
-    all.findings().iter().map(|finding| (finding.component, finding.rule, finding.message.clone())).collect()
+    all.findings()
+        .iter()
+        .map(|finding| (finding.component, finding.rule, finding.message.clone()))
+        .collect()
 }
 
 fn good<T>(answer: Result<T, HRESULT>) -> T {

@@ -117,7 +117,8 @@ fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     run.args(["--package", "windtunnel-cost", "--bin", "pairs", "--", watch, &pairs.to_string()]);
     let told = run.output().map_err(|reason| format!("{run:?} did not start: {reason}"))?;
     let said = String::from_utf8_lossy(&told.stderr);
-    let number = said.lines().find_map(|text| text.split_once("Collected :")?.1.trim().parse().ok());
+    let number =
+        said.lines().find_map(|text| text.split_once("Collected :")?.1.trim().parse().ok());
     number.filter(|_| told.status.success()).ok_or_else(|| format!("{run:?} said:\n{said}"))
 }
 

@@ -9,8 +9,11 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path)
         .map_err(|reason| format!("the flights left no tally at {}: {reason}", path.display()))?;
     let judged = sums(&text);
-    let never: Vec<&str> =
-        RuleId::LIVE.iter().map(|rule_id| rule_id.name()).filter(|text| !judged.contains_key(text)).collect();
+    let never: Vec<&str> = RuleId::LIVE
+        .iter()
+        .map(|rule_id| rule_id.name())
+        .filter(|text| !judged.contains_key(text))
+        .collect();
     println!("{} of {} live rules were evaluated", judged.len(), RuleId::LIVE.len());
     if never.is_empty() {
         return Ok(());

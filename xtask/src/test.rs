@@ -143,7 +143,8 @@ impl Total {
     /// Counts a line like `test result: ok. 10 passed; 0 failed; …`.
     fn add(&mut self, line: &str) {
         let Some(result) = line.strip_prefix("test result: ") else { return };
-        let words: Vec<&str> = result.split([' ', ';', '.']).filter(|text| !text.is_empty()).collect();
+        let words: Vec<&str> =
+            result.split([' ', ';', '.']).filter(|text| !text.is_empty()).collect();
         let before = |name| {
             let place = words.iter().position(|text| *text == name)?;
             words.get(place.checked_sub(1)?)?.parse::<u64>().ok()

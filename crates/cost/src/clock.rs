@@ -43,7 +43,10 @@ pub(crate) fn run_in_parallel<T: Send>(
         };
         let threads: Vec<_> = clients.iter_mut().map(spawn).collect();
         let panicked = |_| Err(MeasureError("a thread that does not panic".to_owned()));
-        threads.into_iter().map(|scoped_join_handle| scoped_join_handle.join().unwrap_or_else(panicked)).collect()
+        threads
+            .into_iter()
+            .map(|scoped_join_handle| scoped_join_handle.join().unwrap_or_else(panicked))
+            .collect()
     });
     Ok(Span::union(&spans?))
 }

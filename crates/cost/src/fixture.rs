@@ -60,7 +60,8 @@ impl Site {
         }
         let private =
             if kind.driver == Driver::Idle { vec![0xa5; PRIVATE] } else { format::describe(4096) };
-        let watcher = EventWatcher::of(kind.watch, log).map(|event_watcher| Arc::new(Mutex::new(event_watcher)));
+        let watcher = EventWatcher::of(kind.watch, log)
+            .map(|event_watcher| Arc::new(Mutex::new(event_watcher)));
         Ok(Self { kernel, adapter, private, watcher })
     }
 
@@ -152,7 +153,8 @@ impl EventWatcher {
     pub(crate) fn end(&mut self) -> Result<(), MeasureError> {
         self.look();
         let finding = self.verifier.as_ref().and_then(|verifier| verifier.findings().first());
-        finding.map_or(Ok(()), |finding| Err(MeasureError(format!("no finding; {}", finding.message))))
+        finding
+            .map_or(Ok(()), |finding| Err(MeasureError(format!("no finding; {}", finding.message))))
     }
 
     pub(crate) fn look(&mut self) {

@@ -55,7 +55,8 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
         at_most("C library: times the same through Rust", 1.3, &times(C, RUST)),
         at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
         at_most("times the bare floor: times that at the fewest live", 2.0, &|goal_rows| {
-            let fewest = rows.iter().map(|row| row.live).min().filter(|few| *few != goal_rows.live)?;
+            let fewest =
+                rows.iter().map(|row| row.live).min().filter(|few| *few != goal_rows.live)?;
             Some(to_bare(goal_rows)? / to_bare(&GoalRows { live: fewest, ..*goal_rows })?)
         }),
         at_least("two threads: times the throughput of one", 1.6, &times(FREE, FREE_TWO)),

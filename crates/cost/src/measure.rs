@@ -140,7 +140,8 @@ impl Run<'_> {
         }
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
         let (per_pair, live) = (extent.pairs as f64, self.live as f64);
-        let [pair, bare, composite] = times.map(|durations| median(durations).as_secs_f64() * 1e9 / per_pair);
+        let [pair, bare, composite] =
+            times.map(|durations| median(durations).as_secs_f64() * 1e9 / per_pair);
         let Kind { what, threads, .. } = *self.kind;
         let dies = if random { "random" } else { "oldest" };
         #[expect(clippy::cast_precision_loss, reason = "there are not that many")]

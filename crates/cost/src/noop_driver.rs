@@ -74,7 +74,10 @@ impl Miniport for Idle {
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
         let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
-        let created = args.allocations.into_iter().map(|new_allocation| (new_allocation.slot.fill(self.word()), shape));
+        let created = args
+            .allocations
+            .into_iter()
+            .map(|new_allocation| (new_allocation.slot.fill(self.word()), shape));
         Ok(CreatedAllocations { allocations: created.collect(), resource: None })
     }
 

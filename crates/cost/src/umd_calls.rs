@@ -147,7 +147,8 @@ impl UmdFixture {
     fn open(fixture: &WorkFixture, at: &mut Passive) -> Result<Self, MeasureError> {
         let runtime = Runtime::new(&fixture.kernel);
         let adapter = runtime.open(&fixture.client, fixture.adapter, &metered_umd::umd());
-        let adapter = adapter.map_err(|error| MeasureError(format!("a driver: {}", error.reason)))?;
+        let adapter =
+            adapter.map_err(|error| MeasureError(format!("a driver: {}", error.reason)))?;
         let device = done("pfnCreateDevice", adapter.create_device(at))?;
         let resource = done("pfnCreateResource", device.create_resource(at, &texture()))?;
         let (context, allocation) = (fixture.context(at)?, fixture.allocation(at)?);

@@ -66,8 +66,9 @@ fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
 
 impl Field for Text {
     fn write(&self, to: &mut Vec<u8>) {
-        let plain =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-' | b'/');
+        let plain = |byte: u8| {
+            byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-' | b'/')
+        };
         // All of it, without an early end: then several bytes are looked at in one step.
         if !self.is_empty() && self.bytes().fold(true, |all, it| all & plain(it)) {
             push_text(self, to);

@@ -28,7 +28,8 @@ impl LiveObjects {
     }
 
     fn depth(&self, subject: Option<Subject>) -> usize {
-        let owner = subject.and_then(|subject| self.objects.iter().find(|other| other.subject == subject));
+        let owner =
+            subject.and_then(|subject| self.objects.iter().find(|other| other.subject == subject));
         owner.map_or(0, |live_object| 1 + self.depth(live_object.owner))
     }
 }

@@ -123,7 +123,9 @@ impl Log {
 
     /// How often the entry rules were judged.
     pub fn rule_counts(&self) -> RuleCounts {
-        RuleCounts(self.rule_counts.iter().map(|atomic_u64| atomic_u64.load(Ordering::Relaxed)).collect())
+        RuleCounts(
+            self.rule_counts.iter().map(|atomic_u64| atomic_u64.load(Ordering::Relaxed)).collect(),
+        )
     }
 
     /// Numbers a driver's word: the same number while anybody holds it.
@@ -147,8 +149,12 @@ impl Log {
         if !self.enabled {
             return Kind::DriverPointer.subject(0);
         }
-        Kind::DriverPointer
-            .subject(self.inner().pointers.get(&driver_handle).map_or(0, |pointer_entry| pointer_entry.number))
+        Kind::DriverPointer.subject(
+            self.inner()
+                .pointers
+                .get(&driver_handle)
+                .map_or(0, |pointer_entry| pointer_entry.number),
+        )
     }
 
     /// Ends one hold; with the last, the number is free again.

@@ -173,8 +173,9 @@ impl ThreadedHost {
     fn registered_thread(&self) -> Option<usize> {
         let mine = |registration: &&Registration| ptr::eq(registration.host.as_ptr(), self);
         // A thread that is ending has forgotten its places.
-        let found =
-            REGISTRATIONS.try_with(|registrations| registrations.borrow().0.iter().rfind(mine).map(|registration| registration.number));
+        let found = REGISTRATIONS.try_with(|registrations| {
+            registrations.borrow().0.iter().rfind(mine).map(|registration| registration.number)
+        });
         found.ok().flatten()
     }
 

@@ -410,7 +410,8 @@ impl KernelState {
     /// Whether paging work of an adapter waits for packets that are not over.
     pub(crate) fn pages_after_packets(&self, adapter: Id<Adapter>) -> bool {
         let open = |queue_point: &QueuePoint| {
-            matches!(queue_point, QueuePoint::Context(..)) && !self.is_work_done(adapter, *queue_point)
+            matches!(queue_point, QueuePoint::Context(..))
+                && !self.is_work_done(adapter, *queue_point)
         };
         self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
     }

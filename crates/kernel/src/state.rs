@@ -176,7 +176,9 @@ impl KernelState {
         }
         for (number, allocation) in self.allocations.iter() {
             let resource = allocation.resource.map(|resource| self.resources.get(resource));
-            let member = |it: Option<&Resource>| it.is_some_and(|resource| resource.members.contains(&number));
+            let member = |it: Option<&Resource>| {
+                it.is_some_and(|resource| resource.members.contains(&number))
+            };
             if resource.is_some_and(|resource| !member(resource)) {
                 return Err(format!("{number} is no member of its resource"));
             }
@@ -195,8 +197,10 @@ impl KernelState {
     }
 
     fn validate_view(&self, number: Id<View>, view: &View) -> Result<(), String> {
-        let listed =
-            self.allocations.get(view.allocation).is_some_and(|allocation| allocation.views.contains(&number));
+        let listed = self
+            .allocations
+            .get(view.allocation)
+            .is_some_and(|allocation| allocation.views.contains(&number));
         let device = self.devices.get(view.device);
         if !listed || device.is_none() {
             return Err(format!("{number} is not listed where it belongs"));
@@ -206,8 +210,11 @@ impl KernelState {
         {
             return Err(format!("{number} is {:?} with {:?}", view.stage, view.retirement));
         }
-        let handles = device.and_then(|device| self.processes.get(device.process?)).map(|process| &process.handles);
-        let named = handles.is_some_and(|handle_table| handle_table.lookup(view.handle) == Ok(number.into()));
+        let handles = device
+            .and_then(|device| self.processes.get(device.process?))
+            .map(|process| &process.handles);
+        let named = handles
+            .is_some_and(|handle_table| handle_table.lookup(view.handle) == Ok(number.into()));
         if (view.stage == ViewStage::Live) != named {
             return Err(format!("{number} is {:?}, named: {named}", view.stage));
         }

@@ -244,8 +244,10 @@ impl Kernel {
             SyncKind::Notification { event } => Some(world.event(process.0, event)?),
             _ => None,
         };
-        let narrow =
-            world.adapters.get(guard.adapter).is_some_and(|adapter| adapter.scheduling.fences_32_bit);
+        let narrow = world
+            .adapters
+            .get(guard.adapter)
+            .is_some_and(|adapter| adapter.scheduling.fences_32_bit);
         let name = self.reserve_handle(world, process.0)?;
         let shown = match request.kind {
             SyncKind::Monitored { .. } => match world.map_value(guard.adapter) {
@@ -381,7 +383,12 @@ impl Kernel {
 
     /// Forgets an object that nothing names and nothing needs.
     pub(crate) fn end_unused_sync(&self, world: &mut KernelState, number: Id<SyncObject>) {
-        if world.sync.objects.get(number).is_none_or(|sync_object| sync_object.handles > 0 || sync_object.uses > 0) {
+        if world
+            .sync
+            .objects
+            .get(number)
+            .is_none_or(|sync_object| sync_object.handles > 0 || sync_object.uses > 0)
+        {
             return;
         }
         let Some(it) = world.sync.objects.take(number) else { return };
@@ -426,7 +433,10 @@ impl Kernel {
     pub(crate) fn reset_fences(&self, world: &mut KernelState, device: Id<Device>) {
         let could = |sync_object: &SyncObject| {
             let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
-            fence && sync_object.device == device && !sync_object.no_signal && !sync_object.no_tdr_signal
+            fence
+                && sync_object.device == device
+                && !sync_object.no_signal
+                && !sync_object.no_tdr_signal
         };
         let all = world.sync.objects.iter().filter(|(_, it)| could(it));
         let all: Vec<(Id<SyncObject>, u64)> =

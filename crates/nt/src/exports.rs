@@ -191,7 +191,9 @@ mod tests {
             // SAFETY: The test does not use the block after this.
             unsafe { ExFreePool(block) };
         });
-        assert!(!log.take().iter().any(|event| matches!(event.kind, EventKind::PoolBadFree { .. })));
+        assert!(
+            !log.take().iter().any(|event| matches!(event.kind, EventKind::PoolBadFree { .. }))
+        );
     }
 
     #[test]

@@ -142,7 +142,11 @@ impl Pool {
 
     /// How many blocks are out.
     pub fn live_blocks(&self) -> usize {
-        self.blocks().by_address.values().filter(|state| matches!(state, BlockState::Live(_))).count()
+        self.blocks()
+            .by_address
+            .values()
+            .filter(|state| matches!(state, BlockState::Live(_)))
+            .count()
     }
 
     /// Lets so many more blocks be taken, and then none; or, as at first, as many as are asked for.
@@ -294,7 +298,9 @@ impl flight::Pool for Pool {
         let mut blocks = self.blocks();
         let Some(before) = blocks.allocated_before_start.take() else { return };
         let kept = |state: &BlockState| match state {
-            BlockState::Live(state) if state.number >= before => Some((state.number, state.memory.address())),
+            BlockState::Live(state) if state.number >= before => {
+                Some((state.number, state.memory.address()))
+            }
             BlockState::Live(_) | BlockState::Freed => None,
         };
         let mut kept: Vec<(u64, usize)> = blocks.by_address.values().filter_map(kept).collect();

@@ -79,7 +79,8 @@ pub(crate) fn set_level(level: Irql) -> Irql {
 
 /// Takes a lock. One that this thread has already is not waited for: it is left twice.
 pub(crate) fn acquire_spin_lock(lock: usize) {
-    let mine = with_running_driver(|running_driver| running_driver.locks.contains(&lock)).unwrap_or(true);
+    let mine =
+        with_running_driver(|running_driver| running_driver.locks.contains(&lock)).unwrap_or(true);
     // A lock that a driver never lets go is named when that driver leaves.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
     with_running_driver(|running_driver| running_driver.locks.push(lock));

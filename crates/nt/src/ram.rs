@@ -178,11 +178,15 @@ impl flight::Ram for Ram {
 
     fn write(&self, start: u64, bytes: &[u8]) -> bool {
         let run = Run { start, bytes: bytes.len() as u64 };
-        self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.write(span, bytes)))
+        self.with_span(&[run], || {
+            self.allocated_span(run).map(|span| self.store.write(span, bytes))
+        })
     }
 
     fn fill(&self, run: Run, pattern: u32) -> bool {
-        self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.fill(span, pattern)))
+        self.with_span(&[run], || {
+            self.allocated_span(run).map(|span| self.store.fill(span, pattern))
+        })
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool {

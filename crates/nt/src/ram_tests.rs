@@ -163,7 +163,9 @@ fn what_is_lent_is_nobody_elses() {
             !ram.with_slice(Run { start: run.start + 2047, bytes: 2 }, &mut |_| panic!("twice"))
         );
         assert!(ram.write(run.start + 2048, b"x"), "beside it");
-        assert!(ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |bytes| bytes[0] += 1));
+        assert!(
+            ram.with_slice(Run { start: run.start + 2048, bytes: 2 }, &mut |bytes| bytes[0] += 1)
+        );
         ram.free(run);
     });
     assert!(lent && calls == 1);

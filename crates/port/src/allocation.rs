@@ -31,7 +31,8 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let CreateAllocationArgs { allocations, resource, private: common } = create_args;
         let mut shared = PrivateData::copy(common)?;
-        let copies = allocations.iter().map(|new_allocation| PrivateData::copy(new_allocation.private));
+        let copies =
+            allocations.iter().map(|new_allocation| PrivateData::copy(new_allocation.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
         let info = |private: &mut PrivateData| DXGK_ALLOCATIONINFO {
             pPrivateDriverData: private.pointer(),
@@ -84,7 +85,8 @@ impl TableDriver {
     ) -> DriverResult<Option<DriverResource>> {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<HANDLE> = destroy_args.allocations.map(|driver_handle| pointer(driver_handle.word())).collect();
+        let list: Vec<HANDLE> =
+            destroy_args.allocations.map(|driver_handle| pointer(driver_handle.word())).collect();
         let (before, slot, flags) = match destroy_args.resource {
             None => (0, None, 0),
             Some(ResourceDisposition::Keep(it, slot)) => (it.word(), Some(slot), 0),

@@ -48,8 +48,9 @@ impl GuardedBuffer {
         let written = |byte: &u8| *byte != GUARD_BYTE;
         let Range { start, end } = self.buffer;
         let behind = self.memory[end..].iter().position(written);
-        let at =
-            behind.map(|index| end + index).or_else(|| self.memory[..start].iter().position(written));
+        let at = behind
+            .map(|index| end + index)
+            .or_else(|| self.memory[..start].iter().position(written));
         at.map(|index| index.cast_signed() - start.cast_signed())
     }
 }

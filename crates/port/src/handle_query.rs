@@ -32,7 +32,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
     // SAFETY: The caller promises the same.
     let data = unsafe { read(data) };
     row::DxgkCbEnumHandleChildren.answer(Door::running, 0, |door, at| {
-        let child = data.and_then(|args| door.services().child_of(at, Handle(args.hObject), args.Index));
+        let child =
+            data.and_then(|args| door.services().child_of(at, Handle(args.hObject), args.Index));
         child.map_or(0, |handle| handle.0)
     })
 }

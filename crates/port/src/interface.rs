@@ -161,7 +161,8 @@ mod tests {
 
     #[test]
     fn every_slot_has_its_line() {
-        let mut names: Vec<_> = CALLBACKS.iter().map(|callback_support| callback_support.name).collect();
+        let mut names: Vec<_> =
+            CALLBACKS.iter().map(|callback_support| callback_support.name).collect();
         let mut slots = DXGKRNL_INTERFACE::SLOTS.to_vec();
         names.sort_unstable();
         slots.sort_unstable();

@@ -101,7 +101,9 @@ pub(crate) fn operation_args(
             let update = DXGK_BUILDPAGINGBUFFER_UPDATECONTEXTALLOCATION {
                 ContextAllocation: *address,
                 ContextAllocationSize: *bytes,
-                DriverPrivateDataSize: private.as_ref().map_or(0, |private_data| private_data.size()),
+                DriverPrivateDataSize: private
+                    .as_ref()
+                    .map_or(0, |private_data| private_data.size()),
                 pDriverPrivateData: private.map_or(ptr::null_mut(), PrivateData::pointer),
             };
             (DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION, About { UpdateContextAllocation: update })
@@ -136,7 +138,10 @@ fn transfer_args(it: &Transfer<'_>, list: PVOID) -> DriverResult<About> {
         Source: transfer_end(&it.from, list)?,
         Destination: transfer_end(&it.to, list)?,
         Flags: transfer_flags(it),
-        MdlOffset: [it.from, it.to].iter().find_map(pages).map_or(Ok(0), |pages| to_u32(pages.first))?,
+        MdlOffset: [it.from, it.to]
+            .iter()
+            .find_map(pages)
+            .map_or(Ok(0), |pages| to_u32(pages.first))?,
     };
     Ok(About { Transfer: transfer })
 }

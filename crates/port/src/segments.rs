@@ -166,7 +166,9 @@ fn count_error(
 /// A driver that clears its descriptors may clear a whole stride: that is walking by it.
 fn stride_error(bytes: &[u8]) -> Option<String> {
     let mut strides = bytes.chunks(STRIDE).map(|bytes| &bytes[LENGTH..]);
-    let at = strides.position(|bytes| bytes.iter().any(|byte| *byte != GAP) && bytes.iter().any(|byte| *byte != 0));
+    let at = strides.position(|bytes| {
+        bytes.iter().any(|byte| *byte != GAP) && bytes.iter().any(|byte| *byte != 0)
+    });
     at.map(|at| {
         format!(
             "SegmentDescriptorStride is {STRIDE}, but the driver wrote into the gap behind the \

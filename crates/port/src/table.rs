@@ -133,7 +133,8 @@ mod tests {
     #[test]
     fn a_slot_is_called_or_waits_for_something() {
         let waiting: Vec<&str> = UNCALLED.iter().flat_map(|pair| pair.1).copied().collect();
-        for slot in DRIVER_INITIALIZATION_DATA::SLOTS.iter().filter(|text| text.starts_with("Dxgk")) {
+        for slot in DRIVER_INITIALIZATION_DATA::SLOTS.iter().filter(|text| text.starts_with("Dxgk"))
+        {
             let lines = waiting.iter().filter(|text| *text == slot).count();
             let called = NAMES.contains(slot);
             assert_eq!(lines, usize::from(!called), "{slot}, called: {called}");

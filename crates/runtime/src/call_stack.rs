@@ -141,5 +141,10 @@ pub(crate) fn devices() -> Vec<Arc<DeviceState>> {
 
 /// A device that there was.
 pub(crate) fn destroyed_device(handle: usize) -> Option<DestroyedDevice> {
-    handles().destroyed.iter().rev().find(|destroyed_device| destroyed_device.handle == handle).cloned()
+    handles()
+        .destroyed
+        .iter()
+        .rev()
+        .find(|destroyed_device| destroyed_device.handle == handle)
+        .cloned()
 }

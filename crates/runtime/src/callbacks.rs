@@ -253,7 +253,8 @@ fn log_unknown_device(handle: usize, name: &'static str) {
         log.judge(RuleId::UMD_DESTROY_013, Component::Umd, gone.subject, name, Some(broken));
         return;
     }
-    let inside = call_stack::current_frame().and_then(|call_frame| call_stack::device(call_frame.handle));
+    let inside =
+        call_stack::current_frame().and_then(|call_frame| call_stack::device(call_frame.handle));
     if let Some(device) = inside {
         let broken = format!("hDevice of {name} is not the runtime's handle of a device");
         device.judge(RuleId::UMD_RES_001, name, Some(broken));
@@ -311,7 +312,8 @@ impl DeviceState {
         let none = !ledger.had_context;
         drop(ledger);
         let lost = found.is_none();
-        let mixed = self.judge_mixed(lost, name, |ledger| ledger.contexts.contains_key(&handle.addr()));
+        let mixed =
+            self.judge_mixed(lost, name, |ledger| ledger.contexts.contains_key(&handle.addr()));
         let broken = (lost && none && !mixed)
             .then(|| format!("{name} was called, and the driver has no context: none is given"));
         self.judge(RuleId::UMD_ADAPTER_004, name, broken);
@@ -350,13 +352,15 @@ impl DeviceState {
 
     fn find_resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
-        let found = ledger.resources.get(&handle.addr()).map(|resource_entry| resource_entry.kernel_handle);
+        let found =
+            ledger.resources.get(&handle.addr()).map(|resource_entry| resource_entry.kernel_handle);
         let driver = ledger.find_by_driver_handle(handle.addr()).is_some();
         let (destroyed, dead_handles) =
             (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
         drop(ledger);
         let lost = found.is_none();
-        let mixed = self.judge_mixed(lost, name, |ledger| ledger.resources.contains_key(&handle.addr()));
+        let mixed =
+            self.judge_mixed(lost, name, |ledger| ledger.resources.contains_key(&handle.addr()));
         let broken = (lost && dead_handles).then(|| {
             format!(
                 "hResource of {name} is the driver's handle of a resource that was dropped: it \

@@ -102,7 +102,9 @@ impl DeviceState {
 
     /// The driver's own handle.
     pub(crate) fn driver(&self) -> HANDLE {
-        ptr::with_exposed_provenance_mut(self.table.get().map_or(0, |device_table| device_table.driver))
+        ptr::with_exposed_provenance_mut(
+            self.table.get().map_or(0, |device_table| device_table.driver),
+        )
     }
 
     /// Calls a function of the driver for the device, as the only one.
@@ -155,7 +157,10 @@ impl DeviceState {
 
     fn is_destroyed(&self, resource: usize) -> bool {
         let ledger = self.ledger();
-        ledger.resources.get(&resource).is_none_or(|resource_entry| resource_entry.stage == ResourceStage::Destroyed)
+        ledger
+            .resources
+            .get(&resource)
+            .is_none_or(|resource_entry| resource_entry.stage == ResourceStage::Destroyed)
     }
 
     /// A callback in the call has answered that the device is removed: so must the call.

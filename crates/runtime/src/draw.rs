@@ -35,13 +35,20 @@ impl Device {
     /// The driver's handle of a resource that the application has.
     pub(crate) fn driver_handle(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.is_application_owned());
+        let group = ledger
+            .resources
+            .get(&resource.0)
+            .filter(|resource_entry| resource_entry.is_application_owned());
         group.map(|it| ptr::with_exposed_provenance_mut(it.driver_handle)).ok_or(E_INVALIDARG)
     }
 
     /// How many surfaces a resource has.
     pub(crate) fn surface_count(&self, resource: Resource) -> usize {
-        self.0.ledger().resources.get(&resource.0).map_or(0, |resource_entry| resource_entry.locks.len())
+        self.0
+            .ledger()
+            .resources
+            .get(&resource.0)
+            .map_or(0, |resource_entry| resource_entry.locks.len())
     }
 
     /// The application is about to draw with these. Answers what they were drawn with before.
@@ -70,15 +77,22 @@ impl Device {
         // Into memory that it keeps mapped the CPU may have drawn: nothing says that work is due.
         for (handle, _) in &drawing.before {
             let Some(group) = ledger.resources.get_mut(handle) else { continue };
-            let mapped =
-                |number: &D3DKMT_HANDLE| ledger.allocations.get(number).is_some_and(|allocation_entry| allocation_entry.locks > 0);
+            let mapped = |number: &D3DKMT_HANDLE| {
+                ledger
+                    .allocations
+                    .get(number)
+                    .is_some_and(|allocation_entry| allocation_entry.locks > 0)
+            };
             if group.members.iter().any(mapped) {
                 group.drawn = None;
             }
         }
         // What a driver submits meanwhile may be this already, or what was before it.
         let waits = ledger.submissions == drawing.submissions;
-        let group = ledger.resources.get(&to.0).filter(|resource_entry| waits && resource_entry.is_displayable());
+        let group = ledger
+            .resources
+            .get(&to.0)
+            .filter(|resource_entry| waits && resource_entry.is_displayable());
         if group.is_some_and(|resource_entry| resource_entry.drawn.is_some()) {
             ledger.note_write(to.0, index);
         }
@@ -192,8 +206,10 @@ impl Device {
     /// Whether resources are resident (`QueryResourceResidency`): `S_OK` if all are,
     /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
     pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
-        let handles =
-            list.iter().map(|resource| self.driver_handle(*resource)).collect::<Result<Vec<_>, _>>()?;
+        let handles = list
+            .iter()
+            .map(|resource| self.driver_handle(*resource))
+            .collect::<Result<Vec<_>, _>>()?;
         let args = D3DDDIARG_QUERYRESOURCERESIDENCY {
             pHandleList: handles.as_ptr(),
             NumResources: u32::try_from(handles.len()).unwrap_or(u32::MAX),

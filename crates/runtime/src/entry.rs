@@ -154,7 +154,8 @@ mod tests {
             traps::DEVICE.filled().chain(traps::ADAPTER.filled()).collect();
         let filled = DEVICE.filled().chain(ADAPTER.filled());
         let served: BTreeSet<&str> = filled.filter(|text| !trapped.contains(text)).collect();
-        let lines: BTreeSet<&str> = CALLBACKS.iter().map(|callback_row| callback_row.name).collect();
+        let lines: BTreeSet<&str> =
+            CALLBACKS.iter().map(|callback_row| callback_row.name).collect();
         assert_eq!(served, lines);
         let all = abi::umd::D3DDDI_DEVICECALLBACKS::SLOTS.iter();
         let all: BTreeSet<&str> =

@@ -56,7 +56,11 @@ impl DeviceState {
 
 /// What is left besides resources, in words.
 fn describe_leaks(ledger: &Ledger) -> Option<String> {
-    let alone = ledger.allocations.values().filter(|allocation_entry| allocation_entry.resource.is_none()).count();
+    let alone = ledger
+        .allocations
+        .values()
+        .filter(|allocation_entry| allocation_entry.resource.is_none())
+        .count();
     let live_objects = [
         (alone, "allocations without a resource"),
         (ledger.contexts.len(), "contexts"),

@@ -271,7 +271,10 @@ impl Ledger {
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
         let mut resources = BTreeSet::new();
         for allocation in list {
-            let Some(handle) = self.allocations.remove(allocation).and_then(|allocation_entry| allocation_entry.resource)
+            let Some(handle) = self
+                .allocations
+                .remove(allocation)
+                .and_then(|allocation_entry| allocation_entry.resource)
             else {
                 continue;
             };
@@ -387,7 +390,9 @@ impl Ledger {
         let by_application = |id: D3DKMT_HANDLE| {
             self.resource_of(id).is_some_and(|group| group.locks.iter().any(|number| *number > 0))
         };
-        let locked = |number: D3DKMT_HANDLE| self.allocations.get(&number).is_some_and(|allocation_entry| allocation_entry.locks > 0);
+        let locked = |number: D3DKMT_HANDLE| {
+            self.allocations.get(&number).is_some_and(|allocation_entry| allocation_entry.locks > 0)
+        };
         list.iter().copied().find(|number| locked(*number) && !by_application(*number))
     }
 
@@ -395,7 +400,8 @@ impl Ledger {
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
         let mut drawn = self.drawn.iter().filter_map(|index| self.resources.get(index));
-        drawn.any(|resource_entry| resource_entry.drawn == now && !resource_entry.members.is_empty())
+        drawn
+            .any(|resource_entry| resource_entry.drawn == now && !resource_entry.members.is_empty())
     }
 
     /// Whether a handle meant a resource that is over.

@@ -131,7 +131,10 @@ impl Device {
     fn locks(&self, resource: Resource, index: u32) -> u32 {
         let ledger = self.0.ledger();
         let group = ledger.resources.get(&resource.0);
-        group.and_then(|resource_entry| resource_entry.locks.get(index as usize)).copied().unwrap_or(0)
+        group
+            .and_then(|resource_entry| resource_entry.locks.get(index as usize))
+            .copied()
+            .unwrap_or(0)
     }
 
     fn note_lock(&self, resource: Resource, index: u32, locked: bool) {

@@ -42,7 +42,8 @@ impl Device {
         let handle = call_stack::new_handle();
         let mut system: Vec<Box<[u8]>> = Vec::new();
         if wanted.pool == D3DDDIPOOL_SYSTEMMEM {
-            let memory = wanted.surfaces.iter().map(|surface| surface.memory()).collect::<Option<_>>();
+            let memory =
+                wanted.surfaces.iter().map(|surface| surface.memory()).collect::<Option<_>>();
             system = memory.ok_or(E_OUTOFMEMORY)?;
         }
         let memory: Vec<*mut u8> = system.iter_mut().map(|bytes| bytes.as_mut_ptr()).collect();
@@ -108,7 +109,10 @@ impl Device {
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
             // No destroy follows: what the driver has left of it, it has left for ever.
-            let left = ledger.resources.get(&handle).is_some_and(|resource_entry| resource_entry.kernel_handle != 0);
+            let left = ledger
+                .resources
+                .get(&handle)
+                .is_some_and(|resource_entry| resource_entry.kernel_handle != 0);
             if left {
                 ledger.mark_destroyed(handle);
             } else {
@@ -168,7 +172,10 @@ impl Device {
     /// The handle of a shared resource for other processes.
     pub fn share(&self, resource: Resource) -> Result<D3DKMT_HANDLE, HRESULT> {
         let ledger = self.0.ledger();
-        let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.stage == ResourceStage::Live);
+        let group = ledger
+            .resources
+            .get(&resource.0)
+            .filter(|resource_entry| resource_entry.stage == ResourceStage::Live);
         let global = group.map_or(0, |resource_entry| resource_entry.global_handle);
         if global == 0 { Err(E_INVALIDARG) } else { Ok(global) }
     }
@@ -249,7 +256,10 @@ impl Device {
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
             // A driver that could not use it may have released it already.
-            let kernel = ledger.resources.get(&handle).map_or(0, |resource_entry| resource_entry.kernel_handle);
+            let kernel = ledger
+                .resources
+                .get(&handle)
+                .map_or(0, |resource_entry| resource_entry.kernel_handle);
             ledger.mark_freed(handle);
             ledger.remove_resource(handle);
             drop(ledger);
@@ -277,7 +287,10 @@ impl Device {
         let inner = &self.0;
         {
             let ledger = inner.ledger();
-            let group = ledger.resources.get(&resource.0).filter(|resource_entry| resource_entry.is_application_owned());
+            let group = ledger
+                .resources
+                .get(&resource.0)
+                .filter(|resource_entry| resource_entry.is_application_owned());
             let broken = group.is_none().then(|| {
                 let destroyed =
                     ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);

@@ -58,7 +58,10 @@ pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequiremen
     bytes.extend(size.to_le_bytes());
     bytes.extend(alignment.to_le_bytes());
     let preferred = requirements.preferred.map(|it| {
-        it.map_or(0, |segment_preference| segment_preference.segment & !FROM_TOP | if segment_preference.from_top { FROM_TOP } else { 0 })
+        it.map_or(0, |segment_preference| {
+            segment_preference.segment & !FROM_TOP
+                | if segment_preference.from_top { FROM_TOP } else { 0 }
+        })
     });
     let PlacementFlags { cpu_visible, cached, pinned, .. } = requirements.flags;
     let flags = u32::from(cpu_visible) | u32::from(cached) << 1 | u32::from(pinned) << 2;
@@ -112,8 +115,10 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
     if flags & 0xf8 != 0 {
         return Err(DriverError::Invalid);
     }
-    let preference =
-        |number| SegmentPreference { segment: number & !FROM_TOP, from_top: number & FROM_TOP != 0 };
+    let preference = |number| SegmentPreference {
+        segment: number & !FROM_TOP,
+        from_top: number & FROM_TOP != 0,
+    };
     let requirements = PlacementRequirements {
         segments: SegmentSet(*segments),
         preferred: preferred.map(|number| (number != 0).then(|| preference(number))),
@@ -134,8 +139,11 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
 fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
     let known = !requirements.segments.is_empty() && requirements.segments.0 & !all.0 == 0;
-    let preferred =
-        requirements.preferred.iter().flatten().all(|segment_preference| requirements.segments.has(segment_preference.segment));
+    let preferred = requirements
+        .preferred
+        .iter()
+        .flatten()
+        .all(|segment_preference| requirements.segments.has(segment_preference.segment));
     let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // What the CPU can lock must have somewhere to go where the CPU sees it.
     let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
@@ -196,7 +204,9 @@ mod tests {
             |requirements| requirements.segments = SegmentSet::of(&[APERTURE, LOCAL]),
             |requirements| requirements.evict = SegmentSet::of(&[LOCAL]),
             |requirements| requirements.priority = 0,
-            |requirements| (requirements.flags.cpu_visible, requirements.flags.cached) = (false, true),
+            |requirements| {
+                (requirements.flags.cpu_visible, requirements.flags.cached) = (false, true)
+            },
             |requirements| *requirements = only_in(&[VISIBLE, LOCAL]),
         ];
         for (at, change) in wrong.into_iter().enumerate() {

@@ -107,7 +107,8 @@ impl Gpu {
 
     /// The fences of a node that were done since this was last asked, in their order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
-        let done = |completion| if let Completion::Done(fence) = completion { Some(fence) } else { None };
+        let done =
+            |completion| if let Completion::Done(fence) = completion { Some(fence) } else { None };
         self.take_completions(node).into_iter().filter_map(done).collect()
     }
 
@@ -188,7 +189,9 @@ impl Gpu {
     pub fn map_host_aperture(&self, pairs: &[(u64, u64)]) -> bool {
         CallGuard::touch();
         let memory = self.memory.as_ref();
-        memory.is_some_and(|controller| controller.mmu().is_some_and(|mmu| mmu.map_window(pairs, controller.local_pages())))
+        memory.is_some_and(|controller| {
+            controller.mmu().is_some_and(|mmu| mmu.map_window(pairs, controller.local_pages()))
+        })
     }
 
     /// Shows nothing in these pages of the window any more. Answers whether something was.
@@ -225,7 +228,10 @@ impl HardwareModel for Gpu {
     fn holds_work(&self, node: Option<u32>) -> Option<bool> {
         let state = self.state();
         let mut engines = (0..).zip(&state.engines);
-        Some(engines.any(|(at, engine)| node.is_none_or(|number| number == at) && engine.holds_work()))
+        Some(
+            engines
+                .any(|(at, engine)| node.is_none_or(|number| number == at) && engine.holds_work()),
+        )
     }
 
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
@@ -267,7 +273,9 @@ impl HardwareModel for Gpu {
     }
 
     fn peek(&self, address: u64, into: &mut [u8]) -> bool {
-        self.memory.as_ref().is_some_and(|controller| controller.read(Address::Local(address), into))
+        self.memory
+            .as_ref()
+            .is_some_and(|controller| controller.read(Address::Local(address), into))
     }
 
     fn peek_entry(&self, table: (u32, u64), index: u32) -> Option<TableEntry> {

@@ -88,7 +88,8 @@ mod tests {
         assert_eq!(bytes, expected, "the rest is as it was");
         assert_eq!(read_hardware_info(&bytes), Ok(ALL));
         for bits in 0..16_u32 {
-            let [lists, addresses, memory, resident] = [1, 2, 4, 8].map(|number| bits & number != 0);
+            let [lists, addresses, memory, resident] =
+                [1, 2, 4, 8].map(|number| bits & number != 0);
             let info = HardwareInfo { lists, addresses, memory, resident, nodes: bits };
             assert_eq!(info.write(&mut bytes), Ok(()));
             assert_eq!((bytes[8], read_hardware_info(&bytes)), (bytes[12], Ok(info)));

@@ -91,7 +91,8 @@ impl MmuPlan {
     /// How many bits of an address find an entry, by level: the one with pages first.
     pub fn bits(self) -> impl Iterator<Item = u32> {
         let below = self.levels.saturating_sub(1);
-        (0..self.levels).map(move |number| if number == below { self.root_bits } else { self.index_bits })
+        (0..self.levels)
+            .map(move |number| if number == below { self.root_bits } else { self.index_bits })
     }
 
     /// How many bits an address has.
@@ -282,7 +283,8 @@ impl Controller {
             if entry.zero {
                 parts.push(Part { start: None, bytes });
             } else {
-                let start = entry.page.checked_mul(PAGE).and_then(|value| value.checked_add(at % PAGE));
+                let start =
+                    entry.page.checked_mul(PAGE).and_then(|value| value.checked_add(at % PAGE));
                 let side = start.and_then(|value| side(entry.segment, value)).ok_or(at)?;
                 let runs = self.resident_pieces(side, bytes).ok_or(at)?;
                 parts.extend(runs.iter().map(|it| Part { start: Some(it.start), bytes: it.bytes }));

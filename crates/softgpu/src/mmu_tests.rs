@@ -305,7 +305,10 @@ fn zero_pages_lose_what_is_written_and_read_only_ones_fault() {
         assert_eq!(bench.fill(ADDRESS + PAGE, PAGE, 6), bench.done());
         let copy = Command::CopyAt { from: ADDRESS + PAGE, to: ADDRESS + 8, length: 8 };
         assert_eq!(bench.draw(&[copy], None), bench.done());
-        assert_eq!([7, 8, 15, 16].map(|value| bench.byte(VISIBLE_BASE + 7 * PAGE + value)), [5, 0, 0, 5]);
+        assert_eq!(
+            [7, 8, 15, 16].map(|value| bench.byte(VISIBLE_BASE + 7 * PAGE + value)),
+            [5, 0, 0, 5]
+        );
         let to = ADDRESS + 2 * PAGE;
         assert_eq!(bench.fill(to, 1, 6), bench.fault(to));
         let copy = Command::CopyAt { from: to, to: ADDRESS, length: 1 };
@@ -357,7 +360,9 @@ fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
             bench.page_in(&Operation::UpdateTable(repeated), 48),
             (1, Completion::Done(Fence(bench.fence)))
         );
-        assert!((0..512).all(|number| bench.gpu.peek_entry((LOCAL, LEAF), number) == found(VISIBLE, 6)));
+        assert!(
+            (0..512).all(|number| bench.gpu.peek_entry((LOCAL, LEAF), number) == found(VISIBLE, 6))
+        );
         assert_eq!(bench.byte(LOCAL_BASE + LEAF + 512 * 8), 0, "and no more");
     });
 }
@@ -406,7 +411,10 @@ fn paging_works_at_addresses_of_the_system() {
             [99, 100, 101, 4095].map(|value| bench.byte(VISIBLE_BASE + 7 * PAGE + value)),
             [0, 1, 2, 4]
         );
-        assert_eq!([0, 99, 100].map(|value| bench.byte(VISIBLE_BASE + 6 * PAGE + value)), [1, 4, 0]);
+        assert_eq!(
+            [0, 99, 100].map(|value| bench.byte(VISIBLE_BASE + 6 * PAGE + value)),
+            [1, 4, 0]
+        );
         bench.page(&Operation::VirtualTransfer {
             driver_handle: driver_handle,
             offset: 3 * PAGE,
@@ -438,14 +446,19 @@ fn paging_works_at_addresses_of_the_system() {
 fn plans_say_what_they_are() {
     let three = MmuPlan::default().features();
     assert_eq!((three.address_bits, three.levels.len()), (39, 3));
-    assert!(three.levels.iter().all(|table_level| (table_level.index_bits, table_level.bytes) == (9, 4096)));
+    assert!(
+        three
+            .levels
+            .iter()
+            .all(|table_level| (table_level.index_bits, table_level.bytes) == (9, 4096))
+    );
     let two = MmuPlan::TWO_LEVELS.features();
     let bits: Vec<u32> = two.levels.iter().map(|table_level| table_level.index_bits).collect();
     assert_eq!((two.address_bits, bits), (33, vec![9, 12]));
     assert_eq!(two.levels[1].bytes, 32768);
     let sizes = [0, 1, 512, 513, 4096].map(|number| MmuPlan::TWO_LEVELS.root_size(number));
-    let pages =
-        [1, 1, 1, 2, 8].map(|number| RootSize { entries: number * 512, bytes: u64::from(number) * PAGE });
+    let pages = [1, 1, 1, 2, 8]
+        .map(|number| RootSize { entries: number * 512, bytes: u64::from(number) * PAGE });
     assert_eq!(sizes, pages);
     assert_eq!(MmuPlan::BY_CPU.features().mode, UpdateMode::Cpu);
 }

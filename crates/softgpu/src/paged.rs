@@ -56,7 +56,7 @@ impl SoftGpu {
                 let area = build(&**callbacks.pool(), |blocks| {
                     self.request_area(at, &callbacks, blocks, before.owner)
                 })?;
-                area.map(|save_area| SaveArea { replacement: true, ..it })
+                area.map(|save_area| SaveArea { replacement: true, ..save_area })
             } else {
                 None
             };
@@ -133,9 +133,12 @@ impl SoftGpu {
         fetch: Option<(u64, u32)>,
     ) -> DriverResult<()> {
         let gone = Target { driver_handle: None, address: None, size: u64::MAX };
-        let find = |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |allocation| allocation.target()));
-        let commands =
-            commands.into_iter().map(|command| command.resolve(find)).collect::<DriverResult<_>>()?;
+        let find =
+            |it: Weak<Allocation>| Ok(it.upgrade().map_or(gone, |allocation| allocation.target()));
+        let commands = commands
+            .into_iter()
+            .map(|command| command.resolve(find))
+            .collect::<DriverResult<_>>()?;
         let saving = self.state().records.save_target(context_word);
         let (context, area) = saving.ok_or(DriverError::Invalid)?;
         let root = self.state().records.root(context_word);

@@ -197,8 +197,13 @@ impl Writer<'_> {
         while at < all.len() {
             let room = self.room.len().saturating_sub(self.written + WRITE_HEAD);
             let most = (room / ENTRY_BYTES).min(MAX_ENTRIES);
-            let now = all.get(at..(at + most).min(all.len())).filter(|page_table_entries| !page_table_entries.is_empty())?;
-            let bytes: Vec<u8> = now.iter().flat_map(|page_table_entry| encode_entry(page_table_entry).to_le_bytes()).collect();
+            let now = all
+                .get(at..(at + most).min(all.len()))
+                .filter(|page_table_entries| !page_table_entries.is_empty())?;
+            let bytes: Vec<u8> = now
+                .iter()
+                .flat_map(|page_table_entry| encode_entry(page_table_entry).to_le_bytes())
+                .collect();
             self.put(&PagingCommand::Write { to: place(at as u64), bytes: &bytes })?;
             at += now.len();
             self.done = at as u64;

@@ -133,8 +133,10 @@ pub fn translate(
     mut find: impl FnMut(Handle) -> DriverResult<(usize, u64)>,
 ) -> DriverResult<()> {
     let commands = format::decode_stream(bytes)?;
-    let all =
-        commands.iter().map(|command| write(list, command, &mut find)).collect::<DriverResult<Vec<_>>>()?;
+    let all = commands
+        .iter()
+        .map(|command| write(list, command, &mut find))
+        .collect::<DriverResult<Vec<_>>>()?;
     let done = usize::try_from(*writing.multipass).unwrap_or(usize::MAX);
     for EncodedCommand { bytes, addresses } in all.into_iter().skip(done) {
         let start = *writing.written as usize;
@@ -202,7 +204,9 @@ pub fn patch(
     patches: &[PatchLocation],
     submitted: &Range<u32>,
 ) {
-    for it in patches.iter().filter(|patch_location| submitted.contains(&patch_location.patch_offset)) {
+    for it in
+        patches.iter().filter(|patch_location| submitted.contains(&patch_location.patch_offset))
+    {
         let Some(listing) = list.get(it.allocation_index as usize) else { continue };
         let place = it.patch_offset as usize;
         let address = listing.address.saturating_add(u64::from(it.allocation_offset));

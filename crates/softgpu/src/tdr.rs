@@ -73,7 +73,9 @@ impl Gpu {
     /// Whether a node's engine gets on.
     pub fn is_responsive(&self, node: u32) -> bool {
         CallGuard::touch();
-        self.state().engine(node).is_none_or(|engine| !engine.queue.front().is_some_and(Work::hangs))
+        self.state()
+            .engine(node)
+            .is_none_or(|engine| !engine.queue.front().is_some_and(Work::hangs))
     }
 
     /// Resets a node. Answers the last fence that is over by that.

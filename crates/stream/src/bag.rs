@@ -50,7 +50,10 @@ struct BagItem {
 impl ObjectBags {
     /// Whether a bag has it, by the word of its device.
     pub(crate) fn holds(&self, device: DeviceId, word: usize) -> bool {
-        self.items.values().flatten().any(|bag_item| (bag_item.device, bag_item.pointer) == (device, word))
+        self.items
+            .values()
+            .flatten()
+            .any(|bag_item| (bag_item.device, bag_item.pointer) == (device, word))
     }
 
     /// The bags that the driver of a device made.
@@ -81,9 +84,10 @@ impl StreamState {
             BagOwner::Device(it) => {
                 (self.devices.get(it).map(|_| it), self.devices.has_issued(it.serial()))
             }
-            BagOwner::Filter(it) => {
-                (self.filters.get(it).map(|filter| filter.device), self.filters.has_issued(it.serial()))
-            }
+            BagOwner::Filter(it) => (
+                self.filters.get(it).map(|filter| filter.device),
+                self.filters.has_issued(it.serial()),
+            ),
             BagOwner::Pin(it) => {
                 (self.pins.get(it).map(|pin| pin.device), self.pins.has_issued(it.serial()))
             }
@@ -121,7 +125,9 @@ impl Stream {
         loop {
             let (item, freed_frames, driver, memory) = {
                 let mut state = self.state.lock();
-                let Some(list) = state.bags.items.get_mut(&bag).filter(|bag_items| !bag_items.is_empty()) else {
+                let Some(list) =
+                    state.bags.items.get_mut(&bag).filter(|bag_items| !bag_items.is_empty())
+                else {
                     state.bags.items.remove(&bag);
                     if let BagOwner::Allocated(bag) = bag {
                         // A driver may free its bag on two threads at once.
@@ -168,9 +174,9 @@ impl Stream {
         let broken = if let Some(reason) = state.missing_bag_reason(bag, device) {
             Some(format!("the bag of {of} was used, and it {reason}"))
         } else if level == Irql::Passive {
-            mutex
-                .filter(|_| !held)
-                .map(|ks_mutex| format!("the bag of {of} was used without the {} mutex", ks_mutex.name()))
+            mutex.filter(|_| !held).map(|ks_mutex| {
+                format!("the bag of {of} was used without the {} mutex", ks_mutex.name())
+            })
         } else {
             Some(format!("the bag of {of} was used at {level} level, not at passive"))
         };
@@ -222,7 +228,10 @@ impl Services {
             let mut state = stream.state.lock();
             stream.judge_bag(&state, bag, device, place)?;
             let list = state.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
-            let at = list.iter().position(|bag_item| bag_item.pointer == item).ok_or(DriverError::Invalid)?;
+            let at = list
+                .iter()
+                .position(|bag_item| bag_item.pointer == item)
+                .ok_or(DriverError::Invalid)?;
             let it = list.remove(at);
             let shared = state.bags.holds(device, item);
             let broken = (free && shared).then(|| {
@@ -267,7 +276,11 @@ impl Services {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
         let items = state.bags.items.get(&bag);
-        items.into_iter().flatten().map(|bag_item| (bag_item.pointer, bag_item.has_free_routine)).collect()
+        items
+            .into_iter()
+            .flatten()
+            .map(|bag_item| (bag_item.pointer, bag_item.has_free_routine))
+            .collect()
     }
 
     /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.

@@ -213,7 +213,8 @@ impl PinDescriptor {
             Some(FramingForm::Extended(it)) => {
                 all.push((RuleId::KS_FRAMING_001, it.count_error()));
                 all.push((RuleId::KS_FRAMING_002, it.item_error()));
-                let claims = self.allocator.is_none() && it.items.iter().any(|framing_item| framing_item.can_allocate);
+                let claims = self.allocator.is_none()
+                    && it.items.iter().any(|framing_item| framing_item.can_allocate);
                 let broken = claims.then(|| {
                     "the framing of a pin says that it can allocate, and it has no allocator"
                         .to_owned()
@@ -250,9 +251,14 @@ impl FilterDescriptor {
 
     pub(crate) fn judge(&self) -> Vec<RuleCheck> {
         let mut all = Vec::new();
-        let pin = self.pins.iter().position(|pin_descriptor| pin_descriptor.dispatch.contains(&Entry::PinProcess));
+        let pin = self
+            .pins
+            .iter()
+            .position(|pin_descriptor| pin_descriptor.dispatch.contains(&Entry::PinProcess));
         let broken = pin.filter(|_| self.is_filter_centric()).map(|index| {
-            format!("a filter has a process routine, and its pin {index} has one, too: only one may")
+            format!(
+                "a filter has a process routine, and its pin {index} has one, too: only one may"
+            )
         });
         all.push((RuleId::KS_PROC_005, broken));
         for pin in &self.pins {

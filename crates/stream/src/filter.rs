@@ -113,7 +113,8 @@ impl Stream {
         it.own_handle = own;
         it.driver_handle = own.unwrap_or(it.driver_handle);
         let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
-        let needs = it.descriptor.pins.iter().map(|pin_descriptor| pin_descriptor.instances_necessary);
+        let needs =
+            it.descriptor.pins.iter().map(|pin_descriptor| pin_descriptor.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
         let blocks_allocated =

@@ -227,7 +227,8 @@ impl Stream {
     /// into are free, and so are not queued; those that were injected are their driver's.
     pub(crate) fn queue_idle_frames(&self, stream_state: &mut StreamState, pin: PinId) {
         let out = stream_state.pins[pin].descriptor.flow == Flow::Out;
-        let empty = |frame: &Frame| frame.location == FrameLocation::Idle && frame.injected.is_none();
+        let empty =
+            |frame: &Frame| frame.location == FrameLocation::Idle && frame.injected.is_none();
         let home = stream_state.frames_of(pin).filter(|(_, it)| out && empty(it));
         let home: Vec<FrameId> = home.map(|(frame, _)| frame).collect();
         for frame in home {
@@ -283,8 +284,10 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let (word, memory) = {
             let stream_state = self.state.lock();
-            let it =
-                stream_state.frames.get(frame).filter(|frame| frame.location == FrameLocation::Delivered);
+            let it = stream_state
+                .frames
+                .get(frame)
+                .filter(|frame| frame.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
             (it.address, stream_state.devices[stream_state.pins[it.pin].device].memory.clone())
         };
@@ -353,8 +356,10 @@ impl Stream {
         let memory = self.memory_of(device).ok_or(StreamError::Stopped)?;
         let written = memory.write(word, 0, bytes);
         let mut stream_state = self.state.lock();
-        let it =
-            stream_state.frames.get_mut(frame).filter(|frame| frame.location == FrameLocation::Delivered);
+        let it = stream_state
+            .frames
+            .get_mut(frame)
+            .filter(|frame| frame.location == FrameLocation::Delivered);
         let it = it.ok_or(StreamError::Stopped)?; // The pin stopped meanwhile.
         if !written {
             it.location = FrameLocation::Idle;

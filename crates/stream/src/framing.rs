@@ -178,7 +178,10 @@ impl ExtendedFraming {
     }
 
     pub(crate) fn missing_allocator_error(&self) -> Option<String> {
-        let place = self.items.iter().position(|framing_item| framing_item.can_allocate && framing_item.frames == 0)?;
+        let place = self
+            .items
+            .iter()
+            .position(|framing_item| framing_item.can_allocate && framing_item.frames == 0)?;
         Some(format!("item {place} of the framing can allocate, and asks for zero frames"))
     }
 }

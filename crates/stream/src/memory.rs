@@ -119,7 +119,7 @@ impl FrameMemory for SystemMemory {
         let mut pieces = self.0.lock();
         let to =
             pieces.blocks.get_mut(&driver_handle).and_then(|(_, it)| it.get_mut(offset as usize..));
-        let Some(to) = to.and_then(|bytes| bytes.get_mut(..bytes.len())) else { return false };
+        let Some(to) = to.and_then(|memory| memory.get_mut(..bytes.len())) else { return false };
         to.copy_from_slice(bytes);
         true
     }

@@ -249,7 +249,8 @@ impl Services {
             let late = (level != Irql::Passive).then(|| {
                 format!("{name} acquired the {lock} mutex of {of} at {level} level, not at passive")
             });
-            let cancels = inside.is_some_and(|active_call| active_call.entry == Entry::PointerCancelled);
+            let cancels =
+                inside.is_some_and(|active_call| active_call.entry == Entry::PointerCancelled);
             if cancels {
                 let broken =
                     format!("{name} acquired the {lock} mutex of {of}, under the queue's lock");

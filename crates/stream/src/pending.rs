@@ -91,7 +91,8 @@ impl Services {
     ) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
-        let it = state.pending.get_mut(&of).filter(|request| request.marked && request.result.is_none());
+        let it =
+            state.pending.get_mut(&of).filter(|request| request.marked && request.result.is_none());
         let broken =
             it.is_none().then(|| format!("a request of {of} was completed, but none is pending"));
         let error = broken.is_some();

@@ -265,7 +265,8 @@ impl Stream {
             Some(FramingForm::Simple(simple)) => simple.bytes,
             Some(FramingForm::Extended(all)) => {
                 let limits = all.items.iter().map(FramingItem::max_size);
-                let most = limits.collect::<Option<Vec<u32>>>().map(|numbers| numbers.into_iter().max());
+                let most =
+                    limits.collect::<Option<Vec<u32>>>().map(|numbers| numbers.into_iter().max());
                 // Where an item has no limit, frames have room.
                 let Some(most) = most else { return };
                 most.unwrap_or(0)
@@ -288,7 +289,9 @@ impl Stream {
             return Ok(None);
         }
         self.begin_request(pin.subject());
-        let answer = driver.create_pin(at, &view).map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
+        let answer = driver
+            .create_pin(at, &view)
+            .map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
         let word = self.end_request(at, pin.subject(), Entry::PinCreate, answer)?;
         Ok((word != 0).then_some(word))
     }

@@ -223,7 +223,8 @@ impl Stream {
         // One that never returns is a stuck wait, which is named.
         let _ = self.wait_until(at, pin.subject(), None, what, |stream_state| {
             let mut calls = stream_state.active_calls.iter();
-            let busy = calls.any(|active_call| active_call.thread != me && active_call.pin == Some(pin));
+            let busy =
+                calls.any(|active_call| active_call.thread != me && active_call.pin == Some(pin));
             (!busy).then_some(())
         });
     }

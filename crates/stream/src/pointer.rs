@@ -395,7 +395,8 @@ impl Stream {
         place: &'static str,
     ) -> DriverResult<&'a StreamPointer> {
         let (live, subject) = (state.pointers.get(pointer), pointer.subject());
-        let mine = |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
+        let mine =
+            |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
         let found = live.filter(mine);
         if live.is_some() || state.pointers.has_issued(pointer.serial()) {
             let broken = match (live, found) {

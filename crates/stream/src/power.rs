@@ -53,8 +53,10 @@ impl Stream {
             let _control = self.acquire_control(at, filter)?;
             let runs_after_power_up = {
                 let mut stream_state = self.state.lock();
-                let it =
-                    stream_state.pins.get_mut(pin).filter(|pin| pin.device_state == PinState::Pause);
+                let it = stream_state
+                    .pins
+                    .get_mut(pin)
+                    .filter(|pin| pin.device_state == PinState::Pause);
                 it.is_some_and(|it| std::mem::take(&mut it.runs_after_power_up))
             };
             if runs_after_power_up {

@@ -180,8 +180,9 @@ impl Stream {
         loop {
             let job = *stream_state.jobs.get(place)?;
             let mutex = job.processor().map(KsMutex::Processing);
-            if mutex.is_none_or(|ks_mutex| self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver()))
-            {
+            if mutex.is_none_or(|ks_mutex| {
+                self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver())
+            }) {
                 return stream_state.jobs.remove(place);
             }
             place += 1; // Another thread has the mutex: the next job's may be free.

@@ -107,8 +107,9 @@ pub(crate) unsafe fn offer_allocations(
     // SAFETY: The caller's contract.
     let named = unsafe { resolve_lists(session, lists) }?;
     let (device, priority) = (Handle(arguments.hDevice), arguments.Priority.cast_unsigned());
-    let offer =
-        |resolved_handles: ResolvedHandles| session.kernel.offer(session.process, device, &resolved_handles.list, priority);
+    let offer = |resolved_handles: ResolvedHandles| {
+        session.kernel.offer(session.process, device, &resolved_handles.list, priority)
+    };
     map_error(session, OFFER_ERROR_RULES, named.and_then(offer))
 }
 
@@ -191,7 +192,8 @@ unsafe fn reclaim(
     }
     let (device, queue) = (device.map(Handle), queue.map(Handle));
     let back = |resolved_handles: ResolvedHandles| {
-        let back = session.kernel.reclaim(session.process, device, queue, &resolved_handles.list)?;
+        let back =
+            session.kernel.reclaim(session.process, device, queue, &resolved_handles.list)?;
         Ok((resolved_handles.member_counts, back))
     };
     let (member_counts, back) = map_error(session, RECLAIM_ERROR_RULES, named.and_then(back))?;

@@ -103,7 +103,9 @@ mod tests {
     impl VisibleMemory for Four {
         fn read(address: usize, bytes: &mut [u8]) -> bool {
             let shown = SHOWN.lock().unwrap();
-            let from = shown.as_ref().and_then(|bytes| bytes.get(address - 0x1000..)?.get(..bytes.len()));
+            let from = shown
+                .as_ref()
+                .and_then(|memory| memory.get(address - 0x1000..)?.get(..bytes.len()));
             from.map(|it| bytes.copy_from_slice(it)).is_some()
         }
 
@@ -111,7 +113,7 @@ mod tests {
             let mut shown = SHOWN.lock().unwrap();
             let to = shown
                 .as_mut()
-                .and_then(|bytes| bytes.get_mut(address - 0x1000..)?.get_mut(..bytes.len()));
+                .and_then(|memory| memory.get_mut(address - 0x1000..)?.get_mut(..bytes.len()));
             to.map(|it| it.copy_from_slice(bytes)).is_some()
         }
     }

@@ -119,7 +119,9 @@ fn operations_in_order(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::RangeMapped { start, index: order, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(before) = shadows.address_space(event.subject).and_then(|address_space| address_space.order) else {
+    let Some(before) =
+        shadows.address_space(event.subject).and_then(|address_space| address_space.order)
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(before <= order, Component::Kernel, UPDATE, || {
@@ -133,7 +135,9 @@ fn update_after_fence(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    let Some(value) = shadows.sync(of).map(|sync_object| sync_object.value) else { return Verdict::NotApplicable };
+    let Some(value) = shadows.sync(of).map(|sync_object| sync_object.value) else {
+        return Verdict::NotApplicable;
+    };
     match event.kind {
         EventKind::UpdateApplied { update, fence_value: wanted, .. } => {
             Verdict::holds_if(value >= wanted, Component::Kernel, UPDATE, || {
@@ -152,7 +156,9 @@ fn update_after_fence(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn queued_update_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::UpdateQueued { update, .. } = event.kind else { return Verdict::NotApplicable };
-    let Some(waiting) = shadows.address_space(event.subject).map(|address_space| address_space.waiting.len()) else {
+    let Some(waiting) =
+        shadows.address_space(event.subject).map(|address_space| address_space.waiting.len())
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(waiting < MAX_WAITING, Component::Kernel, UPDATE, || {
@@ -167,7 +173,9 @@ fn system_by_cpu(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PageTableWritten { by, space, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(_) = shadows.address_space(space).filter(|address_space| address_space.process.is_none()) else {
+    let Some(_) =
+        shadows.address_space(space).filter(|address_space| address_space.process.is_none())
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(by == "cpu", Component::Kernel, BUILD, || {
@@ -191,7 +199,9 @@ fn table_invalidated_first(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::PageTableDestroyed {} => {
-            let again = shadows.address_space(table.space).is_some_and(|address_space| address_space.invalidates_tables);
+            let again = shadows
+                .address_space(table.space)
+                .is_some_and(|address_space| address_space.invalidates_tables);
             let last = table.last.as_ref();
             let whole = last.is_none_or(|pair| pair.0 == "invalid" && pair.1 == table.entries);
             if !again {
@@ -279,7 +289,8 @@ fn process_freed(event: &Event, shadows: &Shadows) -> Verdict {
 fn root_set_before_run(event: &Event, shadows: &Shadows) -> Verdict {
     match event.kind {
         EventKind::PacketSubmitted { .. } => {
-            let Some(it) = shadows.context(event.subject).filter(|context| context.translates) else {
+            let Some(it) = shadows.context(event.subject).filter(|context| context.translates)
+            else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(it.root.is_some(), Component::Kernel, ROOT, || {

@@ -94,7 +94,9 @@ pub fn causes(code: u32) -> Vec<BugCheckCause> {
 
 fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
     if rule.id == "GATE-STATUS-002" {
-        let stops = statuses::STATUS_BUG_CHECKS.iter().filter(|status_bug_check| status_bug_check.code == code);
+        let stops = statuses::STATUS_BUG_CHECKS
+            .iter()
+            .filter(|status_bug_check| status_bug_check.code == code);
         let way = |it: &statuses::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
@@ -126,19 +128,27 @@ mod tests {
     use super::*;
 
     fn causes_found(code: u32) -> Vec<(&'static str, Option<u32>)> {
-        causes(code).iter().map(|bug_check_cause| (bug_check_cause.rule.id.as_str(), bug_check_cause.parameter)).collect()
+        causes(code)
+            .iter()
+            .map(|bug_check_cause| (bug_check_cause.rule.id.as_str(), bug_check_cause.parameter))
+            .collect()
     }
 
     #[test]
     fn each_is_there_once_by_number() {
         assert!(BUG_CHECKS.is_sorted_by(|a, b| a.code < b.code));
-        assert_eq!(find(0x119).map(|bug_check| bug_check.name), Some("VIDEO_SCHEDULER_INTERNAL_ERROR"));
+        assert_eq!(
+            find(0x119).map(|bug_check| bug_check.name),
+            Some("VIDEO_SCHEDULER_INTERNAL_ERROR")
+        );
         assert_eq!(find(0x118), None);
     }
 
     #[test]
     fn every_number_of_the_catalogue_is_known() {
-        for part in catalogue().iter().flat_map(|entry| entry.on_breach.split("bugcheck 0x").skip(1)) {
+        for part in
+            catalogue().iter().flat_map(|entry| entry.on_breach.split("bugcheck 0x").skip(1))
+        {
             let code = hex(part).0.unwrap();
             assert!(find(code).is_some() && !causes_found(code).is_empty(), "{code:#x}");
         }
@@ -151,8 +161,9 @@ mod tests {
         assert_eq!(causes_found(0xC2), [("WT-POOL-001", None)]);
         assert!(causes_found(0x10E).iter().any(|pair| pair.1 == Some(0xB)));
         assert!(!causes_found(0x117).is_empty());
-        let out_of_order =
-            causes(0x119).into_iter().find(|bug_check_cause| bug_check_cause.condition.as_deref() == Some("out of order"));
+        let out_of_order = causes(0x119)
+            .into_iter()
+            .find(|bug_check_cause| bug_check_cause.condition.as_deref() == Some("out of order"));
         assert_eq!(out_of_order.unwrap().parameter, Some(1));
     }
 }

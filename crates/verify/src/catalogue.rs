@@ -101,7 +101,9 @@ impl Entry {
 
     /// The statuses that it names as what Windows answers to a breach.
     pub fn statuses(&self) -> impl Iterator<Item = &str> {
-        let words = self.on_breach.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        let words = self
+            .on_breach
+            .split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
         words.filter(|text| text.starts_with("STATUS_"))
     }
 
@@ -112,7 +114,9 @@ impl Entry {
 
     /// Whether it says that a breach is answered with that result of user mode.
     pub fn mentions_result(&self, name: &str) -> bool {
-        let words = self.on_breach.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+        let words = self
+            .on_breach
+            .split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
         words.into_iter().any(|text| text == name)
     }
 

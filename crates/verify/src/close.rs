@@ -57,7 +57,8 @@ fn allocation_data_left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(live) = driver_handle.live_object() else { return Verdict::Holds };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
     let block = driver_handle.block.as_ref();
-    let size = block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
+    let size =
+        block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     let message = format!(
         "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
          is not destroyed yet"
@@ -75,7 +76,9 @@ fn closed_in_one_call(event: &Event, shadows: &Shadows) -> Verdict {
         .retirement(view.retirement)
         .zip(view.resource)
         .and_then(|(it, resource)| it.group(resource));
-    let Some(group) = group.filter(|resource_group| resource_group.whole) else { return Verdict::NotApplicable };
+    let Some(group) = group.filter(|resource_group| resource_group.whole) else {
+        return Verdict::NotApplicable;
+    };
     Verdict::holds_if(*batch == group.open, Component::Kernel, LIST, || {
         format!(
             "{CLOSE_ALLOCATION} closes {batch} views of {} for {device}, but {} end together",

@@ -67,7 +67,8 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::PacketSubmitted { .. } => {
             let context = event.subject;
-            let Some(it) = shadows.context(event.subject).filter(|context| !context.saves.all.is_empty())
+            let Some(it) =
+                shadows.context(event.subject).filter(|context| !context.saves.all.is_empty())
             else {
                 return Verdict::NotApplicable;
             };
@@ -129,7 +130,8 @@ fn kept_until_unused(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.context_allocation(event.subject) else { return Verdict::NotApplicable };
     // What was taken out of memory before is judged there: packets that came later do not use it.
     let there = it.memory.location.is_some();
-    let flying = shadows.context(it.context).filter(|_| there).map_or(0, |context| context.in_flight);
+    let flying =
+        shadows.context(it.context).filter(|_| there).map_or(0, |context| context.in_flight);
     Verdict::holds_if(it.on.is_empty() && flying == 0, Component::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {

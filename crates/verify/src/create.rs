@@ -92,7 +92,8 @@ fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
         .driver_pointer(event.subject)
         .into_iter()
         .flat_map(|driver_handle| &driver_handle.uses);
-    match uses.find(|pointer_use| pointer_use.of.kind == Kind::Allocation && pointer_use.of != *to) {
+    match uses.find(|pointer_use| pointer_use.of.kind == Kind::Allocation && pointer_use.of != *to)
+    {
         Some(other) => broken(format!(
             "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
              already",
@@ -108,8 +109,13 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     let driver_handle = shadows.driver_pointer(event.subject);
-    let freed = driver_handle.and_then(|driver_pointer| driver_pointer.block.as_ref()).and_then(|block| block.freed.as_ref());
-    let dead = driver_handle.and_then(|driver_pointer| driver_pointer.allocation).filter(|serial| serial != to).zip(freed);
+    let freed = driver_handle
+        .and_then(|driver_pointer| driver_pointer.block.as_ref())
+        .and_then(|block| block.freed.as_ref());
+    let dead = driver_handle
+        .and_then(|driver_pointer| driver_pointer.allocation)
+        .filter(|serial| serial != to)
+        .zip(freed);
     let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
         "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but that was the word of {dead}, \
@@ -147,7 +153,8 @@ fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiResource { driver_handle, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(last) = shadows.resource(event.subject).and_then(|resource| resource.driver_handle) else {
+    let Some(last) = shadows.resource(event.subject).and_then(|resource| resource.driver_handle)
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(*driver_handle == last, Component::Kernel, "hResource", || {

@@ -29,7 +29,8 @@ const ADAPTER: &str = "DxgkDdiDestroyAllocation, hAdapter";
 const FLAG: &str = "DxgkDdiDestroyAllocation, DestroyResource";
 
 fn destroyed_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let untold = shadows.allocation(event.subject).map(|allocation| allocation.destroyed_in.is_none());
+    let untold =
+        shadows.allocation(event.subject).map(|allocation| allocation.destroyed_in.is_none());
     Verdict::holds_if(untold == Some(true), Component::Kernel, LIST, || {
         let but = if untold.is_some() { "it was given to one before" } else { "it is not live" };
         format!("{} is given to {DESTROY_ALLOCATION}, but {but}", event.subject)
@@ -51,7 +52,8 @@ fn destroyed_by_own_adapter(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
-    let Some(call) = shadows.call(event.subject).filter(|call| call.name == DESTROY_ALLOCATION) else {
+    let Some(call) = shadows.call(event.subject).filter(|call| call.name == DESTROY_ALLOCATION)
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(call.gpu_wait.is_none(), Component::Driver, DESTROY_ALLOCATION, || {
@@ -117,8 +119,9 @@ fn freed(
 fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolCorrupted { offset } = event.kind {
         let driver_handle = shadows.driver_pointer(event.subject);
-        let Some((of, block)) = driver_handle.and_then(|driver_pointer| driver_pointer.allocation.zip(driver_pointer.block.as_ref()))
-        else {
+        let Some((of, block)) = driver_handle.and_then(|driver_pointer| {
+            driver_pointer.allocation.zip(driver_pointer.block.as_ref())
+        }) else {
             return Verdict::NotApplicable;
         };
         let argument =
@@ -158,8 +161,9 @@ fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
         Verdict::Broken(Component::Driver, argument.clone(), message)
     };
     if let EventKind::DdiResource { driver_handle, .. } = event.kind {
-        let Some(driver_handle) =
-            shadows.driver_pointer(driver_handle).filter(|driver_pointer| driver_pointer.block.is_some())
+        let Some(driver_handle) = shadows
+            .driver_pointer(driver_handle)
+            .filter(|driver_pointer| driver_pointer.block.is_some())
         else {
             return Verdict::NotApplicable;
         };

@@ -32,7 +32,9 @@ fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
 fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
     let asked = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-    let Some(asked) = asked.filter(|client_call| client_call.unresolved) else { return Verdict::NotApplicable };
+    let Some(asked) = asked.filter(|client_call| client_call.unresolved) else {
+        return Verdict::NotApplicable;
+    };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
     Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
         let came = if asked.delivered { "came" } else { "did not come" };

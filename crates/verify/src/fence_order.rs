@@ -14,7 +14,9 @@ pub(crate) static RULES: &[Rule] =
 fn fence_order(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::FenceReported { fence } = event.kind else { return Verdict::NotApplicable };
     let due = shadows.node(event.subject).map(|node| &node.fences);
-    let but = match due.and_then(|node_fences| Some((node_fences, node_fences.last_done?, node_fences.last_submitted()?))) {
+    let but = match due.and_then(|node_fences| {
+        Some((node_fences, node_fences.last_done?, node_fences.last_submitted()?))
+    }) {
         Some((due, ..)) if due.is_in_order(fence) => return Verdict::Holds,
         Some((_, done, last)) => format!("has done {done} and was given up to {last}"),
         None => "was given no work".into(),

@@ -300,7 +300,8 @@ fn a_wrong_answer_of_submit_stops_windows_and_others_are_not_known() {
     let result = |name| format!("call:1 ddi.return name={name} result=busy legal=false\n");
     let both = result("DxgkDdiSubmitCommandVirtual") + &result("DxgkDdiCloseAllocation");
     let verifier = fly(&both);
-    let windows: Vec<_> = verifier.findings().iter().map(|finding| finding.windows.as_str()).collect();
+    let windows: Vec<_> =
+        verifier.findings().iter().map(|finding| finding.windows.as_str()).collect();
     assert_eq!(windows, ["stops with bug check 0x119 (0x2)", "not known"]);
 }
 

@@ -320,7 +320,10 @@ impl Shadows {
                 self.start(event.subject, call);
                 if name == ddi::CREATE_ALLOCATION {
                     self.with_process(*process, |process| {
-                        process.call_mut(event.thread).into_iter().for_each(|client_call| client_call.creates = true);
+                        process
+                            .call_mut(event.thread)
+                            .into_iter()
+                            .for_each(|client_call| client_call.creates = true);
                     });
                 }
                 if let Some(adapter) = self.first::<Adapter>(*adapter) {

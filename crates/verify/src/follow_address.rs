@@ -41,17 +41,22 @@ impl Shadows {
                 });
             }
             EventKind::AddressSpaceDestroyed {} => {
-                let adapter = self.address_space(subject).map(|address_space| address_space.adapter);
+                let adapter =
+                    self.address_space(subject).map(|address_space| address_space.adapter);
                 self.remove_mappings(subject.into(), |_| true);
                 self.end(subject);
                 if let Some(adapter) = adapter {
-                    self.with_adapter(adapter, |adapter| adapter.spaces.retain(|pair| pair.1 != subject));
+                    self.with_adapter(adapter, |adapter| {
+                        adapter.spaces.retain(|pair| pair.1 != subject)
+                    });
                 }
             }
             EventKind::RangeReserved { start, end, .. }
             | EventKind::RangeDriverReserved { start, end, .. } => {
                 let taken = AddressRange { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |address_space| address_space.set_range(&(*start..*end), Some(taken)));
+                self.with_space(subject, |address_space| {
+                    address_space.set_range(&(*start..*end), Some(taken))
+                });
             }
             EventKind::RangeMapped { start, end, of, offset, index: order, .. } => {
                 let taken = AddressRange { end: *end, of: *of, offset: *offset };
@@ -60,7 +65,9 @@ impl Shadows {
                     address_space.order = Some(*order);
                 });
             }
-            EventKind::RangeMapReturned { .. } => self.with_space(subject, |address_space| address_space.order = None),
+            EventKind::RangeMapReturned { .. } => {
+                self.with_space(subject, |address_space| address_space.order = None)
+            }
             EventKind::UpdateApplied { update, .. } => self.with_space(subject, |address_space| {
                 address_space.order = None;
                 address_space.waiting.remove(update);
@@ -69,21 +76,33 @@ impl Shadows {
                 self.with_space(subject, |address_space| address_space.waiting.extend([*update]));
             }
             EventKind::UpdateCancelled { update } => {
-                self.with_space(subject, |address_space| address_space.waiting.retain(|number| number != update));
+                self.with_space(subject, |address_space| {
+                    address_space.waiting.retain(|number| number != update)
+                });
             }
             EventKind::RangeFreed { start, end, still_reserved: kept, .. } => {
                 let stays = AddressRange { end: *end, of: None, offset: 0 };
-                self.with_space(subject, |address_space| address_space.set_range(&(*start..*end), kept.then_some(stays)));
+                self.with_space(subject, |address_space| {
+                    address_space.set_range(&(*start..*end), kept.then_some(stays))
+                });
             }
             EventKind::TlbFlushed { start, end } => {
                 let all = (*start, *end) == (0, 0);
-                let inside = |mapping: &Mapping| all || (*start <= mapping.span.start && mapping.span.end <= *end);
+                let inside = |mapping: &Mapping| {
+                    all || (*start <= mapping.span.start && mapping.span.end <= *end)
+                };
                 self.remove_mappings(subject.into(), |mapping| mapping.stale && inside(mapping));
-                self.with_space(subject, |address_space| address_space.remembered.retain(|_, address_space| !all && *address_space >= *end));
+                self.with_space(subject, |address_space| {
+                    address_space
+                        .remembered
+                        .retain(|_, address_space| !all && *address_space >= *end)
+                });
             }
             EventKind::RootSet { context: Some(context), table, .. } => {
                 self.set_root((*context).into(), Some((*table).into()));
-                self.with_space(subject, |address_space| address_space.contexts.extend([Serial::of(*context)]));
+                self.with_space(subject, |address_space| {
+                    address_space.contexts.extend([Serial::of(*context)])
+                });
             }
             _ => (),
         }
@@ -105,7 +124,9 @@ impl Shadows {
             Some(it.space)
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
-            self.with_space(space, |address_space| address_space.contexts.retain(|serial| *serial != context));
+            self.with_space(space, |address_space| {
+                address_space.contexts.retain(|serial| *serial != context)
+            });
         }
         if let Some(it) = self.page_table_mut(table) {
             it.roots.insert(context);
@@ -139,7 +160,8 @@ impl Shadows {
                     self.with_space(space, |address_space| {
                         address_space.tables.retain(|_, address_space| *address_space != subject);
                         address_space.remembered.remove(&Serial::of(subject));
-                        address_space.parents
+                        address_space
+                            .parents
                             .retain(|_, (child, parent)| *child != subject && *parent != subject);
                     });
                 }
@@ -181,7 +203,8 @@ impl Shadows {
 
     /// A GPU was reset: nothing is remembered, and what leads where is written again.
     pub(crate) fn forget_tables(&mut self, adapter: impl Key<Adapter>) {
-        let spaces = self.adapter(adapter).map(|adapter| adapter.spaces.clone()).unwrap_or_default();
+        let spaces =
+            self.adapter(adapter).map(|adapter| adapter.spaces.clone()).unwrap_or_default();
         for (_, space) in spaces {
             self.with_space(space, |address_space| {
                 address_space.parents.clear();
@@ -222,8 +245,10 @@ impl Shadows {
         for it in &segments {
             if let Some(it) = self.segment_mut(*it) {
                 let mappings = std::mem::take(&mut it.mappings);
-                it.mappings =
-                    mappings.into_iter().flat_map(|mapping| mapping.split((*space).into(), &span)).collect();
+                it.mappings = mappings
+                    .into_iter()
+                    .flat_map(|mapping| mapping.split((*space).into(), &span))
+                    .collect();
             }
         }
         let to = segment.checked_sub(1).and_then(|number| segments.get(number as usize));

@@ -75,7 +75,8 @@ impl Shadows {
         }
         let all = self.context_allocations(owner(device, context)).map(|list| list.all.as_slice());
         let is_blank = |serial: &&Serial<ContextAllocation>| {
-            self.context_allocation(**serial).is_some_and(|context_allocation| !context_allocation.initialised)
+            self.context_allocation(**serial)
+                .is_some_and(|context_allocation| !context_allocation.initialised)
         };
         let uninitialised = all.unwrap_or_default().iter().filter(is_blank).count();
         self.with_context_allocations(device, context, |it| {
@@ -130,7 +131,8 @@ impl Shadows {
         device: Serial<Device>,
         context: Option<Serial<Context>>,
     ) -> SmallVec<[Serial<Node>; 2]> {
-        let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        let nodes =
+            self.adapter(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         let saves = |it: &&Serial<Node>| {
             let current = self.node(**it).and_then(|node| node.current);
             let of = |serial: Serial<Context>| self.context(serial).map(|context| context.device);

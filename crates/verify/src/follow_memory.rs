@@ -71,7 +71,9 @@ impl Shadows {
         let Some(&mut ResourceView { resource, .. }) = shadow else { return };
         match event.kind {
             EventKind::ResourceViewRetiring { retirement, .. } => {
-                self.with_retirement(retirement, |retirement| retirement.group_mut(resource).whole = true);
+                self.with_retirement(retirement, |retirement| {
+                    retirement.group_mut(resource).whole = true
+                });
             }
             EventKind::ResourceViewClosed {} => {
                 self.end(event.subject);
@@ -170,7 +172,9 @@ impl Shadows {
                 close_called: told,
                 driver_handle: None,
                 creator: known.is_some_and(|allocation| allocation.creator == device),
-                requirements: known.map(|allocation| allocation.memory.requirements).unwrap_or_default(),
+                requirements: known
+                    .map(|allocation| allocation.memory.requirements)
+                    .unwrap_or_default(),
                 resident: 0,
                 lock_requested: 0,
                 not_written: false,
@@ -385,7 +389,9 @@ impl Shadows {
         // An adapter keeps its one pointer for all its life.
         self.with_adapter(to, |adapter| adapter.driver_handle = Some(subject));
         if let Some(before) = before.filter(|serial| *serial != subject) {
-            self.with_driver_pointer(before, |driver_pointer| driver_pointer.uses.retain(|pointer_use| pointer_use.of != to));
+            self.with_driver_pointer(before, |driver_pointer| {
+                driver_pointer.uses.retain(|pointer_use| pointer_use.of != to)
+            });
         }
     }
 

@@ -146,7 +146,9 @@ impl Shadows {
         it.open = (!*whole).then(open);
         let adapter = it.adapter;
         let goes_on = !*whole && operation == "transfer";
-        self.with_adapter(adapter, |adapter| adapter.retried = goes_on.then_some(adapter.blocks_taken));
+        self.with_adapter(adapter, |adapter| {
+            adapter.retried = goes_on.then_some(adapter.blocks_taken)
+        });
         if busy {
             self.start_wait(event.subject.into(), adapter);
         }
@@ -228,7 +230,8 @@ impl Shadows {
         }
         self.with_memory(of, |memory| match operation {
             "notify-residency" => {
-                memory.notice = if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted }
+                memory.notice =
+                    if come { ResidencyNotice::Resident } else { ResidencyNotice::Evicted }
             }
             "update-context" => (),
             _ => {
@@ -243,7 +246,9 @@ impl Shadows {
         // One that was never built is gone from there all the same.
         let stale = place.is_none_or(|segment_address| segment_address.segment != segment);
         let held = self.segment(segment).filter(|_| !come && stale && moves(operation));
-        let left = held.and_then(|segment| segment.contents.iter().find(|pair| pair.1.1 == of).map(|pair| *pair.0));
+        let left = held.and_then(|segment| {
+            segment.contents.iter().find(|pair| pair.1.1 == of).map(|pair| *pair.0)
+        });
         if let Some(address) = left {
             self.remove_from_segment(segment, address, of);
         }

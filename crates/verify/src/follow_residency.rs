@@ -111,7 +111,8 @@ impl Shadows {
             }),
             EventKind::OfferEnded { value, .. } => {
                 let placed = self.memory(allocation).and_then(|memory| memory.location);
-                let segment = placed.and_then(|segment_address| self.segment(segment_address.segment));
+                let segment =
+                    placed.and_then(|segment_address| self.segment(segment_address.segment));
                 let mapped = *value > 0 && segment.is_some_and(|segment| segment.aperture);
                 self.with_memory(allocation, |memory| {
                     memory.offer = None;
@@ -132,7 +133,8 @@ impl Shadows {
                 memory.cpu_view_current = location == "memory";
                 memory.outside = location == "system";
             }
-            (memory.locks, memory.not_written, memory.do_not_evict) = (memory.locks + 1, false, false);
+            (memory.locks, memory.not_written, memory.do_not_evict) =
+                (memory.locks + 1, false, false);
             memory.backed = location == "system" || (memory.backed && location != "memory");
         });
     }

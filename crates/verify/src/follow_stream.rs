@@ -23,7 +23,9 @@ impl Shadows {
             }
             EventKind::KsReturn { result, .. } => {
                 let call = self.stream_call_mut(event.subject);
-                if let Some((name, about)) = call.map(|stream_call| (stream_call.name.clone(), stream_call.about)) {
+                if let Some((name, about)) =
+                    call.map(|stream_call| (stream_call.name.clone(), stream_call.about))
+                {
                     let failed = !matches!(&**result, "ok" | "pending");
                     self.note_stream_return(about, &name, failed);
                 }
@@ -133,7 +135,8 @@ impl Shadows {
                 }
             }
             EventKind::FilterClosed {} => {
-                let device = self.stream_filter(subject).and_then(|stream_filter| stream_filter.device);
+                let device =
+                    self.stream_filter(subject).and_then(|stream_filter| stream_filter.device);
                 if let Some(it) = self.stream_device_mut(device) {
                     it.filters = it.filters.saturating_sub(1);
                 }
@@ -177,7 +180,8 @@ impl Shadows {
             }
             EventKind::PinClosed {} => {
                 let of = self.stream_pin(subject);
-                if let Some((filter, factory)) = of.and_then(|stream_pin| Some((stream_pin.filter?, stream_pin.factory)))
+                if let Some((filter, factory)) =
+                    of.and_then(|stream_pin| Some((stream_pin.filter?, stream_pin.factory)))
                     && let Some(it) = self.stream_filter_mut(filter)
                 {
                     let count = it.pins.entry(factory).or_default();
@@ -218,7 +222,9 @@ impl Shadows {
             }
             EventKind::AllocatorDeleted { .. } => {
                 let of = self.stream_allocator(subject);
-                let pin = of.filter(|stream_allocator| stream_allocator.by == "driver").map(|stream_allocator| stream_allocator.pin);
+                let pin = of
+                    .filter(|stream_allocator| stream_allocator.by == "driver")
+                    .map(|stream_allocator| stream_allocator.pin);
                 if let Some(it) = self.first::<StreamPin>(pin) {
                     it.allocators = it.allocators.saturating_sub(1);
                 }

@@ -36,8 +36,9 @@ impl Shadows {
                 broadcasts: Vec::new(),
             };
             self.start(subject, sync);
-            return self
-                .with_device(*device, |device| device.low.extend(low.then_some(Serial::of(subject))));
+            return self.with_device(*device, |device| {
+                device.low.extend(low.then_some(Serial::of(subject)))
+            });
         }
         let Some(it) = self.sync_mut(subject) else { return };
         match &event.kind {

@@ -36,7 +36,9 @@ fn discard_allowed(event: &Event, shadows: &Shadows) -> Verdict {
 fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::InstanceCreated { of, driver_handle, .. } => {
-            let Some(known) = shadows.allocation(of).and_then(|allocation| allocation.driver_handle) else {
+            let Some(known) =
+                shadows.allocation(of).and_then(|allocation| allocation.driver_handle)
+            else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(known == *driver_handle, Component::Kernel, CREATE_ALLOCATION, || {
@@ -62,10 +64,14 @@ fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
             )
         }
         EventKind::Leave { call, .. } if call == LOCK => {
-            let asked = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-            Verdict::holds_if(asked.is_none_or(|client_call| !client_call.creates), Component::Kernel, LOCK, || {
-                format!("a lock of {} had {CREATE_ALLOCATION} called", event.subject)
-            })
+            let asked =
+                shadows.process(event.subject).and_then(|process| process.call(event.thread));
+            Verdict::holds_if(
+                asked.is_none_or(|client_call| !client_call.creates),
+                Component::Kernel,
+                LOCK,
+                || format!("a lock of {} had {CREATE_ALLOCATION} called", event.subject),
+            )
         }
         _ => Verdict::NotApplicable,
     }

@@ -124,7 +124,8 @@ fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
             Verdict::Holds
         }
         EventKind::WaitParked { why } => {
-            let it = shadows.allocation(event.subject).filter(|allocation| allocation.memory.reclaimed);
+            let it =
+                shadows.allocation(event.subject).filter(|allocation| allocation.memory.reclaimed);
             let Some(_) = it else { return Verdict::NotApplicable };
             Verdict::Broken(
                 Component::Kernel,

@@ -41,7 +41,9 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     if name != ADD_DEVICE {
         return Verdict::NotApplicable;
     }
-    let inside = known.is_some_and(|adapter| adapter.active_calls.iter().any(|active_call| active_call.name == ADD_DEVICE));
+    let inside = known.is_some_and(|adapter| {
+        adapter.active_calls.iter().any(|active_call| active_call.name == ADD_DEVICE)
+    });
     Verdict::holds_if(!inside, Component::Kernel, ADD_DEVICE, || {
         format!("{ADD_DEVICE} is called for {adapter}, but another one has not returned")
     })
@@ -49,8 +51,11 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolLeaked {} = event.kind {
-        let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
-        let Some(Block { bytes, tag, .. }) = block.filter(|block| block.added && !block.leaked) else {
+        let block = shadows
+            .driver_pointer(event.subject)
+            .and_then(|driver_pointer| driver_pointer.block.as_ref());
+        let Some(Block { bytes, tag, .. }) = block.filter(|block| block.added && !block.leaked)
+        else {
             return Verdict::NotApplicable;
         };
         let message = format!(
@@ -167,8 +172,12 @@ fn handle_data_matches(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let given = match event.subject.kind {
-        Kind::Allocation => shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle),
-        Kind::Resource => shadows.resource(event.subject).and_then(|resource| resource.driver_handle),
+        Kind::Allocation => {
+            shadows.allocation(event.subject).and_then(|allocation| allocation.driver_handle)
+        }
+        Kind::Resource => {
+            shadows.resource(event.subject).and_then(|resource| resource.driver_handle)
+        }
         _ => shadows.view(event.subject).and_then(|view| view.driver_handle),
     };
     let Some(given) = given else { return Verdict::NotApplicable };

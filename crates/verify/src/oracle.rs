@@ -145,7 +145,8 @@ impl Oracle {
         };
         if let Some(part) = it.part.filter(|value| *value > 0) {
             // All before it is right: so it went elsewhere.
-            let lost = first_mismatch(expected, found).filter(|byte_mismatch| byte_mismatch.offset >= part);
+            let lost = first_mismatch(expected, found)
+                .filter(|byte_mismatch| byte_mismatch.offset >= part);
             let broken = lost.map(|ByteMismatch { offset, expected, found }| {
                 format!(
                     "the virtual transfer of the part of {} from {part:#x} on left byte \

@@ -110,7 +110,9 @@ impl Tables {
     /// Nothing is known of what is there, whoever's it was.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
         let lost = |slots: &Vec<Slot>| slots.iter().any(|slot| slot.pending > 0);
-        for (key, _) in self.entries.iter().filter(|pair| (pair.0.1, pair.0.2) == table && lost(pair.1)) {
+        for (key, _) in
+            self.entries.iter().filter(|pair| (pair.0.1, pair.0.2) == table && lost(pair.1))
+        {
             self.pending.remove(&key.0); // What was lost never ends.
         }
         self.entries.retain(|it, _| (it.1, it.2) != table);
@@ -240,7 +242,10 @@ fn judge_written(
         let few = asked.filter(|wrong| {
             wrong.index != it.first && (wrong.untouched || wrong.more >= it.count / 2)
         });
-        judge(RuleId::KMD_PAGING_021, few.map(|entry_mismatch| sentence(entry_mismatch, "with Repeat left")));
+        judge(
+            RuleId::KMD_PAGING_021,
+            few.map(|entry_mismatch| sentence(entry_mismatch, "with Repeat left")),
+        );
         if few.is_some() {
             return;
         }
@@ -248,13 +253,17 @@ fn judge_written(
     if it.by_cpu {
         // The first one is as it was: so nothing was written yet.
         let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
-        judge(RuleId::KMD_PAGING_020, late.map(|entry_mismatch| sentence(entry_mismatch, "by the CPU left")));
+        judge(
+            RuleId::KMD_PAGING_020,
+            late.map(|entry_mismatch| sentence(entry_mismatch, "by the CPU left")),
+        );
         if late.is_some() {
             return;
         }
     }
     let broken = asked.map(|entry_mismatch| sentence(entry_mismatch, "left"));
-    let broken = broken.or_else(|| other.map(|entry_mismatch| sentence(entry_mismatch, "changed another one:")));
+    let broken = broken
+        .or_else(|| other.map(|entry_mismatch| sentence(entry_mismatch, "changed another one:")));
     judge(RuleId::WT_TABLES_001, broken);
 }
 

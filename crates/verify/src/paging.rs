@@ -83,7 +83,9 @@ fn one_transfer_at_a_time(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::PagingBuilt { operation, of, pass, .. } => {
             let next = open.map_or(1, |partial_operation| partial_operation.pass + 1);
-            let same = open.is_none_or(|partial_operation| (&partial_operation.operation, partial_operation.of) == (operation, *of));
+            let same = open.is_none_or(|partial_operation| {
+                (&partial_operation.operation, partial_operation.of) == (operation, *of)
+            });
             Verdict::holds_if(same && *pass == next, Component::Kernel, BUILD, || match open {
                 Some(it) if !same => format!(
                     "operation {operation} on {of} begins before operation {} on {} has ended",
@@ -229,7 +231,10 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
         return Verdict::NotApplicable;
     };
     let other = it.overlapping(*of, *address, *size);
-    let lead = it.mappings.iter().find(|mapping| mapping.of != Some(*of) && mapping.reaches(*address, *size));
+    let lead = it
+        .mappings
+        .iter()
+        .find(|mapping| mapping.of != Some(*of) && mapping.reaches(*address, *size));
     Verdict::holds_if(other.is_none() && lead.is_none(), Component::Kernel, BUILD, || {
         if let Some(it) = lead.filter(|_| other.is_none()) {
             let how = if it.stale { "may still be remembered to lead" } else { "leads" };
@@ -247,7 +252,9 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
 fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
     let space =
         shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
-    let space = space.filter(|address_space| address_space.process.is_some() && !address_space.contexts.is_empty());
+    let space = space.filter(|address_space| {
+        address_space.process.is_some() && !address_space.contexts.is_empty()
+    });
     let (Some(space), table) = (space, event.subject) else { return Verdict::NotApplicable };
     let parents = space.parents.iter().find(|pair| pair.1.0 == table);
     let remembered = space.remembered.get(&Serial::of(table));

@@ -23,7 +23,8 @@ pub(crate) static RULES: &[Rule] = &[
 
 fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiAdapter { driver_handle } = event.kind else { return Verdict::NotApplicable };
-    let Some(given) = shadows.adapter(event.subject).and_then(|adapter| adapter.driver_handle) else {
+    let Some(given) = shadows.adapter(event.subject).and_then(|adapter| adapter.driver_handle)
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(driver_handle == given, Component::Kernel, "MiniportDeviceContext", || {
@@ -41,7 +42,9 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
         };
         return status_if(event, stopped).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
     }
-    let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
+    let block = shadows
+        .driver_pointer(event.subject)
+        .and_then(|driver_pointer| driver_pointer.block.as_ref());
     // One that was named where it should have been freed is not named again.
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());

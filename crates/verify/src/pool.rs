@@ -35,7 +35,9 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolLeaked {} = &event.kind else { return Verdict::Holds };
     // One that was named where it should have been freed is not named again.
-    let block = shadows.driver_pointer(event.subject).and_then(|driver_pointer| driver_pointer.block.as_ref());
+    let block = shadows
+        .driver_pointer(event.subject)
+        .and_then(|driver_pointer| driver_pointer.block.as_ref());
     if block.is_some_and(|block| block.leaked || block.added) {
         return Verdict::NotApplicable;
     }
@@ -49,7 +51,8 @@ fn describe(event: &Event, shadows: &Shadows) -> String {
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_handle| driver_handle.block.as_ref());
-    let size = block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
+    let size =
+        block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     format!("pool block {}{size}", event.subject.number)
 }
 

@@ -64,7 +64,9 @@ fn resources_resident(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(it) = shadows.memory(event.subject) else { return Verdict::NotApplicable };
     let placed = it.location.filter(|_| it.is_resident());
-    let right = placed.is_some_and(|segment_address| (segment_address.segment, segment_address.address) == (segment.into(), address));
+    let right = placed.is_some_and(|segment_address| {
+        (segment_address.segment, segment_address.address) == (segment.into(), address)
+    });
     Verdict::holds_if(right, Component::Kernel, SUBMIT, || {
         let of = event.subject;
         match placed {

@@ -42,7 +42,10 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
             const FINE: [&str; 5] =
                 ["the call failed", "the CPU locks it", "it ends", "the power goes", LOST];
             let by_will = FINE.contains(&&**why);
-            let it = shadows.allocation(event.subject).filter(|_| !by_will).map(|allocation| &allocation.memory);
+            let it = shadows
+                .allocation(event.subject)
+                .filter(|_| !by_will)
+                .map(|allocation| &allocation.memory);
             let Some(it) = it else { return Verdict::NotApplicable };
             let offered = it.offer.is_some_and(|offer| offer.ready);
             Verdict::holds_if(it.resident_devices == 0 || offered, Component::Kernel, EVICT, || {
@@ -123,7 +126,8 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let it = shadows.allocation(event.subject).map(|allocation| &allocation.memory);
     // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
-    let copies = |memory: &&Memory| memory.not_written && !memory.written && memory.backed && !memory.mapped;
+    let copies =
+        |memory: &&Memory| memory.not_written && !memory.written && memory.backed && !memory.mapped;
     let Some(it) = it.filter(copies).filter(|_| why != "the call failed") else {
         return Verdict::NotApplicable;
     };

@@ -40,8 +40,9 @@ fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     let first = device.packets.front().filter(|packet| packet.queued < asked.seq);
     Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
         let behind = device.packets.iter().take_while(|packet| packet.queued < asked.seq).count();
-        let fence = first
-            .map_or(String::new(), |packet| format!(", first packet {} of {}", packet.packet, packet.context));
+        let fence = first.map_or(String::new(), |packet| {
+            format!(", first packet {} of {}", packet.packet, packet.context)
+        });
         format!(
             "{} became idle, but {behind} packets that {} had queued before its end was asked \
              for are not done{fence}",

@@ -41,7 +41,7 @@ pub(crate) fn fly(script: &str) -> Verifier {
 pub(crate) fn messages(rule: RuleId, script: &str) -> Vec<String> {
     let verifier = fly(script);
     let of_rule = verifier.findings().iter().filter(|finding| finding.rule == rule);
-    of_rule.flat_map(|finding| (0..it.count).map(|_| finding.message.clone())).collect()
+    of_rule.flat_map(|finding| (0..finding.count).map(|_| finding.message.clone())).collect()
 }
 
 /// How often one rule judged in a script.

@@ -35,7 +35,9 @@ pub(crate) static RULES: &[Rule] = &[
 fn bag_emptied_on_close(event: &Event, shadows: &Shadows) -> Verdict {
     let bagged = match event.subject.kind {
         Kind::Pin => shadows.stream_pin(event.subject).map(|stream_pin| stream_pin.bagged),
-        Kind::Filter => shadows.stream_filter(event.subject).map(|stream_filter| stream_filter.bagged),
+        Kind::Filter => {
+            shadows.stream_filter(event.subject).map(|stream_filter| stream_filter.bagged)
+        }
         _ => shadows.stream_device(event.subject).map(|stream_device| stream_device.bagged),
     };
     let Some(bagged) = bagged else { return Verdict::NotApplicable };
@@ -54,7 +56,9 @@ fn device_started(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn children_first(event: &Event, shadows: &Shadows) -> Verdict {
     let left = match event.subject.kind {
-        Kind::Filter => shadows.stream_filter(event.subject).map(|stream_filter| stream_filter.pins.values().sum()),
+        Kind::Filter => shadows
+            .stream_filter(event.subject)
+            .map(|stream_filter| stream_filter.pins.values().sum()),
         _ => shadows.stream_device(event.subject).map(|stream_device| stream_device.filters),
     };
     let Some(left) = left else { return Verdict::NotApplicable };
@@ -126,7 +130,8 @@ fn pin_instance_limits(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::PinStateRequested { .. } => {
             let there: u32 = filter.pins.values().sum();
-            let first = shadows.stream_pin(event.subject).is_some_and(|stream_pin| stream_pin.state == 0);
+            let first =
+                shadows.stream_pin(event.subject).is_some_and(|stream_pin| stream_pin.state == 0);
             if !first {
                 return Verdict::NotApplicable;
             }

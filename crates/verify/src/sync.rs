@@ -86,7 +86,8 @@ fn wait_satisfied(event: &Event, shadows: &Shadows) -> Verdict {
 fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::GpuWaitSatisfied {} => {
-            let Some(it) = shadows.gpu_wait(event.subject).filter(|gpu_wait| gpu_wait.waiter_kind == "event")
+            let Some(it) =
+                shadows.gpu_wait(event.subject).filter(|gpu_wait| gpu_wait.waiter_kind == "event")
             else {
                 return Verdict::NotApplicable;
             };
@@ -95,8 +96,10 @@ fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
             })
         }
         EventKind::Leave { status, .. } => {
-            let call = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-            let Some(call) = call.filter(|client_call| client_call.name == WAIT && status.0 == 0) else {
+            let call =
+                shadows.process(event.subject).and_then(|process| process.call(event.thread));
+            let Some(call) = call.filter(|client_call| client_call.name == WAIT && status.0 == 0)
+            else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(call.gpu_wait.is_none(), Component::Kernel, WAIT, || {

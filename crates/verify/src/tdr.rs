@@ -58,7 +58,8 @@ fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
 fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::PagingSubmitted { fence, .. } => {
-            let Some(first) = shadows.node(event.subject).and_then(|node| node.pages.returned.front())
+            let Some(first) =
+                shadows.node(event.subject).and_then(|node| node.pages.returned.front())
             else {
                 return Verdict::NotApplicable;
             };
@@ -100,9 +101,15 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     if ALLOWED_DURING_RESET.contains(&&**name) {
         return Verdict::NotApplicable;
     }
-    let mut inside = it.active_calls.iter().filter(|active_call| !ALLOWED_DURING_RESET.contains(&&*active_call.name));
-    let other =
-        if reset_times(name) { inside.next() } else { inside.find(|active_call| reset_times(&active_call.name)) };
+    let mut inside = it
+        .active_calls
+        .iter()
+        .filter(|active_call| !ALLOWED_DURING_RESET.contains(&&*active_call.name));
+    let other = if reset_times(name) {
+        inside.next()
+    } else {
+        inside.find(|active_call| reset_times(&active_call.name))
+    };
     match other {
         None if !reset_times(name) => Verdict::NotApplicable,
         None => Verdict::Holds,
@@ -122,7 +129,8 @@ fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PagingDropped { operation, of, bytes } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let resetting = shadows.adapter(event.subject).is_some_and(|adapter| adapter.recovery.resetting);
+    let resetting =
+        shadows.adapter(event.subject).is_some_and(|adapter| adapter.recovery.resetting);
     let right = *bytes == 0 && ["transfer", "unmap-aperture"].contains(&&**operation);
     Verdict::holds_if(resetting && right, Component::Kernel, "DxgkDdiBuildPagingBuffer", || {
         let when = if resetting { "after" } else { "without" };
@@ -136,7 +144,8 @@ fn evictions_after_reset(event: &Event, shadows: &Shadows) -> Verdict {
 fn engine_reset_followed_up(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::AdapterReset { .. } => {
-            let must = shadows.adapter(event.subject).and_then(|adapter| adapter.recovery.must_reset);
+            let must =
+                shadows.adapter(event.subject).and_then(|adapter| adapter.recovery.must_reset);
             must.map_or(Verdict::NotApplicable, |_| Verdict::Holds)
         }
         EventKind::DdiCall { name, adapter, .. } if name == ddi::SUBMIT || name == PAGE => {

@@ -23,7 +23,9 @@ fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     // Interrupts and their DPCs are excluded by nobody.
     let three = |class: &str| class == "three";
     let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
-    if class == "none" || !(three(class) || inside.iter().any(|active_call| three(&active_call.threading_level))) {
+    if class == "none"
+        || !(three(class) || inside.iter().any(|active_call| three(&active_call.threading_level)))
+    {
         return Verdict::NotApplicable;
     }
     let like = |other: &ActiveCall| {
@@ -37,9 +39,12 @@ fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let two = |class: &str| class == "two";
-    let (inside, flying) =
-        shadows.adapter(adapter).map_or((&[][..], 0), |adapter| (&adapter.active_calls[..], adapter.in_flight));
-    if class == "none" || !(two(class) || inside.iter().any(|active_call| two(&active_call.threading_level))) {
+    let (inside, flying) = shadows
+        .adapter(adapter)
+        .map_or((&[][..], 0), |adapter| (&adapter.active_calls[..], adapter.in_flight));
+    if class == "none"
+        || !(two(class) || inside.iter().any(|active_call| two(&active_call.threading_level)))
+    {
         return Verdict::NotApplicable;
     }
     if two(class) && flying > 0 {

@@ -80,7 +80,8 @@ impl AllowList {
 
     /// The reason a finding is allowed for, if it is.
     pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
-        let names = |allowed_entry: &&AllowedEntry| allowed_entry.matches(driver, scenario, finding);
+        let names =
+            |allowed_entry: &&AllowedEntry| allowed_entry.matches(driver, scenario, finding);
         self.entries.iter().find(names).map(|allowed_entry| allowed_entry.reason.as_str())
     }
 
@@ -88,15 +89,21 @@ impl AllowList {
     pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = report.driver;
         let about = move |allowed_entry: &&AllowedEntry| {
-            let flight_result =
-                |name: &String| report.scenarios.iter().any(|scenario_report| scenario_report.scenario == *name);
+            let flight_result = |name: &String| {
+                report.scenarios.iter().any(|scenario_report| scenario_report.scenario == *name)
+            };
             allowed_entry.driver.as_ref().is_none_or(|text| text == driver)
                 && allowed_entry.scenario.as_ref().is_none_or(flight_result)
         };
         let occurs = move |allowed_entry: &AllowedEntry| {
             report.scenarios.iter().any(|flight_result| {
-                let found = flight_result.allowed.iter().map(|allowed_finding| &allowed_finding.found.finding);
-                found.into_iter().any(|found| allowed_entry.matches(driver, flight_result.scenario, found))
+                let found = flight_result
+                    .allowed
+                    .iter()
+                    .map(|allowed_finding| &allowed_finding.found.finding);
+                found
+                    .into_iter()
+                    .any(|found| allowed_entry.matches(driver, flight_result.scenario, found))
             })
         };
         self.entries.iter().filter(about).filter(move |allowed_entry| !occurs(allowed_entry))
@@ -138,11 +145,17 @@ fn line_of(text: &str, at: usize) -> usize {
 /// An allow file for everything a run found, sorted. What was allowed keeps its reason.
 pub fn baseline(report: &CheckReport) -> String {
     let new = format!("baseline of {}: to be explained", report.driver);
-    let key = |reported_finding: &ReportedFinding| (reported_finding.finding.rule.name(), reported_finding.finding.argument.clone());
+    let key = |reported_finding: &ReportedFinding| {
+        (reported_finding.finding.rule.name(), reported_finding.finding.argument.clone())
+    };
     let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
     for flight_result in &report.scenarios {
-        let found = flight_result.findings.iter().map(|reported_finding| (key(reported_finding), &new));
-        let allowed = flight_result.allowed.iter().map(|allowed_finding| (key(&allowed_finding.found), &allowed_finding.reason));
+        let found =
+            flight_result.findings.iter().map(|reported_finding| (key(reported_finding), &new));
+        let allowed = flight_result
+            .allowed
+            .iter()
+            .map(|allowed_finding| (key(&allowed_finding.found), &allowed_finding.reason));
         for (key, reason) in allowed.chain(found) {
             reasons.entry(key).or_insert_with(|| reason.clone());
         }

@@ -128,7 +128,8 @@ impl CheckReport {
 
     /// How many scenarios were told to their end, or found something.
     pub fn flown_count(&self) -> usize {
-        let flown = |scenario_report: &&ScenarioReport| scenario_report.outcome() != Outcome::NotFlown;
+        let flown =
+            |scenario_report: &&ScenarioReport| scenario_report.outcome() != Outcome::NotFlown;
         self.scenarios.iter().filter(flown).count()
     }
 
@@ -156,21 +157,34 @@ impl CheckReport {
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
         let streams = |rule_id: RuleId| rule_id.name().starts_with("KS-");
-        let ours = |rule_id: &RuleId| streams(*rule_id) == self.streams && !judged.contains(rule_id);
+        let ours =
+            |rule_id: &RuleId| streams(*rule_id) == self.streams && !judged.contains(rule_id);
         RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
     /// The entries the driver offers, each with whether it was called.
     pub fn entries(&self) -> Vec<(&'static str, bool)> {
-        let called: BTreeSet<&str> =
-            self.scenarios.iter().flat_map(|scenario_report| &scenario_report.called).map(String::as_str).collect();
-        let offered = self.scenarios.first().map(|scenario_report| scenario_report.implemented.clone()).unwrap_or_default();
+        let called: BTreeSet<&str> = self
+            .scenarios
+            .iter()
+            .flat_map(|scenario_report| &scenario_report.called)
+            .map(String::as_str)
+            .collect();
+        let offered = self
+            .scenarios
+            .first()
+            .map(|scenario_report| scenario_report.implemented.clone())
+            .unwrap_or_default();
         offered.into_iter().map(|text| (text, called.contains(text))).collect()
     }
 
     /// What was used and is not there.
     pub fn missing(&self) -> BTreeSet<&str> {
-        self.scenarios.iter().flat_map(|scenario_report| scenario_report.missing.keys()).map(String::as_str).collect()
+        self.scenarios
+            .iter()
+            .flat_map(|scenario_report| scenario_report.missing.keys())
+            .map(String::as_str)
+            .collect()
     }
 
     /// The exit code: 0 nothing wrong and something flown, 1 something wrong, 2 nothing flown.

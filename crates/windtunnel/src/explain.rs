@@ -87,7 +87,10 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     }
     if wanted.contains('_') {
         let results = hresult::NAMES.iter().map(|pair| pair.1);
-        let names = NAMES.iter().map(|pair| pair.1).chain(BUG_CHECKS.iter().map(|bug_check| bug_check.name));
+        let names = NAMES
+            .iter()
+            .map(|pair| pair.1)
+            .chain(BUG_CHECKS.iter().map(|bug_check| bug_check.name));
         return Err(UnknownText {
             kind: CODE_KIND,
             nearest: nearest_names(&wanted, names.chain(results)),
@@ -197,7 +200,9 @@ impl Status {
 
     /// The entry points that answer it of themselves.
     pub fn returned_by(&self) -> Vec<&'static str> {
-        let answers = |entry_row: &&thunk::EntryRow| self.code == 0 || entry_row.statuses.contains(&self.code);
+        let answers = |entry_row: &&thunk::EntryRow| {
+            self.code == 0 || entry_row.statuses.contains(&self.code)
+        };
         thunk::ENTRIES.iter().filter(answers).map(|entry_row| entry_row.name).collect()
     }
 
@@ -205,14 +210,17 @@ impl Status {
     pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
         let legal = self.legal_for();
         let entries = thunk::ENTRIES.iter();
-        let each = entries.flat_map(|entry_row| entry_row.forwards_errors_of.iter().map(|ddi| (entry_row.name, *ddi)));
+        let each = entries.flat_map(|entry_row| {
+            entry_row.forwards_errors_of.iter().map(|ddi| (entry_row.name, *ddi))
+        });
         each.filter(|(_, ddi)| self.code != 0 && legal.contains(ddi)).collect()
     }
 
     /// The DDIs whose closed list of answers has it.
     pub fn legal_for(&self) -> Vec<&'static str> {
         let has = |line: &&kernel::ddi::Line| {
-            self.code == 0 || legal_statuses(line.legal).is_some_and(|texts| texts.contains(&self.name))
+            self.code == 0
+                || legal_statuses(line.legal).is_some_and(|texts| texts.contains(&self.name))
         };
         TABLE.iter().filter(has).map(|line| line.name).collect()
     }
@@ -254,7 +262,8 @@ impl EntryPoint {
     /// The line of a name in capitals.
     fn find(wanted: &str) -> Option<Self> {
         support().into_iter().find_map(|support_table| {
-            let row = support_table.rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(wanted))?;
+            let row =
+                support_table.rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(wanted))?;
             Some(Self { table: support_table.title, columns: support_table.columns, row })
         })
     }
@@ -263,7 +272,8 @@ impl EntryPoint {
     pub fn rules(&self) -> Vec<&'static Entry> {
         let place = self.columns.iter().position(|text| *text == "rules");
         let judged = place.map_or(Vec::new(), |index| self.row.cells[index].words());
-        let of = |entry: &&Entry| entry.is_about(self.row.name) || judged.contains(&entry.id.as_str());
+        let of =
+            |entry: &&Entry| entry.is_about(self.row.name) || judged.contains(&entry.id.as_str());
         catalogue().iter().filter(of).collect()
     }
 }
@@ -272,9 +282,12 @@ impl EntryPoint {
 /// parameters that are known.
 pub fn bug_check_rules(stop: &BugCheck, parameter: Option<u32>) -> (Vec<BugCheckCause>, Vec<u32>) {
     let all = bugcheck::causes(stop.code);
-    let mut known: Vec<u32> = all.iter().filter_map(|bug_check_cause| bug_check_cause.parameter).collect();
+    let mut known: Vec<u32> =
+        all.iter().filter_map(|bug_check_cause| bug_check_cause.parameter).collect();
     known.dedup();
-    let wanted = |bug_check_cause: &BugCheckCause| parameter.is_none() || bug_check_cause.parameter == parameter;
+    let wanted = |bug_check_cause: &BugCheckCause| {
+        parameter.is_none() || bug_check_cause.parameter == parameter
+    };
     (all.into_iter().filter(wanted).collect(), known)
 }
 

@@ -177,8 +177,10 @@ pub(crate) fn fly_builtin_stream(
     scenario: &'static Scenario,
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
-    let (make, body) =
-        (|log: &_| driver.plug(log), |stream_testbed: &mut StreamTestbed<'_>| scenario.run_stream(stream_testbed));
+    let (make, body) = (
+        |log: &_| driver.plug(log),
+        |stream_testbed: &mut StreamTestbed<'_>| scenario.run_stream(stream_testbed),
+    );
     fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)
 }
 

@@ -112,7 +112,8 @@ impl ScenarioReport {
 
     /// How it ended.
     pub fn outcome(&self) -> Outcome {
-        let weighs = |reported_finding: &ReportedFinding| reported_finding.finding.severity > Severity::Note;
+        let weighs =
+            |reported_finding: &ReportedFinding| reported_finding.finding.severity > Severity::Note;
         if self.findings.iter().any(weighs) {
             Outcome::Findings
         } else if !self.needs.is_empty() {
@@ -126,6 +127,9 @@ impl ScenarioReport {
 
     /// How many findings of a severity are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
-        self.findings.iter().filter(|reported_finding| reported_finding.finding.severity == severity).count()
+        self.findings
+            .iter()
+            .filter(|reported_finding| reported_finding.finding.severity == severity)
+            .count()
     }
 }

@@ -353,7 +353,11 @@ impl StepRunner {
             let mine = self.created.get(name).filter(|(owner, _)| *owner == place.process);
             mine.map(|(_, created)| created)
         };
-        let resource = |name| given(name).map(|created_allocation| created_allocation.resource).filter(|number| *number != 0);
+        let resource = |name| {
+            given(name)
+                .map(|created_allocation| created_allocation.resource)
+                .filter(|number| *number != 0)
+        };
         Some(match act {
             Action::Create { home, name, count } => {
                 let mut create = CreateAllocation::new(0, page_descriptions(*count));
@@ -370,8 +374,11 @@ impl StepRunner {
             }
             Action::Open { shared, name } => {
                 // A global handle means the same in every process.
-                let global =
-                    self.created.get(shared).map(|(_, it)| it.global).filter(|number| *number != 0)?;
+                let global = self
+                    .created
+                    .get(shared)
+                    .map(|(_, it)| it.global)
+                    .filter(|number| *number != 0)?;
                 self.open(at, place, name, global)
             }
             Action::Destroy { what, assume, sync } => {
@@ -385,8 +392,11 @@ impl StepRunner {
                     DestroyTarget::List(names) => {
                         let lists: Option<Vec<&CreatedAllocation>> =
                             names.iter().map(given).collect();
-                        destroy.list =
-                            lists?.iter().flat_map(|created_allocation| &created_allocation.allocations).copied().collect();
+                        destroy.list = lists?
+                            .iter()
+                            .flat_map(|created_allocation| &created_allocation.allocations)
+                            .copied()
+                            .collect();
                     }
                 }
                 self.device(at, place).and_then(|device| {

@@ -135,7 +135,8 @@ fn ddis() -> SupportTable {
 
 fn uncalled() -> SupportTable {
     let row = |why, name| Row { name, state: Support::Missing(why), cells: Vec::new() };
-    let rows = port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|text| row(*why, *text)));
+    let rows =
+        port::UNCALLED.iter().flat_map(|(why, names)| names.iter().map(|text| row(*why, *text)));
     SupportTable {
         id: "uncalled",
         title: "DDIs that are not called yet",
@@ -146,8 +147,11 @@ fn uncalled() -> SupportTable {
 }
 
 fn callbacks() -> SupportTable {
-    let row =
-        |callback_support: &port::CallbackSupport| Row { name: callback_support.name, state: callback_support.support, cells: Vec::new() };
+    let row = |callback_support: &port::CallbackSupport| Row {
+        name: callback_support.name,
+        state: callback_support.support,
+        cells: Vec::new(),
+    };
     SupportTable {
         id: "callback",
         title: "Callbacks of DXGKRNL_INTERFACE",
@@ -159,7 +163,8 @@ fn callbacks() -> SupportTable {
 }
 
 fn imports() -> SupportTable {
-    let row = |import: &nt::Import| Row { name: import.name, state: import.support, cells: Vec::new() };
+    let row =
+        |import: &nt::Import| Row { name: import.name, state: import.support, cells: Vec::new() };
     SupportTable {
         id: "import",
         title: "Imports",
@@ -176,7 +181,8 @@ const TRAP: &str = "a named trap";
 
 /// The functions of a user-mode driver, in the order of its tables.
 fn functions() -> SupportTable {
-    let driven = |name: &str| runtime::FUNCTIONS.iter().find(|function_row| function_row.name == name);
+    let driven =
+        |name: &str| runtime::FUNCTIONS.iter().find(|function_row| function_row.name == name);
     let row = |name: &'static str| Row {
         name,
         state: driven(name).map_or(Support::Missing(NOT_CALLED), runtime::FunctionRow::support),
@@ -196,7 +202,8 @@ fn functions() -> SupportTable {
 
 /// What a user-mode driver calls back, in the order of its tables.
 fn user_callbacks() -> SupportTable {
-    let served = |name: &str| runtime::CALLBACKS.iter().find(|callback_row| callback_row.name == name);
+    let served =
+        |name: &str| runtime::CALLBACKS.iter().find(|callback_row| callback_row.name == name);
     let row = |name: &'static str| Row {
         name,
         state: served(name).map_or(Support::Missing(TRAP), runtime::CallbackRow::support),
@@ -308,11 +315,12 @@ pub fn support_page() -> String {
         let counts = format!("{done} done, {part} in part, {absent} absent.");
         // To a String: it cannot fail.
         let _ = write!(page, "\n## {title}\n\n{about} {counts}\n\n");
-        let heads: Vec<String> = surface.columns.iter().map(|text| text.replace('_', " ")).collect();
+        let heads: Vec<String> =
+            surface.columns.iter().map(|text| text.replace('_', " ")).collect();
         let header = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
         let _ = writeln!(page, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
         for row in &surface.rows {
-            let cells = row.cells.iter().map(|cell| cell(&cell.text())).collect();
+            let cells = row.cells.iter().map(|value| cell(&value.text())).collect();
             let first = vec![format!("`{}`", row.name), row.state.name().to_owned()];
             let line = [first, cells, vec![cell(row.state.missing())]].concat();
             let _ = writeln!(page, "| {} |", line.join(" | "));

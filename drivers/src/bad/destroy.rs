@@ -171,7 +171,9 @@ unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> N
     // SAFETY: The adapter outlives its devices, and `add_device_with_list` made all of them.
     let keeping = unsafe { pointer::<KeptAllocations>(device.adapter) };
     // SAFETY: As above.
-    let kept = keeping.map(|kept_allocations| unsafe { (*kept_allocations).kept }).filter(|c_void| !c_void.is_null());
+    let kept = keeping
+        .map(|kept_allocations| unsafe { (*kept_allocations).kept })
+        .filter(|c_void| !c_void.is_null());
     if let Some(kept) = kept {
         let kept = value::<Allocation>(kept);
         // SAFETY: Nothing is known of it. The memory of the newest allocation is still there,

@@ -154,7 +154,9 @@ impl Miniport for RenderFlawDriver {
                 .is_some_and(|entry| entry.segment != 0)
         };
         rendering.patches = match self.flaw {
-            Flaw::OmitsPatchLocation => patches.iter().filter(|patch_location| !told(patch_location)).copied().collect(),
+            Flaw::OmitsPatchLocation => {
+                patches.iter().filter(|patch_location| !told(patch_location)).copied().collect()
+            }
             Flaw::MisordersPatchLocations => patches.into_iter().rev().collect(),
             _ => patches,
         };

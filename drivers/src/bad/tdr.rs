@@ -325,7 +325,8 @@ unsafe extern "win64-unwind" fn reports_abort_on_idle(
     // SAFETY: It is a structure.
     let node = unsafe { (*args).NodeOrdinal };
     // SAFETY: The word is the adapter's.
-    let idle = unsafe { board(adapter) }.is_some_and(|board| board.holds_work(Some(node)) == Some(false));
+    let idle =
+        unsafe { board(adapter) }.is_some_and(|board| board.holds_work(Some(node)) == Some(false));
     // SAFETY: The arguments are the kernel's.
     let status = unsafe { reset_engine(adapter, args) };
     if idle {

@@ -109,8 +109,10 @@ fn all(it: PVOID) {
         KsStreamPointerCancelTimeout(it.cast());
         KsStreamPointerDelete(it.cast());
     }
-    for trap in
-        FUNCTIONS.iter().filter(|ks_export| matches!(ks_export.support, flight::Support::Missing(_))).take(9)
+    for trap in FUNCTIONS
+        .iter()
+        .filter(|ks_export| matches!(ks_export.support, flight::Support::Missing(_)))
+        .take(9)
     {
         // SAFETY: A trap looks at no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =

@@ -184,7 +184,9 @@ impl FrameMemory for VideoMemory {
 
     fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {
         let piece = lock(&self.pieces).all.get(&driver_handle).copied();
-        piece.map(|piece| (piece.bytes, MemoryKind::Device)).or_else(|| self.system.extent(driver_handle))
+        piece
+            .map(|piece| (piece.bytes, MemoryKind::Device))
+            .or_else(|| self.system.extent(driver_handle))
     }
 
     fn allocation_count(&self) -> usize {

@@ -69,7 +69,10 @@ impl CommandBatch {
         let added = command_bytes.get(4..).unwrap_or_default();
         let start = self.bytes.max(4);
         let (room, entries) = buffers.map_or((MOST, usize::MAX), |context_buffers| {
-            (context_buffers.command_capacity() as usize, context_buffers.allocation_capacity() as usize)
+            (
+                context_buffers.command_capacity() as usize,
+                context_buffers.allocation_capacity() as usize,
+            )
         });
         if start + added.len() > room || all.len() > entries {
             return false;

@@ -47,7 +47,8 @@ impl SoftDevice {
         }
         let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
         let surface = |surface: &umd::Surface| {
-            let mut layout = Shape::of(surface.width, surface.height, surface.depth).ok_or(E_OUTOFMEMORY)?;
+            let mut layout =
+                Shape::of(surface.width, surface.height, surface.depth).ok_or(E_OUTOFMEMORY)?;
             if in_system {
                 let memory = surface.memory.ok_or(E_INVALIDARG)?;
                 layout.pitch = surface.pitch;
@@ -206,7 +207,8 @@ impl SoftDevice {
             let bytes = size(&it.private)?;
             let layout = told.as_ref().and_then(|shapes| shapes.get(index)).copied();
             // A shape that is larger than its memory is none.
-            let layout = layout.filter(|shape| shape.bytes <= bytes).or_else(|| Shape::loose(bytes));
+            let layout =
+                layout.filter(|shape| shape.bytes <= bytes).or_else(|| Shape::loose(bytes));
             surfaces.push(Surface::new(layout.ok_or(E_INVALIDARG)?, None));
             list.push((it.allocation, bytes));
         }

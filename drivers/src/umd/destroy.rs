@@ -72,7 +72,8 @@ impl SoftDevice {
                 self.unlock_allocation(surface.locked)?;
             }
             surface.locks = 0;
-            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|number| *number != 0) {
+            for it in mem::take(&mut surface.asynchronous).into_iter().filter(|number| *number != 0)
+            {
                 self.unlock_allocation(it)?;
             }
         }

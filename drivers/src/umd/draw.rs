@@ -41,7 +41,9 @@ impl SoftDevice {
         let from_index = self.index(order.from, order.from_index)?;
         let to_index = self.index(order.to, order.to_index)?;
         let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
-        let size = |rect: umd::Rect| (rect.right.wrapping_sub(rect.left), rect.bottom.wrapping_sub(rect.top));
+        let size = |rect: umd::Rect| {
+            (rect.right.wrapping_sub(rect.left), rect.bottom.wrapping_sub(rect.top))
+        };
         if size(order.from_area) != size(order.to_area) {
             return Err(E_NOTIMPL);
         }

@@ -335,7 +335,8 @@ impl SoftDevice {
         if first {
             return self.adopt(order.resource, index, pending_instances);
         }
-        let place = surface.instances.iter().position(|instance| instance.allocation == pending_instances);
+        let place =
+            surface.instances.iter().position(|instance| instance.allocation == pending_instances);
         surface.current = place.ok_or(E_FAIL)?;
         Ok(())
     }

@@ -167,7 +167,9 @@ impl Group {
 
     fn allocations(&self, member: bool) -> Vec<D3DKMT_HANDLE> {
         let all = self.surfaces.iter().flat_map(|surface| &surface.instances);
-        all.filter(|instance| instance.member == member).map(|instance| instance.allocation).collect()
+        all.filter(|instance| instance.member == member)
+            .map(|instance| instance.allocation)
+            .collect()
     }
 
     /// Releases it as one.

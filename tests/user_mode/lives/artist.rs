@@ -130,7 +130,8 @@ impl Artist {
             Kind::System => Some(0),
             _ => None,
         };
-        let pictures = wanted.surfaces.iter().map(|surface| Picture::new(*surface, first)).collect();
+        let pictures =
+            wanted.surfaces.iter().map(|surface| Picture::new(*surface, first)).collect();
         let wanted = match kind {
             Kind::System => wanted.in_system_memory(),
             Kind::Shared => wanted.shared(),

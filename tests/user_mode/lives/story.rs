@@ -99,8 +99,11 @@ impl Story {
         good("the flight", flown.map_err(|why| why.0))??;
         table.watch.look();
         let seen = table.watch.seen();
-        let loud = seen.verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
-        let loud: Vec<_> = loud.map(|finding| (finding.rule.name(), finding.component, &*finding.message)).collect();
+        let loud =
+            seen.verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
+        let loud: Vec<_> = loud
+            .map(|finding| (finding.rule.name(), finding.component, &*finding.message))
+            .collect();
         if !loud.is_empty() {
             return Err(format!("findings: {loud:#?}"));
         }

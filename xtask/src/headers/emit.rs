@@ -144,9 +144,13 @@ pub(super) fn driver(types: &File, files: &[File], results: &File, library: &str
     let there = used(types, library);
     let used: BTreeSet<String> = used(types, &body).difference(&there).cloned().collect();
     let is_function = |definition: &Definition| matches!(definition, Definition::Alias { of, .. } if matches!(**of, Type::FnPtr(_)));
-    let basic = definitions(types, |definition| used.contains(definition.name()) && !is_function(definition));
+    let basic = definitions(types, |definition| {
+        used.contains(definition.name()) && !is_function(definition)
+    });
     // Nobody has these from somewhere else.
-    let functions = definitions(types, |definition| used.contains(definition.name()) && is_function(definition));
+    let functions = definitions(types, |definition| {
+        used.contains(definition.name()) && is_function(definition)
+    });
     let opaque = declared(types, files, &used);
     let results = definitions(results, |_| true);
     let start = [DRIVER_BEGIN, &opaque, BASIC, &basic, DRIVER_BASIC_END].concat();
@@ -158,8 +162,9 @@ fn used(types: &File, text: &str) -> BTreeSet<String> {
     let mut used: BTreeSet<String> = ["NTSTATUS", "UINT"].map(str::to_owned).into();
     let mut texts = vec![text.to_owned()];
     while let Some(text) = texts.pop() {
-        let words: BTreeSet<&str> =
-            text.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
+        let words: BTreeSet<&str> = text
+            .split(|character: char| !character.is_alphanumeric() && character != '_')
+            .collect();
         for it in &types.items {
             if words.contains(it.name()) && used.insert(it.name().to_owned()) {
                 texts.push(definitions(types, |other| other.name() == it.name()));
@@ -314,7 +319,9 @@ fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
             declare(it, name, basic)
         }
         Type::FnPtr(it) => {
-            let argument = |named_arg: &NamedArg| Some(declare(&named_arg.ty, "", basic)?.trim_end().to_owned());
+            let argument = |named_arg: &NamedArg| {
+                Some(declare(&named_arg.ty, "", basic)?.trim_end().to_owned())
+            };
             let arguments: Option<Vec<_>> = it.inputs.iter().map(argument).collect();
             let arguments = Some(arguments?.join(", ")).filter(|text| !text.is_empty());
             let arguments = arguments.unwrap_or_else(|| "void".to_owned());

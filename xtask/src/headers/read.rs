@@ -259,7 +259,8 @@ fn flat(tokens: TokenStream) -> Vec<String> {
 
 /// The pairs `name: value` or `name = value` of a list.
 fn pairs(words: &[String], between: &str) -> Vec<(String, String)> {
-    let pair = |texts: &[String]| (texts[1] == between).then(|| (texts[0].clone(), texts[2].clone()));
+    let pair =
+        |texts: &[String]| (texts[1] == between).then(|| (texts[0].clone(), texts[2].clone()));
     words.windows(3).filter_map(pair).collect()
 }
 

@@ -106,8 +106,11 @@ impl Kernel {
             state.check_working(device)?;
         }
         let driver_handle = context.map(|number| {
-            let driver_handle = state.contexts.get(number).and_then(|context| context.driver_handle.clone());
-            driver_handle.map(|driver_handle| (number, driver_handle)).ok_or(KernelError::Removed(number.subject()))
+            let driver_handle =
+                state.contexts.get(number).and_then(|context| context.driver_handle.clone());
+            driver_handle
+                .map(|driver_handle| (number, driver_handle))
+                .ok_or(KernelError::Removed(number.subject()))
         });
         let context = driver_handle.transpose()?;
         let guard = device.map(|device| self.acquire_rundown(&mut state, device)).transpose()?;
@@ -194,7 +197,8 @@ impl Kernel {
         let idle = |state: &KernelState| state.busy_devices(adapter).is_empty();
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
             let busy = self.state.lock().busy_devices(adapter);
-            let lost = busy.into_iter().filter(|device| self.lose_device(*device, DeviceLoss::TimedOut));
+            let lost =
+                busy.into_iter().filter(|device| self.lose_device(*device, DeviceLoss::TimedOut));
             if lost.count() == 0 {
                 return Err(WaitStuck);
             }
@@ -212,9 +216,11 @@ impl KernelState {
     ) -> Result<EscapeTarget, KernelError> {
         let adapter =
             self.resolve_handle::<Adapter>(process, Argument::Adapter, request.adapter)?;
-        let device = request.device.map(|handle| self.resolve_handle(process, Argument::Device, handle));
+        let device =
+            request.device.map(|handle| self.resolve_handle(process, Argument::Device, handle));
         let device: Option<Id<Device>> = device.transpose()?;
-        let context = request.context.map(|handle| self.resolve_handle(process, Argument::Context, handle));
+        let context =
+            request.context.map(|handle| self.resolve_handle(process, Argument::Context, handle));
         let context: Option<Id<Context>> = context.transpose()?;
         let owner = context.map(|context| self.contexts[context].device);
         if let (Some(device), Some(owner), Some(handle)) = (device, owner, request.context)

@@ -189,7 +189,8 @@ impl Driver {
                 (true, true) if remaining => Some("and left its hardware asking for it"),
                 _ => None,
             };
-            let broken = broken.map(|text| format!("the driver answered TRUE to an interrupt {text}"));
+            let broken =
+                broken.map(|text| format!("the driver answered TRUE to an interrupt {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
         if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {

@@ -161,7 +161,9 @@ impl Kernel {
     fn close_when_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (number, about) = (adapter.0, adapter.subject());
         let awake = |state: &KernelState| {
-            let awake = |adapter: &&Adapter| adapter.is_running() && matches!(adapter.power, PowerStatus::On);
+            let awake = |adapter: &&Adapter| {
+                adapter.is_running() && matches!(adapter.power, PowerStatus::On)
+            };
             state.adapters.get(number).filter(awake).map(|adapter| adapter.driver.generation)
         };
         let sent = |state: &KernelState| !state.pages_after_packets(number);
@@ -192,8 +194,9 @@ impl Kernel {
     /// Waits until nobody changes an adapter's power; then it has some again.
     pub(crate) fn complete_power(&self, at: &mut Passive, adapter: AdapterId) {
         let about = adapter.subject();
-        let over =
-            |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| !adapter.power.is_changing());
+        let over = |state: &KernelState| {
+            state.adapters.get(adapter.0).is_none_or(|adapter| !adapter.power.is_changing())
+        };
         self.wait_until(at, about, |_| format!("the power of {about}"), over);
         self.power_up(at, adapter);
     }
@@ -244,7 +247,8 @@ impl Kernel {
             if self.plan_power_down(number, action, remaining) {
                 continue;
             }
-            let driver = self.state.lock().adapters.get(number).map(|adapter| adapter.driver.clone())?;
+            let driver =
+                self.state.lock().adapters.get(number).map(|adapter| adapter.driver.clone())?;
             let keys = ThreadingLevel::Three.keys(number, driver.generation, None);
             let permit = self.acquire_nested_permit(at, &keys).ok()?;
             let state = &mut *self.state.lock();
@@ -357,7 +361,9 @@ impl Kernel {
 impl KernelState {
     /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
     fn change_power(&mut self, adapter: Id<Adapter>, to: PowerStatus) {
-        if let Some(it) = self.adapters.get_mut(adapter).filter(|adapter| adapter.power.is_changing()) {
+        if let Some(it) =
+            self.adapters.get_mut(adapter).filter(|adapter| adapter.power.is_changing())
+        {
             it.power = to;
         }
     }

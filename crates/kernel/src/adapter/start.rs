@@ -112,7 +112,13 @@ impl InterruptLine for AdapterInterruptLine {
     fn raise(&self, at: &mut Passive) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         let number = self.driver.adapter;
-        if kernel.state.lock().adapters.get(number).is_none_or(|adapter| adapter.interrupts_disabled) {
+        if kernel
+            .state
+            .lock()
+            .adapters
+            .get(number)
+            .is_none_or(|adapter| adapter.interrupts_disabled)
+        {
             return; // A stopped driver hears no interrupt.
         }
         // A routine that fails is an event; there is nobody to tell.
@@ -196,8 +202,10 @@ impl Kernel {
         let busy = StartError { entry: "DxgkDdiStartDevice", why: DriverError::Busy };
         let driver = {
             let mut world = self.state.lock();
-            let it =
-                world.adapters.get_mut(adapter.0).filter(|adapter| adapter.state == AdapterState::Halted);
+            let it = world
+                .adapters
+                .get_mut(adapter.0)
+                .filter(|adapter| adapter.state == AdapterState::Halted);
             let Some(it) = it else { return Err(busy) };
             it.state = AdapterState::Starting;
             it.driver.clone()
@@ -426,10 +434,12 @@ impl Kernel {
                 }
             }
             let about = adapter.subject();
-            let in_transition =
-                |adapter: &Adapter| matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping);
-            let over =
-                |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter));
+            let in_transition = |adapter: &Adapter| {
+                matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping)
+            };
+            let over = |state: &KernelState| {
+                state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter))
+            };
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
             }
@@ -523,8 +533,9 @@ impl Kernel {
         if let Some(it) = self.state.lock().adapters.get_mut(adapter.0) {
             (it.interrupts_disabled, it.dpc) = (true, false);
         }
-        let over =
-            |state: &KernelState| state.adapters.get(adapter.0).is_none_or(|adapter| adapter.interrupting == 0);
+        let over = |state: &KernelState| {
+            state.adapters.get(adapter.0).is_none_or(|adapter| adapter.interrupting == 0)
+        };
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
@@ -539,7 +550,11 @@ impl Kernel {
 
     /// What rings when [`Kernel::turn`] may find something.
     pub fn hardware_work_available(&self, adapter: AdapterId) -> Option<WaitToken> {
-        self.state.lock().adapters.get(adapter.0).map(|adapter| adapter.driver.work_available.clone())
+        self.state
+            .lock()
+            .adapters
+            .get(adapter.0)
+            .map(|adapter| adapter.driver.work_available.clone())
     }
 
     /// Has a host move an adapter's hardware, and look at the time for it.

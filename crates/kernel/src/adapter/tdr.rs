@@ -127,17 +127,21 @@ impl Kernel {
         }
         // Nor does a node about which something is to be done: time that passes does not help.
         let action = &state.recoveries;
-        let known = |node: usize| action.iter().any(|recovery_action| recovery_action.is_about(adapter.0, node));
+        let known = |node: usize| {
+            action.iter().any(|recovery_action| recovery_action.is_about(adapter.0, node))
+        };
         let it = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
-        let since = nodes.filter_map(|(_, it)| it.update_watch(now).map(|timeout_watch| timeout_watch.since));
+        let since = nodes
+            .filter_map(|(_, it)| it.update_watch(now).map(|timeout_watch| timeout_watch.since));
         since.min().map(|value| value.saturating_add(TDR_DELAY))
     }
 
     /// Looks which nodes do not move.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
         let state = &mut *self.state.lock();
-        let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched()) else {
+        let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())
+        else {
             return;
         };
         let mut action = Vec::new();
@@ -194,10 +198,13 @@ impl Kernel {
         let permit; // Before the world, so that it is dropped after it.
         let driver = {
             let state = &mut *self.state.lock();
-            let Some(argument) = state.recoveries.iter().position(|recovery_action| *recovery_action == action) else {
+            let Some(argument) =
+                state.recoveries.iter().position(|recovery_action| *recovery_action == action)
+            else {
                 return false;
             };
-            let driver = state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
+            let driver =
+                state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.recoveries.remove(argument);
                 return true;
@@ -246,8 +253,12 @@ impl Kernel {
         {
             self.judge_current_fence(driver.adapter, index, message);
         }
-        let engines =
-            self.state.lock().adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.engine_reset);
+        let engines = self
+            .state
+            .lock()
+            .adapters
+            .get(adapter)
+            .is_some_and(|adapter| adapter.scheduling.engine_reset);
         if engines {
             let answered = driver.engine_answers(at, permit, node);
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
@@ -302,7 +313,8 @@ impl Kernel {
         message: Fence,
         argument: &'static str,
     ) {
-        let done = message == node.reported || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
+        let done = message == node.reported
+            || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
         let broken = (!done).then(|| {
             format!(
                 "{} has done fence {message}, the driver says, but everything up to {} was over when \
@@ -401,7 +413,9 @@ impl Kernel {
         it.lost_packets.clear();
         it.faults.clear();
         let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
-            std::mem::take(&mut it.queue).into_iter().partition(|in_flight_packet| aborted.covers(in_flight_packet.fence));
+            std::mem::take(&mut it.queue)
+                .into_iter()
+                .partition(|in_flight_packet| aborted.covers(in_flight_packet.fence));
         it.fruitless_resets =
             if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
         // What did not move comes back and will not move again: only more helps.
@@ -457,7 +471,11 @@ impl Kernel {
         if let Some(it) = &node.preemption {
             it.judge_unreported(&self.log, driver.adapter, subject);
         }
-        let Some(first) = node.queue.iter().find(|in_flight_packet| !node.reported.covers(in_flight_packet.fence)) else {
+        let Some(first) = node
+            .queue
+            .iter()
+            .find(|in_flight_packet| !node.reported.covers(in_flight_packet.fence))
+        else {
             return;
         };
         let broken = quiet.then(|| {
@@ -498,7 +516,12 @@ impl Kernel {
         let (done, given) = (node.reported, node.submitted);
         let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
         // What a lost device had given counts as done, and the hardware has it still.
-        if node.queue.iter().chain(&node.lost_packets).all(|in_flight_packet| done.covers(in_flight_packet.fence)) {
+        if node
+            .queue
+            .iter()
+            .chain(&node.lost_packets)
+            .all(|in_flight_packet| done.covers(in_flight_packet.fence))
+        {
             let broken = (aborted != done).then(|| {
                 format!(
                     "{} was reset with nothing left to do, and fence {aborted} is said to be \
@@ -654,7 +677,9 @@ impl Kernel {
                 node.lost_packets.clear();
                 node.faults.clear();
                 again.extend(
-                    std::mem::take(&mut node.resubmit).into_iter().filter_map(|in_flight_packet| in_flight_packet.batch),
+                    std::mem::take(&mut node.resubmit)
+                        .into_iter()
+                        .filter_map(|in_flight_packet| in_flight_packet.batch),
                 );
                 self.log
                     .emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
@@ -668,7 +693,8 @@ impl Kernel {
             for node in nodes.unwrap_or_default() {
                 self.switch_context(state, adapter, node, None);
             }
-            let memory = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
+            let memory =
+                state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
             memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
         };
         for paging in planned {
@@ -703,13 +729,18 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
-            let Some(owner) = self.extents.get(step.extent).map(|extent| extent.owner) else { continue };
+            let Some(owner) = self.extents.get(step.extent).map(|extent| extent.owner) else {
+                continue;
+            };
             match owner {
                 Owner::Allocation(_) | Owner::Instance(_) => {
-                    let of = self.allocation_of(owner).and_then(|allocation| self.allocations.get(allocation));
+                    let of = self
+                        .allocation_of(owner)
+                        .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device =
-                        |it: &Id<View>| self.views.get(*it).map(|view| (view.device, owner.subject()));
+                    let device = |it: &Id<View>| {
+                        self.views.get(*it).map(|view| (view.device, owner.subject()))
+                    };
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
                 Owner::Saved(saved) => {

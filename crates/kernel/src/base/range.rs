@@ -175,7 +175,8 @@ impl Ranges {
     pub fn largest(&self) -> u64 {
         let Some(row) = self.rows.checked_ilog2() else { return 0 };
         let column = self.columns[row as usize].ilog2();
-        let longest = self.listed(row << COLUMN_BITS | column).map(|number| self.length(number)).max();
+        let longest =
+            self.listed(row << COLUMN_BITS | column).map(|number| self.length(number)).max();
         u64::from(longest.unwrap_or(0)) << self.shift
     }
 
@@ -204,12 +205,17 @@ impl Ranges {
 
     /// The length of a node that may be no piece, and zero if it is not a free one.
     fn free_length(&self, node: u32) -> u32 {
-        self.nodes.get(node as usize).filter(|node| node.previous != PLACED).map_or(0, |node| node.length)
+        self.nodes
+            .get(node as usize)
+            .filter(|node| node.previous != PLACED)
+            .map_or(0, |node| node.length)
     }
 
     fn in_order(&self) -> impl Iterator<Item = u32> {
         let some = |node: u32| Some(node).filter(|number| *number != NONE);
-        std::iter::successors(some(self.first), move |number| some(self.nodes[*number as usize].after))
+        std::iter::successors(some(self.first), move |number| {
+            some(self.nodes[*number as usize].after)
+        })
     }
 
     fn listed(&self, class: u32) -> impl Iterator<Item = u32> {

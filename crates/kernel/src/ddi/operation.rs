@@ -214,7 +214,8 @@ pub const PAGE: u64 = 4096;
 impl Pages<'_> {
     /// The physical addresses of the pages meant.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
-        let all = self.runs.iter().flat_map(|run| (0..it.bytes / PAGE).map(|n| run.start + n * PAGE));
+        let all =
+            self.runs.iter().flat_map(|run| (0..run.bytes / PAGE).map(|n| run.start + n * PAGE));
         let (skip, take) = (usize::try_from(self.first), usize::try_from(self.count));
         all.skip(skip.unwrap_or(usize::MAX)).take(take.unwrap_or(usize::MAX))
     }

@@ -190,7 +190,10 @@ impl UserMemory<u8> {
 impl UserMemory<PatchLocation> {
     /// A client's patch locations.
     pub fn locations(list: Vec<PatchLocation>) -> Self {
-        Self::new(list, |patch_location| PatchLocation { allocation_index: !patch_location.allocation_index, ..it })
+        Self::new(list, |patch_location| PatchLocation {
+            allocation_index: !patch_location.allocation_index,
+            ..patch_location
+        })
     }
 }
 

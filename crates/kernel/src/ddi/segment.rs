@@ -7,7 +7,8 @@ pub struct SegmentSet(pub u32);
 impl SegmentSet {
     /// The set of these segments, from one on.
     pub fn of(slot_indices: &[u32]) -> Self {
-        let bit = |id: &u32| id.checked_sub(1).and_then(|number| 1_u32.checked_shl(number)).unwrap_or(0);
+        let bit =
+            |id: &u32| id.checked_sub(1).and_then(|number| 1_u32.checked_shl(number)).unwrap_or(0);
         Self(slot_indices.iter().map(bit).fold(0, |set, bit| set | bit))
     }
 

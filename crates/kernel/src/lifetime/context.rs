@@ -139,7 +139,8 @@ impl Kernel {
                         (Some(Arc::new(driver_handle)), rooted.map(|pair| pair.1));
                 }
                 state.devices[guard.device].contexts.insert(number);
-                let on = state.adapters.get(guard.adapter).and_then(|adapter| adapter.nodes.get(node));
+                let on =
+                    state.adapters.get(guard.adapter).and_then(|adapter| adapter.nodes.get(node));
                 let on = on.map_or(0, |node| node.number);
                 let device = guard.device.subject();
                 let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
@@ -228,7 +229,8 @@ impl Kernel {
                 }
             };
         };
-        let memory = |state: &KernelState| state.memory(guard.adapter).map(|pair| pair.1.ram.clone());
+        let memory =
+            |state: &KernelState| state.memory(guard.adapter).map(|pair| pair.1.ram.clone());
         let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
         let made =
             driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);
@@ -286,12 +288,17 @@ impl Kernel {
     /// keeps its name is a husk, until its client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
         // Another thread may have ended it meanwhile.
-        let Some(device) = self.state.lock().contexts.get(number).map(|context| context.device) else {
+        let Some(device) = self.state.lock().contexts.get(number).map(|context| context.device)
+        else {
             return;
         };
         self.drain_context(at, number, device);
-        let driver_handle =
-            self.state.lock().contexts.get_mut(number).and_then(|context| context.driver_handle.take());
+        let driver_handle = self
+            .state
+            .lock()
+            .contexts
+            .get_mut(number)
+            .and_then(|context| context.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
             let (driver, given) = (self.driver_of(device)?, driver_handle.word());
             let driver_handle = Arc::into_inner(driver_handle)?;
@@ -333,8 +340,9 @@ impl Kernel {
             )
         };
         let empty = |state: &KernelState| {
-            let done =
-                |context: &Context| context.in_flight == 0 && context.active_calls == 0 && context.queue.is_empty();
+            let done = |context: &Context| {
+                context.in_flight == 0 && context.active_calls == 0 && context.queue.is_empty()
+            };
             state.contexts.get(number).is_none_or(done)
         };
         while !self.wait_until(at, about, what, empty) {

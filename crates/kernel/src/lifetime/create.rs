@@ -124,7 +124,9 @@ impl Kernel {
         if request.allocations.is_empty() {
             return Err(KernelError::NothingToCreate);
         }
-        let find = |handle| state.find_owning_resource(process, device, handle, request.standard.is_some());
+        let find = |handle| {
+            state.find_owning_resource(process, device, handle, request.standard.is_some())
+        };
         let joins = request.resource.map(find).transpose()?;
         guard = self.acquire_rundown(&mut state, device)?;
         // A new resource's name comes first.
@@ -157,7 +159,9 @@ impl Kernel {
         let CreateScope { process, device: guard, joins, .. } = *creating;
         let driver = &guard.driver;
         let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
-        keys.extend(joins.map(|resource_target| (PermitKey::Resource(resource_target.resource), PermitMode::Exclusive)));
+        keys.extend(joins.map(|resource_target| {
+            (PermitKey::Resource(resource_target.resource), PermitMode::Exclusive)
+        }));
         let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
         // Who parked looks again.
         check_still_valid(&state, creating)?;
@@ -170,8 +174,8 @@ impl Kernel {
         let described = self.call_create_allocation(at, &permit, creating, request);
         if request.standard.is_some() {
             let why = described.as_ref().err().filter(|error| is_data_error(error));
-            let broken =
-                why.map(|error| format!("its private data was refused by its own create: {error:?}"));
+            let broken = why
+                .map(|error| format!("its private data was refused by its own create: {error:?}"));
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
@@ -224,7 +228,9 @@ impl Kernel {
     ) -> Result<(CreatedAllocations, Digests), KernelError> {
         let seen = self.digests(&request.allocations);
         let lengths = lengths(&request.allocations);
-        let known = creating.joins.and_then(|resource_target| self.take_resource_handle(resource_target.resource));
+        let known = creating
+            .joins
+            .and_then(|resource_target| self.take_resource_handle(resource_target.resource));
         let resource = match &known {
             Some(driver_handle) => Some(OwningResource::Existing(driver_handle, HandleSlot::new())),
             None => request.new_resource.then(|| OwningResource::New(HandleSlot::new())),
@@ -261,7 +267,10 @@ impl Kernel {
             private.resize(length, 0); // A driver edits bytes; it does not change how many.
         }
         if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
-            let changed = created.as_mut().ok().and_then(|created_allocations| created_allocations.resource.take());
+            let changed = created
+                .as_mut()
+                .ok()
+                .and_then(|created_allocations| created_allocations.resource.take());
             let old = driver_handle.word();
             let mut state = self.state.lock();
             self.set_resource_handle(
@@ -282,7 +291,11 @@ impl Kernel {
 
     /// Takes a resource's word out, to lend it. Its key is held.
     fn take_resource_handle(&self, resource: Id<Resource>) -> Option<DriverResource> {
-        self.state.lock().resources.get_mut(resource).and_then(|resource| resource.driver_handle.take())
+        self.state
+            .lock()
+            .resources
+            .get_mut(resource)
+            .and_then(|resource| resource.driver_handle.take())
     }
 }
 

@@ -59,7 +59,8 @@ impl Kernel {
             self.world.hold()
         };
         let (orphans, mut state) = self.close_views(at, component, state, device, &views);
-        let args = resource_view.and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
+        let args = resource_view
+            .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
         let mut state = self.destroy_orphans(at, component, state, &orphans, args);
         self.log.emit(number.subject(), EventKind::RetireDone {});
         let over = state.retirements.take(number);
@@ -89,7 +90,8 @@ impl Kernel {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
-        let take = |it: &Id<View>| state.views.get_mut(*it).and_then(|view| view.driver_handle.take());
+        let take =
+            |it: &Id<View>| state.views.get_mut(*it).and_then(|view| view.driver_handle.take());
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
         let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
         let watched = state.surviving_allocations(device, &closing, views);
@@ -192,7 +194,9 @@ impl Kernel {
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
     ) -> StateGuard<'k, KernelState> {
-        let resource = |it: &Id<Allocation>| state.allocations.get(*it).and_then(|allocation| allocation.resource);
+        let resource = |it: &Id<Allocation>| {
+            state.allocations.get(*it).and_then(|allocation| allocation.resource)
+        };
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
             return self.destroy_members(at, component, state, resource, orphans);

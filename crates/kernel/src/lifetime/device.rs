@@ -325,7 +325,9 @@ impl Kernel {
             self.finish_device(at, number);
         } else {
             let about = number.subject();
-            let over = |state: &KernelState| state.devices.get(number).is_none() || state.is_zombie(number);
+            let over = |state: &KernelState| {
+                state.devices.get(number).is_none() || state.is_zombie(number)
+            };
             self.wait_until(at, about, |_| format!("the end of {about}"), over);
         }
         let mut world = self.state.lock();
@@ -359,8 +361,12 @@ impl Kernel {
         self.end_trims(number);
         self.end_all_handle_data(|reference| reference.device == number);
         self.wait_device(at, number, "the ends of its views", |device| device.retiring == 0);
-        let driver_handle =
-            self.state.lock().devices.get_mut(number).and_then(|device| device.driver_handle.take());
+        let driver_handle = self
+            .state
+            .lock()
+            .devices
+            .get_mut(number)
+            .and_then(|device| device.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
             let (driver, given) = (self.driver_of(number)?, driver_handle.word());
             let driver_handle = Arc::into_inner(driver_handle)?;
@@ -438,8 +444,10 @@ impl Kernel {
         number: Id<Device>,
     ) -> Result<RundownGuard<'_>, KernelError> {
         let zombie = KernelError::Removed(number.subject());
-        let it = world.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
-        let driver = world.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
+        let it =
+            world.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
+        let driver =
+            world.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
         it.active_calls += 1;
         Ok(RundownGuard {
             kernel: Some(self),
@@ -503,7 +511,9 @@ impl Kernel {
         let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
         let it = world.devices.get(number);
         let loss =
-            it.and_then(|device| if device.zombie { Some(DeviceLoss::AdapterRemoved) } else { device.lost });
+            it.and_then(
+                |device| if device.zombie { Some(DeviceLoss::AdapterRemoved) } else { device.lost },
+            );
         let state = loss.map_or("active", DeviceLoss::name).into();
         self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
         Ok(loss)
@@ -524,15 +534,27 @@ impl Kernel {
         let live = |view: &&Id<View>| {
             world.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
         };
-        let named =
-            |it: &&Id<ResourceView>| world.resource_views.get(**it).is_some_and(|resource_view| resource_view.published);
-        let resources =
-            it.resource_views.iter().filter(named).map(|resource_view| RetireTarget::Resource(*resource_view));
-        let standalone_views =
-            it.standalone_views.iter().filter(live).map(|view| RetireTarget::Views(smallvec![*view]));
+        let named = |it: &&Id<ResourceView>| {
+            world.resource_views.get(**it).is_some_and(|resource_view| resource_view.published)
+        };
+        let resources = it
+            .resource_views
+            .iter()
+            .filter(named)
+            .map(|resource_view| RetireTarget::Resource(*resource_view));
+        let standalone_views = it
+            .standalone_views
+            .iter()
+            .filter(live)
+            .map(|view| RetireTarget::Views(smallvec![*view]));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut world, number, ending, false, false);
-        endings.into_iter().filter_map(how).filter(|started_retirement| started_retirement.ready).map(|started_retirement| started_retirement.number).collect()
+        endings
+            .into_iter()
+            .filter_map(how)
+            .filter(|started_retirement| started_retirement.ready)
+            .map(|started_retirement| started_retirement.number)
+            .collect()
     }
 }
 
@@ -590,7 +612,10 @@ impl KernelState {
         process: ProcessId,
         adapter: Id<Adapter>,
     ) -> Result<(), KernelError> {
-        let running = self.adapters.get(adapter).is_some_and(|adapter| adapter.is_running() && !adapter.fatal);
+        let running = self
+            .adapters
+            .get(adapter)
+            .is_some_and(|adapter| adapter.is_running() && !adapter.fatal);
         let alive = self.processes.get(process.0).is_some_and(|process| !process.ended);
         if running && alive { Ok(()) } else { Err(KernelError::Removed(adapter.subject())) }
     }

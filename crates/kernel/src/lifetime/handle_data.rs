@@ -97,8 +97,9 @@ impl Kernel {
         kind: u32,
     ) {
         let mut state = self.state.lock();
-        let known =
-            u32::try_from(number).ok().and_then(|number| Some((number, state.handle_data.get(&number)?)));
+        let known = u32::try_from(number)
+            .ok()
+            .and_then(|number| Some((number, state.handle_data.get(&number)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
@@ -134,7 +135,9 @@ impl Kernel {
     /// WINDOWS: our decision; what waited for the driver would never go.
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
         let mut state = self.state.lock();
-        let forgotten = |reference: &HandleDataReference| of(reference) && !state.calls.contains(&reference.call);
+        let forgotten = |reference: &HandleDataReference| {
+            of(reference) && !state.calls.contains(&reference.call)
+        };
         let numbers: Vec<u32> = state
             .handle_data
             .iter()
@@ -227,13 +230,15 @@ impl KernelState {
             return Vec::new();
         };
         let allocation = |view: &Id<View>| Some((self.views.get(*view)?.allocation).subject());
-        let resource =
-            |resource_view: Id<ResourceView>| Some((self.resource_views.get(resource_view)?.resource).subject());
+        let resource = |resource_view: Id<ResourceView>| {
+            Some((self.resource_views.get(resource_view)?.resource).subject())
+        };
         let views = it.views.iter().filter_map(allocation);
         let ends: Vec<Subject> = views.chain(it.resource_view.and_then(resource)).collect();
         let device = it.device;
-        let held =
-            |reference: &&HandleDataReference| reference.device == device && ends.contains(&reference.keeps_alive);
+        let held = |reference: &&HandleDataReference| {
+            reference.device == device && ends.contains(&reference.keeps_alive)
+        };
         self.handle_data.values().filter(held).collect()
     }
 }

@@ -65,7 +65,8 @@ impl Kernel {
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
         let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
         // WINDOWS: nobody says what is answered where it is in no segment.
-        let extent = extent.and_then(|extent| state.extents.get(extent)).ok_or(DriverError::Unsupported)?;
+        let extent =
+            extent.and_then(|extent| state.extents.get(extent)).ok_or(DriverError::Unsupported)?;
         let Location::Segment { segment, .. } = extent.location else {
             return Err(DriverError::Unsupported);
         };

@@ -191,7 +191,8 @@ impl Kernel {
         let args = OpenAllocationArgs { device, views, create, private: &request.private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
-            let (device, resource) = (guard.subject(), objects.resource.map(|resource_target| resource_target.resource));
+            let (device, resource) =
+                (guard.subject(), objects.resource.map(|resource_target| resource_target.resource));
             let resource = resource.map(Id::subject);
             for view in &objects.views {
                 let opens = EventKind::DdiOpens { device, resource, create, batch };
@@ -276,11 +277,16 @@ impl Kernel {
                 it.in_transition = false;
             }
         }
-        let resource = objects.resource.and_then(|resource_target| state.resource_views.get(resource_target.view));
+        let resource = objects
+            .resource
+            .and_then(|resource_target| state.resource_views.get(resource_target.view));
         let resource = resource.map(|resource_view| resource_view.handle);
         let skip = handles.len() - objects.views.len();
         let allocations = handles[skip..].iter().map(ReservedHandle::handle).collect();
-        let new = objects.resource.filter(|resource_target| resource_target.created).map(|resource_target| ObjectId::from(resource_target.view));
+        let new = objects
+            .resource
+            .filter(|resource_target| resource_target.created)
+            .map(|resource_target| ObjectId::from(resource_target.view));
         let views = objects.views.iter().map(|view| ObjectId::from(*view));
         for (name, to) in handles.drain(..).zip(new.into_iter().chain(views)) {
             self.publish_handle(state, creating.process, name, to);
@@ -310,12 +316,15 @@ impl Kernel {
         let component = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
-            let opened =
-                |it: &Id<View>| state.views.get(*it).is_some_and(|view| view.driver_handle.is_some());
+            let opened = |it: &Id<View>| {
+                state.views.get(*it).is_some_and(|view| view.driver_handle.is_some())
+            };
             views.into_iter().partition(opened)
         };
         let made = |allocation: &Id<Allocation>| allocation.subject();
-        let resource = place.filter(|resource_target| resource_target.created).map(|resource_target| resource_target.resource.subject());
+        let resource = place
+            .filter(|resource_target| resource_target.created)
+            .map(|resource_target| resource_target.resource.subject());
         let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
         self.end_all_handle_data(|reference| ends.contains(&reference.keeps_alive));
         for view in &opened {
@@ -329,7 +338,8 @@ impl Kernel {
             orphans = allocations; // Also those that never had a view.
         }
         let new = place.filter(|resource_target| resource_target.created);
-        let ended = new.and_then(|resource_target| self.close_resource_view(&mut state, resource_target.view));
+        let ended = new
+            .and_then(|resource_target| self.close_resource_view(&mut state, resource_target.view));
         drop(self.destroy_orphans(at, &component, state, &orphans, ended));
     }
 }
@@ -347,7 +357,8 @@ pub(crate) fn check_still_valid(
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
     let Some(place) = creating.joins else { return Ok(()) };
-    let named = state.resource_views.get(place.view).is_some_and(|resource_view| resource_view.published);
+    let named =
+        state.resource_views.get(place.view).is_some_and(|resource_view| resource_view.published);
     if named { Ok(()) } else { Err(KernelError::ResourceDestroyed(place.resource.subject())) }
 }
 

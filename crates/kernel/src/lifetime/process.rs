@@ -49,7 +49,8 @@ impl Process {
 
     /// How many bytes of a group its devices list.
     pub(crate) fn usage_of(&self, adapter: Id<Adapter>, group: SegmentGroup) -> u64 {
-        let mine = |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
+        let mine =
+            |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
         self.usage.iter().find(mine).map_or(0, |entry| entry.2)
     }
 }
@@ -91,7 +92,9 @@ impl Kernel {
         // From here on nobody gets in: calls that are inside leave, and find no way back.
         self.end_devices(at, process.subject(), Some(process.0), |_| true);
         let about = process.subject();
-        let over = |state: &KernelState| state.processes.get(process.0).is_none_or(|process| process.creating == 0);
+        let over = |state: &KernelState| {
+            state.processes.get(process.0).is_none_or(|process| process.creating == 0)
+        };
         self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
         let adapters = {
             let mut state = self.state.lock();
@@ -109,7 +112,8 @@ impl Kernel {
 
     /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
     fn close_handles(&self, state: &mut KernelState, process: Id<Process>) {
-        let handles = state.processes.get(process).map(|process| process.handles.iter().collect::<Vec<_>>());
+        let handles =
+            state.processes.get(process).map(|process| process.handles.iter().collect::<Vec<_>>());
         for (handle, object) in handles.unwrap_or_default() {
             self.close_handle(state, process, handle);
             match object {

@@ -216,11 +216,17 @@ impl Kernel {
         self.log
             .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
-        let others = state.resources.get(resource).map(|resource| resource.views.clone()).unwrap_or_default();
-        let named =
-            |it: &Id<ResourceView>| state.resource_views.get(*it).is_some_and(|resource_view| resource_view.published);
+        let others = state
+            .resources
+            .get(resource)
+            .map(|resource| resource.views.clone())
+            .unwrap_or_default();
+        let named = |it: &Id<ResourceView>| {
+            state.resource_views.get(*it).is_some_and(|resource_view| resource_view.published)
+        };
         if !others.iter().any(named)
-            && let Some(global) = state.resources.get_mut(resource).and_then(|resource| resource.global.take())
+            && let Some(global) =
+                state.resources.get_mut(resource).and_then(|resource| resource.global.take())
         {
             let _ = state.global_handles.close(global); // It was live: it was the resource's.
         }
@@ -254,7 +260,9 @@ impl Kernel {
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
-        let Some(place) = state.jobs.iter().position(|retirement| *retirement == number) else { return false };
+        let Some(place) = state.jobs.iter().position(|retirement| *retirement == number) else {
+            return false;
+        };
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.jobs.remove(place);
@@ -361,7 +369,9 @@ impl KernelState {
             let first = it.views.first().and_then(|view| self.views.get(*view));
             first.and_then(|view| self.allocations.get(view.allocation)?.resource)
         };
-        keys.extend(resource.map(|resource| (PermitKey::Resource(resource), PermitMode::Exclusive)));
+        keys.extend(
+            resource.map(|resource| (PermitKey::Resource(resource), PermitMode::Exclusive)),
+        );
         Some((driver, keys))
     }
 
@@ -468,6 +478,8 @@ impl KernelState {
 
     pub(crate) fn node_subject(&self, device: Id<Device>, node: usize) -> Subject {
         let adapter = self.devices.get(device).and_then(|device| self.adapters.get(device.adapter));
-        adapter.and_then(|adapter| adapter.nodes.get(node)).map_or(Kind::Node.subject(0), Node::subject)
+        adapter
+            .and_then(|adapter| adapter.nodes.get(node))
+            .map_or(Kind::Node.subject(0), Node::subject)
     }
 }

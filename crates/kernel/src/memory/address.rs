@@ -102,7 +102,9 @@ impl KernelState {
         adapter: Id<Adapter>,
     ) -> Option<Id<AddressSpace>> {
         let live = |it: &&Id<AddressSpace>| {
-            self.spaces.get(**it).is_some_and(|address_space| address_space.stage != SpaceStage::Ending)
+            self.spaces
+                .get(**it)
+                .is_some_and(|address_space| address_space.stage != SpaceStage::Ending)
         };
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
@@ -172,7 +174,9 @@ impl KernelState {
             };
             for (span, taken) in space.addresses.all() {
                 let missing = |value: &u64| !space.tables.contains_key(&(0, *value));
-                if taken.backing.has_entries() && geometry.tables(0, &span).any(|value| missing(&value)) {
+                if taken.backing.has_entries()
+                    && geometry.tables(0, &span).any(|value| missing(&value))
+                {
                     return Err(format!(
                         "space {} has no table for {:#x}",
                         number.serial(),

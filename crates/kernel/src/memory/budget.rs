@@ -154,8 +154,13 @@ impl Kernel {
         let numbers: Vec<Id<TrimRegistration>> =
             state.trim_registrations.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            let it = state.trim_registrations.get(number).filter(|trim_registration| trim_registration.adapter == adapter);
-            let over = it.is_some_and(|trim_registration| state.bytes_over_budget(trim_registration.process, adapter) > 0);
+            let it = state
+                .trim_registrations
+                .get(number)
+                .filter(|trim_registration| trim_registration.adapter == adapter);
+            let over = it.is_some_and(|trim_registration| {
+                state.bytes_over_budget(trim_registration.process, adapter) > 0
+            });
             if over && !state.pending_trims.contains(&number) {
                 state.pending_trims.push(number);
             }
@@ -242,11 +247,15 @@ impl KernelState {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|segment| segment.info.flags.application_target);
         let counts = |segment: &&crate::memory::Segment| {
-            let of =
-                if segment.info.flags.aperture { SegmentGroup::NonLocal } else { SegmentGroup::Local };
+            let of = if segment.info.flags.aperture {
+                SegmentGroup::NonLocal
+            } else {
+                SegmentGroup::Local
+            };
             of == group && (segment.info.flags.application_target || !targets)
         };
-        let total: u64 = memory.segments.iter().filter(counts).map(|segment| segment.info.commit_limit).sum();
+        let total: u64 =
+            memory.segments.iter().filter(counts).map(|segment| segment.info.commit_limit).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()
@@ -258,8 +267,11 @@ impl KernelState {
         let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
         let process = self.processes.get(process);
-        let mine = |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
-        let reserved = process.and_then(|process| process.reserved.iter().find(mine)).map_or(0, |entry| entry.2);
+        let mine =
+            |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
+        let reserved = process
+            .and_then(|process| process.reserved.iter().find(mine))
+            .map_or(0, |entry| entry.2);
         let usage = process.map_or(0, |process| process.usage_of(adapter, group));
         Budget { budget, usage, reserved, reservable: budget / 2 }
     }

@@ -109,15 +109,21 @@ impl Kernel {
             .flatten()
             .find(|segment_preference| !requirements.segments.has(segment_preference.segment));
         let message = |segment_preference: &crate::ddi::segment::SegmentPreference| {
-            format!("segment {} is preferred, but is not in its write set", segment_preference.segment)
+            format!(
+                "segment {} is preferred, but is not in its write set",
+                segment_preference.segment
+            )
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(message));
-        let aperture =
-            |number: u32| memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.aperture);
+        let aperture = |number: u32| {
+            memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.aperture)
+        };
         let crooked = requirements.evict.iter().find(|number| !aperture(*number));
         judge.rule(
             RuleId::KMD_ALLOC_006,
-            crooked.map(|number| format!("segment {number} is listed for eviction, but is no aperture")),
+            crooked.map(|number| {
+                format!("segment {number} is listed for eviction, but is no aperture")
+            }),
         );
         let large = requirements.segments.iter().any(|number| {
             memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.large_pages)
@@ -206,8 +212,8 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_012, numbered(memory), |info| {
         let banks = &info.banks;
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
-        let guard =
-            banks.first().is_none_or(|value| *value > 0) && banks.last().is_none_or(|end| *end < info.size);
+        let guard = banks.first().is_none_or(|value| *value > 0)
+            && banks.last().is_none_or(|end| *end < info.size);
         (!(rising && guard) || (info.flags.banked == banks.is_empty()))
             .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
     });

@@ -175,7 +175,8 @@ impl KernelState {
         }
         let movers = segment.movable_extents(extents);
         let pieces = segment.ranges.pieces().filter(|range_piece| range_piece.placed.is_some());
-        let mut taken: BTreeMap<u64, u64> = pieces.map(|range_piece| (range_piece.start, range_piece.size)).collect();
+        let mut taken: BTreeMap<u64, u64> =
+            pieces.map(|range_piece| (range_piece.start, range_piece.size)).collect();
         let mut slides = Vec::new();
         for (from, (extent, size, alignment)) in movers {
             taken.remove(&from);
@@ -183,7 +184,11 @@ impl KernelState {
             taken.insert(to, size);
             slides.extend((to < from).then_some(Relocation { extent, to }));
         }
-        let end = segment.ranges.pieces().last().map_or(0, |range_piece| range_piece.start + range_piece.size);
+        let end = segment
+            .ranges
+            .pieces()
+            .last()
+            .map_or(0, |range_piece| range_piece.start + range_piece.size);
         let helps = longest_free(&taken, end) > segment.ranges.largest();
         if helps { slides } else { Vec::new() }
     }

@@ -15,8 +15,11 @@ impl Kernel {
     pub(crate) fn fail_batch(&self, adapter: Id<Adapter>, node: usize, fence: Fence) {
         let state = &mut *self.state.lock();
         let it = state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(node));
-        let in_flight = it.and_then(|node| node.queue.iter_mut().find(|in_flight_packet| in_flight_packet.fence == fence));
-        if let Some(batch) = in_flight.and_then(|in_flight_packet| in_flight_packet.batch.as_mut()) {
+        let in_flight = it.and_then(|node| {
+            node.queue.iter_mut().find(|in_flight_packet| in_flight_packet.fence == fence)
+        });
+        if let Some(batch) = in_flight.and_then(|in_flight_packet| in_flight_packet.batch.as_mut())
+        {
             batch.refused = true;
         }
         self.complete_failed_batches(state, adapter);
@@ -24,12 +27,17 @@ impl Kernel {
 
     /// Buffers that a driver did not take, and that nothing is before any more, are over.
     pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let error = |in_flight_packet: &InFlightPacket| in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused);
+        let error = |in_flight_packet: &InFlightPacket| {
+            in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
+        };
         let mut over = Vec::new();
         for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
             while node.queue.front().is_some_and(error) {
                 over.extend(
-                    node.queue.pop_front().and_then(|in_flight_packet| in_flight_packet.batch).map(|paging_batch| (node.subject(), paging_batch)),
+                    node.queue
+                        .pop_front()
+                        .and_then(|in_flight_packet| in_flight_packet.batch)
+                        .map(|paging_batch| (node.subject(), paging_batch)),
                 );
             }
         }
@@ -50,7 +58,9 @@ impl Kernel {
         lost: bool,
     ) {
         let PagingBatch { paging, done, buffer, .. } = batch;
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
+        if let Some(it) =
+            state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
+        {
             it.buffers.extend(buffer);
         }
         for step in &done {
@@ -93,7 +103,9 @@ impl Kernel {
         let it = &mut extents[extent];
         it.pending -= 1;
         it.moving -= u32::from(step.operation.moves_content());
-        if let Some(segment) = memory.segments.get(step.location.segment).map(|segment| segment.subject) {
+        if let Some(segment) =
+            memory.segments.get(step.location.segment).map(|segment| segment.subject)
+        {
             let (operation, page_in) = (step.operation.name().into(), step.operation.is_page_in());
             let done =
                 EventKind::PagingDone { operation, of: it.owner.subject(), segment, page_in };
@@ -168,9 +180,12 @@ impl Kernel {
         let (mut lost, mut switched) = (Vec::new(), Vec::new());
         for node in &mut it.nodes {
             let (batches, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
-                std::mem::take(&mut node.queue).into_iter().partition(|in_flight_packet| in_flight_packet.batch.is_some());
+                std::mem::take(&mut node.queue)
+                    .into_iter()
+                    .partition(|in_flight_packet| in_flight_packet.batch.is_some());
             node.queue = others;
-            let batches: Vec<PagingBatch> = batches.into_iter().filter_map(|in_flight_packet| in_flight_packet.batch).collect();
+            let batches: Vec<PagingBatch> =
+                batches.into_iter().filter_map(|in_flight_packet| in_flight_packet.batch).collect();
             if batches.iter().any(|paging_batch| paging_batch.switch) {
                 node.lost_packets.clear();
                 switched.push(node.subject());

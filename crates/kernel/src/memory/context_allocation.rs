@@ -148,7 +148,10 @@ impl Kernel {
         for number in std::mem::take(&mut state.freed_context_allocations) {
             match state.context_allocation_use(number) {
                 ContextAllocationUse::None => {
-                    let extent = state.context_allocations.get(number).map(|context_allocation| context_allocation.extent);
+                    let extent = state
+                        .context_allocations
+                        .get(number)
+                        .map(|context_allocation| context_allocation.extent);
                     if let Some(extent) = extent {
                         self.release_extent(state, extent);
                     }
@@ -156,8 +159,10 @@ impl Kernel {
                 ContextAllocationUse::Queued => waiting.push(number),
                 ContextAllocationUse::Current { adapter, node } => {
                     waiting.push(number);
-                    let argument =
-                        state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(node));
+                    let argument = state
+                        .adapters
+                        .get_mut(adapter)
+                        .and_then(|adapter| adapter.nodes.get_mut(node));
                     if argument.is_some_and(|it| !std::mem::replace(&mut it.switching, true)) {
                         self.start_switch(state, adapter, node);
                     }
@@ -210,8 +215,13 @@ impl Kernel {
             self.close_context_allocation(state, number, true);
         }
         for (number, _) in all {
-            state.freed_context_allocations.retain(|context_allocation| *context_allocation != number);
-            let extent = state.context_allocations.get(number).map(|context_allocation| context_allocation.extent);
+            state
+                .freed_context_allocations
+                .retain(|context_allocation| *context_allocation != number);
+            let extent = state
+                .context_allocations
+                .get(number)
+                .map(|context_allocation| context_allocation.extent);
             if let Some(extent) = extent {
                 self.drop_extent(state, extent);
             }
@@ -268,7 +278,11 @@ impl KernelState {
             Some(own) => own == context,
             None => device == it.device,
         };
-        let nodes = self.adapters.get(it.adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        let nodes = self
+            .adapters
+            .get(it.adapter)
+            .map(|adapter| adapter.nodes.as_slice())
+            .unwrap_or_default();
         if nodes
             .iter()
             .flat_map(|node| &node.queue)

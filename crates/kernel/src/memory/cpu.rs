@@ -207,7 +207,8 @@ impl Kernel {
         let (views, extents): (Vec<Id<View>>, Vec<Id<Extent>>) = locked.iter().copied().unzip();
         let unlocked = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.locks));
         let count = |it| state.extents.get(it).and_then(|extent| extent.lock.as_ref());
-        let dark = first_above(&extents, |extent| count(extent).map_or(0, |cpu_lock| cpu_lock.count));
+        let dark =
+            first_above(&extents, |extent| count(extent).map_or(0, |cpu_lock| cpu_lock.count));
         let dark = locked.iter().find(|it| Some(it.1) == dark).map(|pair| pair.0);
         if let Some(view) = unlocked.or(dark) {
             return Err(KernelError::NotLocked(view.subject()));
@@ -261,8 +262,9 @@ impl Kernel {
         device: Id<Device>,
         do_not_wait: bool,
     ) -> Result<(), KernelError> {
-        let lost =
-            |state: &KernelState| state.devices.get(device).is_none_or(|device| device.lost.is_some());
+        let lost = |state: &KernelState| {
+            state.devices.get(device).is_none_or(|device| device.lost.is_some())
+        };
         let idle = |state: &KernelState| lost(state) || state.outstanding_work(device).is_empty();
         if do_not_wait && !idle(&self.state.lock()) {
             return Err(KernelError::InUse(device.subject()));
@@ -282,9 +284,14 @@ impl Kernel {
         extent: Id<Extent>,
         request: &LockRequest,
     ) -> Result<StateGuard<'_, KernelState>, KernelError> {
-        let about =
-            self.state.lock().extents.get(extent).map_or(Subject::RUN, |extent| extent.owner.subject());
-        let over = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.moving == 0);
+        let about = self
+            .state
+            .lock()
+            .extents
+            .get(extent)
+            .map_or(Subject::RUN, |extent| extent.owner.subject());
+        let over =
+            |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.moving == 0);
         let what = |_: &KernelState| format!("the paging work of {about}");
         let hidden = |state: &KernelState| state.is_hidden(extent) && state.pages_in_listed(device);
         if !request.wait && !request.discards && hidden(&self.state.lock()) {
@@ -322,7 +329,8 @@ impl Kernel {
             return Err(KernelError::Pinned(owner.subject()));
         }
         let allocation = state.allocation_of(owner);
-        let waits = allocation.map_or(Vec::new(), |allocation| state.work_of_residency_lists(allocation));
+        let waits =
+            allocation.map_or(Vec::new(), |allocation| state.work_of_residency_lists(allocation));
         let mut plan = PagingPlan { waits: waits, ..PagingPlan::default() };
         if !self.plan_page_out(state, extent, "the CPU locks it", &mut plan) {
             return Err(KernelError::NoMemory { trim: bytes });
@@ -345,7 +353,9 @@ impl Kernel {
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
         let mapped = state.memory(state.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
-            segment.and_then(|index| memory.segments.get(index)).is_some_and(|segment| segment.info.flags.aperture)
+            segment
+                .and_then(|index| memory.segments.get(index))
+                .is_some_and(|segment| segment.info.flags.aperture)
         });
         if mapped {
             // WINDOWS: an allocation's mappings go before it is destroyed (documented).
@@ -450,7 +460,8 @@ impl Memory {
         let local = match &it.location {
             Location::Segment { segment, range } => {
                 let cpu = self.segments.get(*segment).and_then(|segment| segment.info.cpu_address);
-                let aperture = self.segments.get(*segment).is_some_and(|segment| segment.info.flags.aperture);
+                let aperture =
+                    self.segments.get(*segment).is_some_and(|segment| segment.info.flags.aperture);
                 cpu.filter(|_| !aperture).map(|value| value + range.start())
             }
             Location::Unbacked | Location::System => None,
@@ -466,7 +477,9 @@ impl Memory {
     /// WINDOWS: what is cached can be locked in an aperture or in the system's memory only
     /// (documented).
     fn is_hidden(&self, it: &Extent) -> bool {
-        let Some(segment) = it.segment().and_then(|index| self.segments.get(index)) else { return false };
+        let Some(segment) = it.segment().and_then(|index| self.segments.get(index)) else {
+            return false;
+        };
         let flags = segment.info.flags;
         let visible = flags.cpu_visible
             && segment.info.cpu_address.is_some()
@@ -492,7 +505,9 @@ impl KernelState {
         if request.aperture && all.iter().all(|segment_flags| segment_flags.aperture) {
             return Err(KernelError::OnlyApertures(subject));
         }
-        let mapped = all.iter().any(|segment_flags| segment_flags.aperture && (segment_flags.coherent || !cached));
+        let mapped = all
+            .iter()
+            .any(|segment_flags| segment_flags.aperture && (segment_flags.coherent || !cached));
         if request.ignore_sync && !mapped {
             return Err(KernelError::IgnoreSyncNotAllowed(subject));
         }
@@ -513,7 +528,9 @@ impl KernelState {
         // before it is locked again (documented).
         let shared = self.is_shared_view(view);
         let lock = it.lock.as_ref();
-        if request.alternate && shared || lock.is_some_and(|cpu_lock| cpu_lock.alternate || request.alternate) {
+        if request.alternate && shared
+            || lock.is_some_and(|cpu_lock| cpu_lock.alternate || request.alternate)
+        {
             return Err(KernelError::AlternateAddressConflict(subject));
         }
         if lock.is_some_and(|cpu_lock| request.aperture && !cpu_lock.aperture) {
@@ -549,9 +566,12 @@ impl KernelState {
 
     /// Whether a view's allocation is a member of a shared resource.
     fn is_shared_view(&self, view: Id<View>) -> bool {
-        let allocation = self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
+        let allocation =
+            self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
         let resource = allocation.and_then(|allocation| allocation.resource);
-        resource.and_then(|resource| self.resources.get(resource)).is_some_and(|resource| resource.shared)
+        resource
+            .and_then(|resource| self.resources.get(resource))
+            .is_some_and(|resource| resource.shared)
     }
 
     pub(crate) fn adapter_of(&self, extent: Id<Extent>) -> Id<Adapter> {

@@ -20,7 +20,11 @@ impl Kernel {
         driver: &Driver,
         features: &Features,
     ) {
-        let segments = features.memory.iter().flat_map(|memory_features| &memory_features.segments).enumerate();
+        let segments = features
+            .memory
+            .iter()
+            .flat_map(|memory_features| &memory_features.segments)
+            .enumerate();
         for (place, _) in segments.filter(|pair| pair.1.flags.host_aperture && pair.1.window > 0) {
             let segment = segment_number(place);
             let map =

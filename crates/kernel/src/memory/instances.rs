@@ -141,21 +141,26 @@ impl Kernel {
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &state.extents;
         let quiet = |instance: &Instance| {
-            let unlocked = |extent: &Extent| extent.lock.is_none() && extent.offer.is_none() && !extent.ending;
+            let unlocked =
+                |extent: &Extent| extent.lock.is_none() && extent.offer.is_none() && !extent.ending;
             !instance.claimed
                 && (grows || instance.renamed_at > 0)
                 && extents.get(instance.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
-        let closed_adapters =
-            |instance: &Instance| no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed;
-        let used =
-            |instance: &Instance| extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0);
-        let may = |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
+        let closed_adapters = |instance: &Instance| {
+            no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed
+        };
+        let used = |instance: &Instance| {
+            extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0)
+        };
+        let may =
+            |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The one it has, if it may; else the one that was given the longest time ago.
-        let free = free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
+        let free =
+            free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
         if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
             it.claimed = true;
             return InstanceChoice::Found(it.extent);
@@ -165,7 +170,8 @@ impl Kernel {
         if grows && renames.instances.len() < limit as usize {
             return self.create_instance(state, number, view, extent);
         }
-        let waits = |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
+        let waits =
+            |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|instance| instance.extent).collect();
         if behind.is_empty() {
@@ -250,7 +256,8 @@ impl Kernel {
             let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
             // What is said of an allocation is said of the newest.
-            let priority = before.and_then(|extent| state.extents.get(extent)).map(|extent| extent.priority);
+            let priority =
+                before.and_then(|extent| state.extents.get(extent)).map(|extent| extent.priority);
             if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
                 it.priority = priority;
             }
@@ -265,8 +272,11 @@ impl Kernel {
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
         let number = state.views[view].allocation;
-        let renames = state.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
-        let it = renames.and_then(|instances| instances.instances.iter_mut().find(|instance| instance.extent == extent));
+        let renames =
+            state.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
+        let it = renames.and_then(|instances| {
+            instances.instances.iter_mut().find(|instance| instance.extent == extent)
+        });
         it.is_some_and(|instance| {
             instance.claimed = false;
             instance.renamed_at == 0
@@ -280,11 +290,13 @@ impl Kernel {
         process: Id<Process>,
         view: Id<View>,
     ) {
-        let allocation = state.views.get(view).and_then(|view| state.allocations.get(view.allocation));
+        let allocation =
+            state.views.get(view).and_then(|view| state.allocations.get(view.allocation));
         let renames = allocation.and_then(|allocation| allocation.renames.as_ref());
         let named = |instance: &Instance| instance.handle.filter(|_| instance.number.is_some());
-        let handles: Vec<Handle> =
-            renames.map(|instances| instances.instances.iter().filter_map(named).collect()).unwrap_or_default();
+        let handles: Vec<Handle> = renames
+            .map(|instances| instances.instances.iter().filter_map(named).collect())
+            .unwrap_or_default();
         for handle in handles {
             self.close_handle(state, process, handle);
         }
@@ -335,7 +347,10 @@ impl Instances {
 impl Allocation {
     /// All its memory: what it has, and what older instances have.
     pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
-        let all = self.renames.iter().flat_map(|instances| instances.instances.iter().map(|instance| instance.extent));
+        let all = self
+            .renames
+            .iter()
+            .flat_map(|instances| instances.instances.iter().map(|instance| instance.extent));
         let others = all.filter(|extent| Some(*extent) != self.extent);
         self.extent.into_iter().chain(others).collect()
     }
@@ -358,7 +373,10 @@ impl KernelState {
         let it = &self.allocations[it.allocation];
         let extent = it.extent.and_then(|extent| self.extents.get(extent));
         let pinned = extent.is_none_or(|extent| extent.requirements.flags.pinned);
-        let shared = it.resource.and_then(|resource| self.resources.get(resource)).is_some_and(|resource| resource.shared);
+        let shared = it
+            .resource
+            .and_then(|resource| self.resources.get(resource))
+            .is_some_and(|resource| resource.shared);
         let on = self.adapters.get(it.adapter);
         let first = on.is_some_and(|adapter| adapter.driver.generation == Generation::One);
         first && !pinned && !it.primary && !shared && self.mmu(it.adapter).is_none()
@@ -408,7 +426,8 @@ impl KernelState {
     /// A client's name of a view: of its newest instance.
     pub(crate) fn newest_handle(&self, view: Id<View>) -> Option<Handle> {
         let renames = self.instances_of_view(view);
-        let newest = renames.and_then(|instances| instances.instances.get(instances.newest)?.handle);
+        let newest =
+            renames.and_then(|instances| instances.instances.get(instances.newest)?.handle);
         newest.or_else(|| self.views.get(view).map(|view| view.handle))
     }
 
@@ -443,7 +462,8 @@ impl KernelState {
             let argument = Argument::Allocation(place);
             let (view, extent) = self.instance_of(process, device, argument, *handle)?;
             let renames = self.instances_of_view(view);
-            let of = renames.and_then(|instances| instances.instances.get(instances.index_of(extent)?));
+            let of =
+                renames.and_then(|instances| instances.instances.get(instances.index_of(extent)?));
             let turn = of.map_or(0, |instance| instance.renamed_at);
             if renames.is_some_and(|instances| turn < instances.listed_at) {
                 return Err(KernelError::InstanceSuperseded {
@@ -476,11 +496,13 @@ impl KernelState {
     pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
-            let it = self.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
+            let it =
+                self.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
             let Some(it) = it else { continue };
             let place = it.index_of(extent);
-            let turn =
-                place.and_then(|place| it.instances.get(place)).map_or(0, |instance| instance.renamed_at);
+            let turn = place
+                .and_then(|place| it.instances.get(place))
+                .map_or(0, |instance| instance.renamed_at);
             it.listed_at = it.listed_at.max(turn);
         }
     }
@@ -522,9 +544,13 @@ impl KernelState {
 
     /// Every instance's extent of a view that is locked.
     pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
-        let allocation = self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
-        let locked = |it: &Id<Extent>| self.extents.get(*it).is_some_and(|extent| extent.lock.is_some());
-        allocation.map(|allocation| allocation.extents().into_iter().filter(locked).collect()).unwrap_or_default()
+        let allocation =
+            self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
+        let locked =
+            |it: &Id<Extent>| self.extents.get(*it).is_some_and(|extent| extent.lock.is_some());
+        allocation
+            .map(|allocation| allocation.extents().into_iter().filter(locked).collect())
+            .unwrap_or_default()
     }
 
     /// Checks that the newest instance is the one an allocation has.
@@ -539,9 +565,11 @@ impl KernelState {
             return Err(format!("{number} is not its newest instance"));
         }
         let there = |instance: &Instance| {
-            let named = instance
-                .number
-                .is_none_or(|it| self.instances.get(it).is_some_and(|instance_record| instance_record.allocation == number));
+            let named = instance.number.is_none_or(|it| {
+                self.instances
+                    .get(it)
+                    .is_some_and(|instance_record| instance_record.allocation == number)
+            });
             named && self.extents.get(instance.extent).is_some()
         };
         if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {

@@ -138,10 +138,14 @@ impl Kernel {
         }
         let waits = |view: &Id<View>| {
             let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
-            extent.is_some_and(|extent| extent.segment().is_some() && extent.holds > 0 && extent.pending > 0)
+            extent.is_some_and(|extent| {
+                extent.segment().is_some() && extent.holds > 0 && extent.pending > 0
+            })
         };
         let waits = !plan.page_in.is_empty() || views.iter().any(waits);
-        let signals = queue.filter(|_| waits).map(|paging_queue| (paging_queue, state.next_queue_value(paging_queue)));
+        let signals = queue
+            .filter(|_| waits)
+            .map(|paging_queue| (paging_queue, state.next_queue_value(paging_queue)));
         self.start_paging(state, guard.adapter, plan, signals);
         let residency = signals.map_or(Residency::Resident, |pair| Residency::Pending(pair.1));
         let value = signals.map_or(0, |pair| pair.1);

@@ -109,7 +109,9 @@ impl Kernel {
     }
 
     fn enqueue_paging(&self, state: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
+        if let Some(it) =
+            state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
+        {
             it.planned.push_back(number);
         }
         self.wake_one(&self.work_available);
@@ -122,7 +124,8 @@ impl Kernel {
     }
 
     fn run_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
-        let Some(driver) = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone())
+        let Some(driver) =
+            self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone())
         else {
             return false;
         };
@@ -133,7 +136,8 @@ impl Kernel {
             let taken = self.try_acquire_work_permit(&mut state, adapter, keys);
             let Some(taken) = taken else { return false };
             let ready = state.paging_ready().contains(&adapter);
-            let memory = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
+            let memory =
+                state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
             let next = memory.filter(|memory| ready && !memory.building).and_then(|memory| {
                 let number = memory.planned.pop_front()?;
                 memory.building = true;
@@ -153,7 +157,9 @@ impl Kernel {
             self.build_work(at, &driver, &permit, number);
         }
         let mut state = self.state.lock();
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
+        if let Some(it) =
+            state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
+        {
             it.building = false;
         }
         self.wake_all(&mut state);
@@ -225,7 +231,10 @@ impl Kernel {
         // The adapter may have stopped meanwhile.
         let Some(it) = state.adapters.get(adapter) else { return false };
         let on = it.memory.as_ref().map_or(0, |memory| memory.paging.node as usize);
-        used > 0 || it.nodes.get(on).is_some_and(|node| node.queue.iter().any(|in_flight_packet| in_flight_packet.batch.is_some()))
+        used > 0
+            || it.nodes.get(on).is_some_and(|node| {
+                node.queue.iter().any(|in_flight_packet| in_flight_packet.batch.is_some())
+            })
     }
 
     /// Paging work goes on when the node that pages has done what it was given.
@@ -246,14 +255,17 @@ impl Kernel {
     /// A driver said that an allocation is in use: its turn comes when what flies has passed.
     fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut state = self.state.lock();
-        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        let nodes =
+            state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
         let behind: Vec<QueuePoint> =
             behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
         if let Some(it) = state.pagings.get_mut(number) {
             it.waits = behind;
         }
-        if let Some(it) = state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut()) {
+        if let Some(it) =
+            state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
+        {
             it.planned.push_front(number);
         }
     }
@@ -543,7 +555,10 @@ impl KernelState {
             {
                 return None;
             }
-            next.waits.iter().all(|queue_point| self.is_work_done(number, *queue_point)).then_some(number)
+            next.waits
+                .iter()
+                .all(|queue_point| self.is_work_done(number, *queue_point))
+                .then_some(number)
         };
         self.adapters.iter().filter_map(ready).collect()
     }

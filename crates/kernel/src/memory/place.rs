@@ -72,9 +72,12 @@ impl Kernel {
         let candidates =
             state.memory(adapter).map(|pair| pair.1.candidates(pair.0, extent, plan.cpu_visible));
         let candidates = candidates.unwrap_or_default();
-        let free = candidates.iter().find_map(|index| Some((*index, state.try_allocate(extent, *index)?)));
+        let free =
+            candidates.iter().find_map(|index| Some((*index, state.try_allocate(extent, *index)?)));
         let found = free.or_else(|| {
-            candidates.iter().find_map(|index| Some((*index, self.make_room(state, extent, *index, plan)?)))
+            candidates
+                .iter()
+                .find_map(|index| Some((*index, self.make_room(state, extent, *index, plan)?)))
         });
         let Some((segment, offset)) = found else {
             let free = candidates.iter().filter_map(|index| {
@@ -102,7 +105,8 @@ impl Kernel {
         segment: usize,
         plan: &mut PagingPlan,
     ) -> Option<u64> {
-        let (adapter, bytes) = state.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
+        let (adapter, bytes) =
+            state.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
         // Whoever would not make room does not leave.
         let there = state.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
@@ -112,7 +116,9 @@ impl Kernel {
         loop {
             let there = state.memory(adapter)?.1.segments.get(segment)?;
             // Not one that this very call has placed.
-            let mine = |eviction_rank: &&EvictionRank| plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent);
+            let mine = |eviction_rank: &&EvictionRank| {
+                plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent)
+            };
             let first = there.evictable.iter().find(|eviction_rank| !mine(eviction_rank))?.extent;
             if !self.plan_page_out(state, first, "room for another", plan) {
                 return None;
@@ -320,7 +326,12 @@ impl Memory {
     /// The segments an extent may go to, the best first.
     fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
         let it = &extents[extent];
-        let preferred = it.requirements.preferred.iter().flatten().map(|segment_preference| segment_preference.segment);
+        let preferred = it
+            .requirements
+            .preferred
+            .iter()
+            .flatten()
+            .map(|segment_preference| segment_preference.segment);
         let mut request: Vec<u32> = Vec::new();
         for number in preferred.chain(it.requirements.segments.iter()) {
             if it.requirements.segments.has(number) && !request.contains(&number) {
@@ -384,7 +395,8 @@ impl KernelState {
     /// Gives an extent the very place it had, if nobody else has it.
     pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
-        let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System) else {
+        let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System)
+        else {
             return false;
         };
         let Some(to) = memory.segments.get_mut(at.segment) else { return false };
@@ -413,7 +425,8 @@ impl KernelState {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let aperture = |index: &usize| memory.segments.get(*index).map(|segment| segment.info.flags.aperture);
+        let aperture =
+            |index: &usize| memory.segments.get(*index).map(|segment| segment.info.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_be_evicted(it_is));
         let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|offer| offer.ready);

@@ -83,7 +83,8 @@ impl Kernel {
         let guard = self.enter_device(process, device)?;
         let state = self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
-        let extents = views.into_iter().filter_map(|view| state.extents.get(state.extent_of(view)?));
+        let extents =
+            views.into_iter().filter_map(|view| state.extents.get(state.extent_of(view)?));
         Ok(extents.map(|extent| extent.priority).collect())
     }
 
@@ -131,7 +132,8 @@ impl Kernel {
     /// Whether the adapter of a client's device has memory.
     pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
         let state = self.state.lock();
-        let device = state.device_of(process, device).ok().and_then(|device| state.devices.get(device));
+        let device =
+            state.device_of(process, device).ok().and_then(|device| state.devices.get(device));
         device.is_some_and(|device| state.memory(device.adapter).is_some())
     }
 

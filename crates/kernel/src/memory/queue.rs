@@ -55,8 +55,10 @@ impl Kernel {
         let guard = self.enter_device(process, device)?;
         let state = &mut *self.state.lock();
         let adapter = guard.adapter;
-        let ram =
-            state.memory(adapter).map(|pair| pair.1.ram.clone()).ok_or(KernelError::NoVideoMemory)?;
+        let ram = state
+            .memory(adapter)
+            .map(|pair| pair.1.ram.clone())
+            .ok_or(KernelError::NoVideoMemory)?;
         // WINDOWS: a driver of WDDM 1.x has none (observed).
         if guard.driver.generation == Generation::One {
             return Err(KernelError::UnsupportedByDriverModel(adapter.subject()));
@@ -128,7 +130,9 @@ impl Kernel {
             }
         }
         let over = |state: &KernelState| {
-            state.paging_queues.get(number).is_none_or(|paging_queue| paging_queue.last_signalled >= paging_queue.last_assigned)
+            state.paging_queues.get(number).is_none_or(|paging_queue| {
+                paging_queue.last_signalled >= paging_queue.last_assigned
+            })
         };
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
             let adapter = self.state.lock().paging_queues[number].adapter;

@@ -91,7 +91,8 @@ impl Kernel {
             }
         }
         if missing > 0 {
-            for extent in views.iter().filter_map(|view| state.extent_of(*view)).collect::<Vec<_>>() {
+            for extent in views.iter().filter_map(|view| state.extent_of(*view)).collect::<Vec<_>>()
+            {
                 state.hold_extent(extent, false);
             }
             self.undo_plan(state, &mut plan);
@@ -280,10 +281,15 @@ impl Kernel {
         let address = fault.and_then(|faulted_access| faulted_access.address.as_ref());
         self.judge_address(state, context, address);
         // What nothing is mapped at is no allocation, resident or not.
-        let fault = fault.filter(|faulted_access| faulted_access.address.is_none() || faulted_access.driver_handle.is_some());
-        let touched = fault.map(|faulted_access| state.describe_faulted_access(device, context.subject(), faulted_access));
-        let message =
-            |cause: FaultCause| touched.as_ref().filter(|pair| pair.0 == cause).map(|pair| pair.1.clone());
+        let fault = fault.filter(|faulted_access| {
+            faulted_access.address.is_none() || faulted_access.driver_handle.is_some()
+        });
+        let touched = fault.map(|faulted_access| {
+            state.describe_faulted_access(device, context.subject(), faulted_access)
+        });
+        let message = |cause: FaultCause| {
+            touched.as_ref().filter(|pair| pair.0 == cause).map(|pair| pair.1.clone())
+        };
         let place = "D3DKMTSubmitCommand";
         let rules = [
             (RuleId::RESID_MAKE_005, FaultCause::NotYetResident),
@@ -355,9 +361,15 @@ impl KernelState {
             FaultTarget::Address(address) => address,
         };
         let on = self.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(node));
-        let packet = on.and_then(|node| node.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence));
-        let address = packet.and_then(|in_flight_packet| self.find_fault(in_flight_packet.context()?, address));
-        FaultedAccess { driver_handle: address.as_ref().and_then(|address_fault| address_fault.driver_handle), address }
+        let packet = on.and_then(|node| {
+            node.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence)
+        });
+        let address = packet
+            .and_then(|in_flight_packet| self.find_fault(in_flight_packet.context()?, address));
+        FaultedAccess {
+            driver_handle: address.as_ref().and_then(|address_fault| address_fault.driver_handle),
+            address,
+        }
     }
 
     fn describe_faulted_access(
@@ -371,11 +383,13 @@ impl KernelState {
         });
         let of = |view: &View| self.allocations.get(view.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
-            let mut views = self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
+            let mut views =
+                self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
             views.find(|view| of(view) == Some(number))
         });
-        let what = extent
-            .map_or("memory that is not there".to_owned(), |pair| pair.1.owner.subject().to_string());
+        let what = extent.map_or("memory that is not there".to_owned(), |pair| {
+            pair.1.owner.subject().to_string()
+        });
         let (stray, why) = if extent.is_some_and(|pair| pair.1.offer.is_some()) {
             (FaultCause::Offered, ", which is offered and was not taken back")
         } else if view.is_some_and(|view| view.resident == 0 && view.was_resident) {
@@ -403,11 +417,13 @@ impl KernelState {
         if assume {
             let mine = self.outstanding_work(device);
             if let Some(it) = self.extents.get_mut(extent) {
-                let of_mine = |it: &QueuePoint| match *it {
+                let of_mine = |it: &QueuePoint| {
+                    match *it {
                     QueuePoint::Context(context, _) => mine
                         .iter()
                         .any(|queue_point| matches!(queue_point, QueuePoint::Context(other, _) if *other == context)),
                     QueuePoint::Node(..) => false,
+                }
                 };
                 it.uses.retain(|queue_point| !of_mine(queue_point));
             }
@@ -478,7 +494,8 @@ impl KernelState {
         group: SegmentGroup,
         sum: fn(u64, u64) -> u64,
     ) {
-        let Some((adapter, bytes)) = self.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
+        let Some((adapter, bytes)) =
+            self.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
         else {
             return;
         };

@@ -56,7 +56,9 @@ impl StepContext {
                 special_lock: false,
             })
         };
-        if let Some(it) = self.table.as_ref().and_then(|table_context| table_context.operation(&step.operation)) {
+        if let Some(it) =
+            self.table.as_ref().and_then(|table_context| table_context.operation(&step.operation))
+        {
             return it;
         }
         match &step.operation {

@@ -405,8 +405,9 @@ impl Kernel {
 
     /// Contexts of a node may be sent for again.
     pub(crate) fn reopen_node(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
-        let on =
-            |device: Id<Device>| state.devices.get(device).is_some_and(|device| device.adapter == adapter);
+        let on = |device: Id<Device>| {
+            state.devices.get(device).is_some_and(|device| device.adapter == adapter)
+        };
         let waits = |context: &Context| context.node == node && context.queue.has_packet_first();
         for context in state.contexts.select(|context| waits(context) && on(context.device)) {
             self.make_runnable(state, context);
@@ -499,8 +500,10 @@ impl Kernel {
             }
         }
         let device = state.contexts[context].device;
-        let adapter = state.devices.get(device).and_then(|device| state.adapters.get(device.adapter));
-        let cancellation = adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
+        let adapter =
+            state.devices.get(device).and_then(|device| state.adapters.get(device.adapter));
+        let cancellation =
+            adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
         for item in queue {
             match item {
                 QueueItem::Packet(packet, payload) => {
@@ -556,7 +559,8 @@ impl KernelState {
             QueuePoint::Node(node, fence) => {
                 let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
                 let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
-                it.passed.covers(fence) || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
+                it.passed.covers(fence)
+                    || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
             }
         }
     }
@@ -578,7 +582,10 @@ impl KernelState {
             && device.lost.is_none()
             && !self.is_reset_pending(device.adapter)
             && node.is_some_and(crate::schedule::report::Node::accepts_packets)
-            && it.queue.first_render_packet().is_none_or(|render_packet| self.is_packet_resident(render_packet))
+            && it
+                .queue
+                .first_render_packet()
+                .is_none_or(|render_packet| self.is_packet_resident(render_packet))
     }
 
     /// Those that may be sent for, the most important first.

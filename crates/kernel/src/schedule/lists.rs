@@ -300,7 +300,11 @@ impl KernelState {
         let lists = self.contexts.get_mut(context).and_then(|context| context.lists.take());
         let device = self.contexts[context].device;
         if let (Some(ram), Some(lists)) = (ram, lists) {
-            for leaf in lists.shelves.into_iter().flat_map(|buffer_pair| [buffer_pair.current, buffer_pair.spare]) {
+            for leaf in lists
+                .shelves
+                .into_iter()
+                .flat_map(|buffer_pair| [buffer_pair.current, buffer_pair.spare])
+            {
                 let ram = ram.clone();
                 self.unmap_from_user(device, UserMapping { ram, run: leaf.run, view: leaf.view });
             }

@@ -103,7 +103,9 @@ impl Kernel {
         node: usize,
         why: PreemptionReason,
     ) {
-        let Some(it) = state.adapters.get_mut(adapter).filter(|adapter| adapter.scheduling.preempts) else {
+        let Some(it) =
+            state.adapters.get_mut(adapter).filter(|adapter| adapter.scheduling.preempts)
+        else {
             return;
         };
         let Some(node) = it.nodes.get_mut(node) else { return };
@@ -124,7 +126,9 @@ impl Kernel {
         // What is first may be under way.
         let waits = queue.into_iter().flat_map(|node| node.queue.iter().skip(1));
         let less = |in_flight_packet: &InFlightPacket| {
-            in_flight_packet.context().is_some_and(|context| state.contexts[context].queue.priority < priority)
+            in_flight_packet
+                .context()
+                .is_some_and(|context| state.contexts[context].queue.priority < priority)
         };
         if waits.filter(|in_flight_packet| in_flight_packet.batch.is_none()).any(less) {
             self.request_preemption(state, adapter, node, PreemptionReason::Priority);
@@ -146,7 +150,8 @@ impl Kernel {
         let permit; // Before the world, so that it is dropped after it.
         let (driver, asked) = {
             let state = &mut *self.state.lock();
-            let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone()) else {
+            let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
+            else {
                 return false;
             };
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
@@ -155,7 +160,8 @@ impl Kernel {
                 return false;
             };
             permit = taken;
-            let node = state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(index));
+            let node =
+                state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(index));
             let Some(node) = node else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
@@ -203,10 +209,10 @@ impl Kernel {
                 let Some(in_flight) = node.resubmit.pop_front() else { return };
                 let (subject, fence) = (node.subject(), in_flight.fence);
                 let Some(batch) = &in_flight.batch else { continue };
-                let (commands, private) = batch
-                    .buffer
-                    .as_ref()
-                    .map_or((0, Vec::new()), |paging_buffer| (paging_buffer.run.start, paging_buffer.private.clone()));
+                let (commands, private) =
+                    batch.buffer.as_ref().map_or((0, Vec::new()), |paging_buffer| {
+                        (paging_buffer.run.start, paging_buffer.private.clone())
+                    });
                 let (length, switch) = (batch.length, batch.switch);
                 let paging = batch.paging.subject();
                 node.queue.push_back(in_flight);
@@ -247,12 +253,17 @@ impl Kernel {
             return;
         };
         self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
-        let asked = it.preemption.as_mut().filter(|preemption| preemption.asked && preemption.last.is_none());
+        let asked = it
+            .preemption
+            .as_mut()
+            .filter(|preemption| preemption.asked && preemption.last.is_none());
         let expected = asked.as_ref().map(|preemption| preemption.fence);
         let idle = asked.is_some_and(|preemption| preemption.idle);
         // What was reported done, or at most what was given after it.
         let reported = it.reported;
-        let given = |in_flight_packet: &InFlightPacket| in_flight_packet.fence == last && !reported.covers(last);
+        let given = |in_flight_packet: &InFlightPacket| {
+            in_flight_packet.fence == last && !reported.covers(last)
+        };
         let done = reported == last || it.queue.iter().any(given);
         let just_reset = it.just_reset && expected == Some(preemption);
         let broken = match expected {

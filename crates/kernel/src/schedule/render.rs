@@ -134,7 +134,9 @@ impl Kernel {
         }
         let packets = self.render_to_packets(at, process, context, guard, request, uses)?;
         let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
-        self.state.lock().record_listed(uses.iter().map(|allocation_use| (allocation_use.view, allocation_use.extent)));
+        self.state.lock().record_listed(
+            uses.iter().map(|allocation_use| (allocation_use.view, allocation_use.extent)),
+        );
         let mut error = Ok(());
         for packet in packets {
             let number = {
@@ -208,14 +210,17 @@ impl Kernel {
         let missing = {
             let state = self.state.lock();
             let there = |allocation_use: &&AllocationUse| {
-                let listed = state.views.get(allocation_use.view).is_some_and(|view| view.resident > 0);
+                let listed =
+                    state.views.get(allocation_use.view).is_some_and(|view| view.resident > 0);
                 listed && state.current_location(allocation_use.extent).is_some()
             };
-            uses.iter().find(|allocation_use| !there(allocation_use)).map(|allocation_use| allocation_use.view.subject())
+            uses.iter()
+                .find(|allocation_use| !there(allocation_use))
+                .map(|allocation_use| allocation_use.view.subject())
         };
         let about = context.subject();
-        let broken =
-            missing.map(|subject| format!("a packet of {about} lists {subject}: it is not resident"));
+        let broken = missing
+            .map(|subject| format!("a packet of {about} lists {subject}: it is not resident"));
         let error = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
         self.log.judge(rule, Component::Client, about, place, broken);
@@ -312,7 +317,7 @@ impl Kernel {
         let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
         let uses = uses.iter().map(|allocation_use| AllocationUse {
             rendered_at: state.current_location(allocation_use.extent),
-            ..it.clone()
+            ..allocation_use.clone()
         });
         Ok(RenderPacket {
             adapter: guard.adapter,
@@ -387,7 +392,9 @@ impl Kernel {
             self.judge_patches(about, &patches, written.min(capacity), list.len());
         }
         (packet.written, packet.patches) = (written.min(capacity), patches);
-        packet.patches.retain(|patch_location| (patch_location.allocation_index as usize) < list.len());
+        packet
+            .patches
+            .retain(|patch_location| (patch_location.allocation_index as usize) < list.len());
         Ok(result?)
     }
 }
@@ -436,7 +443,9 @@ impl Kernel {
     /// offset; it is read as not decreasing (our decision). Slots are not judged: nobody knows
     /// how many a driver has.
     fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
-        let falls = patches.windows(2).position(|patch_locations| patch_locations[1].split_offset < patch_locations[0].split_offset);
+        let falls = patches.windows(2).position(|patch_locations| {
+            patch_locations[1].split_offset < patch_locations[0].split_offset
+        });
         let outside = |patch_location: &PatchLocation| {
             patch_location.split_offset > written
                 || patch_location.patch_offset >= written
@@ -464,7 +473,9 @@ impl Kernel {
 
     /// A driver whose buffer is full goes on with the next, unless it said that it never is.
     fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
-        let lists = |context: &Context| context.lists.as_ref().map(|render_lists| render_lists.sizes.guaranteed);
+        let lists = |context: &Context| {
+            context.lists.as_ref().map(|render_lists| render_lists.sizes.guaranteed)
+        };
         let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
         let about = context.subject();
         let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
@@ -501,7 +512,8 @@ impl RenderPacket {
 
 /// The extents that are used, each once.
 fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
-    let mut extents: Vec<Id<Extent>> = uses.iter().map(|allocation_use| allocation_use.extent).collect();
+    let mut extents: Vec<Id<Extent>> =
+        uses.iter().map(|allocation_use| allocation_use.extent).collect();
     extents.sort_unstable();
     extents.dedup();
     extents

@@ -143,10 +143,15 @@ impl Node {
         // passed; it may have been reported.
         let distance = |fence: Fence| fence.distance_from(self.passed);
         let here = |queue: &VecDeque<InFlightPacket>| {
-            queue.binary_search_by_key(&distance(fence), |in_flight_packet| distance(in_flight_packet.fence)).is_ok()
+            queue
+                .binary_search_by_key(&distance(fence), |in_flight_packet| {
+                    distance(in_flight_packet.fence)
+                })
+                .is_ok()
         };
         distance(fence) > distance(self.reported)
-            && (here(&self.queue) || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
+            && (here(&self.queue)
+                || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
     }
 
     /// Whether it has something to do, or was asked for something.
@@ -172,7 +177,11 @@ impl Node {
     /// Takes out what was done when the last fence passed, in order.
     fn take_done(&mut self) -> SmallList<InFlightPacket> {
         let mut done = SmallList::new();
-        while self.queue.front().is_some_and(|in_flight_packet| self.passed.covers(in_flight_packet.fence)) {
+        while self
+            .queue
+            .front()
+            .is_some_and(|in_flight_packet| self.passed.covers(in_flight_packet.fence))
+        {
             done.extend(self.queue.pop_front());
         }
         if !self.lost_packets.is_empty() {
@@ -182,7 +191,9 @@ impl Node {
                     .partition(|in_flight_packet| self.passed.covers(in_flight_packet.fence));
             self.lost_packets = remaining;
             done.extend(over);
-            done.sort_by_key(|in_flight_packet| std::cmp::Reverse(self.passed.distance_from(in_flight_packet.fence)));
+            done.sort_by_key(|in_flight_packet| {
+                std::cmp::Reverse(self.passed.distance_from(in_flight_packet.fence))
+            });
         }
         done
     }
@@ -241,8 +252,11 @@ impl Kernel {
         let it = state.adapters.get_mut(adapter);
         let it = it.and_then(|adapter| adapter.nodes.get_mut(node as usize));
         // Of the kernel's own work, and of what was never given, there is nobody to blame.
-        let known =
-            |node: &&mut Node| node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == fence && in_flight_packet.batch.is_none());
+        let known = |node: &&mut Node| {
+            node.queue.iter().any(|in_flight_packet| {
+                in_flight_packet.fence == fence && in_flight_packet.batch.is_none()
+            })
+        };
         if let Some(it) = it.filter(known) {
             it.faults.push((fence, touched));
         }
@@ -278,7 +292,9 @@ impl Kernel {
             node.passed = node.reported;
             self.log.emit(node.subject(), EventKind::FencePassed { fence: node.passed });
             let subject = node.subject();
-            done.extend(node.take_done().into_iter().map(|in_flight_packet| (subject, in_flight_packet)));
+            done.extend(
+                node.take_done().into_iter().map(|in_flight_packet| (subject, in_flight_packet)),
+            );
         }
         let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
             (IdList::new(), IdList::new());
@@ -405,9 +421,15 @@ impl Kernel {
                     .partition(|in_flight_packet| in_flight_packet.device() == Some(device));
             node.queue = others;
             // The hardware still has them: its engine may save into what their contexts have.
-            let ghost = |in_flight_packet: &InFlightPacket| InFlightPacket { batch: None, lost: true, ..*in_flight_packet };
+            let ghost = |in_flight_packet: &InFlightPacket| InFlightPacket {
+                batch: None,
+                lost: true,
+                ..*in_flight_packet
+            };
             node.lost_packets.extend(mine.iter().filter(|_| remembers).map(ghost));
-            done.extend(mine.into_iter().map(|in_flight_packet| (node.subject(), in_flight_packet)));
+            done.extend(
+                mine.into_iter().map(|in_flight_packet| (node.subject(), in_flight_packet)),
+            );
         }
         for (node, packet) in done {
             // What it was to signal before that one, it never does.
@@ -502,9 +524,13 @@ impl Kernel {
 impl KernelState {
     /// Whether a node has a context's registers, or is about to.
     pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
-        let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        let nodes =
+            self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
         nodes.iter().any(|node| node.may_save(|other, _| other == context))
-            || self.contexts.get(context).is_some_and(|context| context.in_flight > 0 || context.active_calls > 0)
+            || self
+                .contexts
+                .get(context)
+                .is_some_and(|context| context.in_flight > 0 || context.active_calls > 0)
     }
 
     /// Whether an adapter has paging work that is not built.

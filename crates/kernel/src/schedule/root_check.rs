@@ -18,15 +18,23 @@ impl Kernel {
         let state = self.state.lock();
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
-        let Some(packet) = on.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence) else { return };
+        let Some(packet) = on.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence)
+        else {
+            return;
+        };
         let Some(context) = packet.context() else { return };
         let Some(told) = state.contexts[context].root else { return };
         let place = "DxgkDdiSubmitCommandVirtual";
         let context = context.subject();
-        let right = root.is_some_and(|table_root| (table_root.segment, table_root.offset) == (told.segment, told.offset));
+        let right = root.is_some_and(|table_root| {
+            (table_root.segment, table_root.offset) == (told.segment, told.offset)
+        });
         let broken = (!right).then(|| {
             let used = root.map_or("without a root page table".to_owned(), |table_root| {
-                format!("with the root at {:#x} of segment {}", table_root.offset, table_root.segment)
+                format!(
+                    "with the root at {:#x} of segment {}",
+                    table_root.offset, table_root.segment
+                )
             });
             format!(
                 "{} runs packet {} of {context} {used}: the last that was set for it is at {:#x} \

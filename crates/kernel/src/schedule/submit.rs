@@ -149,9 +149,14 @@ impl KernelState {
     ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|in_flight_packet| in_flight_packet.fence == fence)?;
-        let in_flight = queue.get(place).filter(|in_flight_packet| !in_flight_packet.lost && in_flight_packet.batch.is_none())?;
-        let before =
-            queue.iter().take(place).filter(|in_flight_packet| in_flight_packet.context() == in_flight.context()).count();
+        let in_flight = queue.get(place).filter(|in_flight_packet| {
+            !in_flight_packet.lost && in_flight_packet.batch.is_none()
+        })?;
+        let before = queue
+            .iter()
+            .take(place)
+            .filter(|in_flight_packet| in_flight_packet.context() == in_flight.context())
+            .count();
         let (context, _) = in_flight.client();
         let given = self.contexts[context].queue.submitted_packet(before)?;
         Some((context, given))
@@ -169,7 +174,8 @@ impl KernelState {
             let owner = self.devices[self.contexts[context].device].owner();
             let space = self.space_of(owner, adapter);
             let space = space.and_then(|address_space| self.spaces.get(address_space));
-            let parts = space.map(|address_space| address_space.addresses.parts(&(to.address..end)));
+            let parts =
+                space.map(|address_space| address_space.addresses.parts(&(to.address..end)));
             let view = |held: Backing| match held {
                 Backing::Mapped { view, .. } => self.views.get(view).map(|view| view.allocation),
                 Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,

@@ -165,7 +165,8 @@ impl Kernel {
                     world.sync.gpu_waits.take(number);
                     return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
                 }
-                let about = it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
+                let about =
+                    it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
                 let token = WaitToken::for_external_threads(world.describe_missing(&it.points));
                 world.waiters.push(token.clone());
                 (token, about)

@@ -123,7 +123,8 @@ impl Kernel {
         let number = world.keyed_mutexes.reserve();
         let subject = number.subject();
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
-        let global = shared.map(|reserved_handle| world.global_handles.publish(reserved_handle, number.into()));
+        let global = shared
+            .map(|reserved_handle| world.global_handles.publish(reserved_handle, number.into()));
         let CreateKeyedMutexRequest { key, runtime, nt } = request;
         let (owner, handle) = name.event_fields();
         self.log.emit(
@@ -355,7 +356,8 @@ impl KernelState {
         number: Id<KeyedMutex>,
         capacity: usize,
     ) -> Result<(), KernelError> {
-        let there = self.keyed_mutexes.get(number).map_or(0, |keyed_mutex| keyed_mutex.runtime.len());
+        let there =
+            self.keyed_mutexes.get(number).map_or(0, |keyed_mutex| keyed_mutex.runtime.len());
         let short = capacity != 0 && capacity < there;
         let error =
             KernelError::BufferTooSmall { of: number.subject(), size: capacity, required: there };
@@ -367,8 +369,11 @@ impl KernelState {
         for (number, it) in self.keyed_mutexes.iter() {
             let subject = number.subject();
             let handles = |keyed_mutex_handle: &KeyedMutexHandle| {
-                let handles = self.processes.get(keyed_mutex_handle.process).map(|process| &process.handles);
-                handles.is_some_and(|handles| handles.lookup(keyed_mutex_handle.handle) == Ok(number.into()))
+                let handles =
+                    self.processes.get(keyed_mutex_handle.process).map(|process| &process.handles);
+                handles.is_some_and(|handles| {
+                    handles.lookup(keyed_mutex_handle.handle) == Ok(number.into())
+                })
             };
             if it.handles.is_empty() || !it.handles.iter().all(handles) {
                 return Err(format!("{subject} lives with names {:?}", it.handles));
@@ -378,7 +383,10 @@ impl KernelState {
             {
                 return Err(format!("{subject} is owned through {name:?}, which is closed"));
             }
-            if it.global.is_some_and(|handle| self.global_handles.lookup(handle) != Ok(number.into())) {
+            if it
+                .global
+                .is_some_and(|handle| self.global_handles.lookup(handle) != Ok(number.into()))
+            {
                 return Err(format!("{subject} has a global name that is another's"));
             }
         }
@@ -387,10 +395,15 @@ impl KernelState {
 
     /// Lists keyed mutexes for a census. They are nobody's: each process has names of them.
     pub(crate) fn list_keyed_mutexes(&self, all: &mut Vec<LiveObject>) {
-        let named = |keyed_mutex_handle: KeyedMutexHandle| format!("{:#x} of {}", keyed_mutex_handle.handle.0, keyed_mutex_handle.process);
+        let named = |keyed_mutex_handle: KeyedMutexHandle| {
+            format!("{:#x} of {}", keyed_mutex_handle.handle.0, keyed_mutex_handle.process)
+        };
         for (number, it) in self.keyed_mutexes.iter() {
-            let mut why: Vec<String> =
-                it.handles.iter().map(|keyed_mutex_handle| format!("named {}", named(*keyed_mutex_handle))).collect();
+            let mut why: Vec<String> = it
+                .handles
+                .iter()
+                .map(|keyed_mutex_handle| format!("named {}", named(*keyed_mutex_handle)))
+                .collect();
             why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
             why.push(match it.state {
                 KeyedMutexState::Free { key, .. } => format!("free for key {key}"),

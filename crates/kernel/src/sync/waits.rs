@@ -230,8 +230,9 @@ impl Kernel {
         if state.sync.gpu_waits.is_empty() {
             return;
         }
-        let waits =
-            |pair: &(Id<GpuWait>, &GpuWait)| pair.1.result.is_none() && pair.1.points.contains(point);
+        let waits = |pair: &(Id<GpuWait>, &GpuWait)| {
+            pair.1.result.is_none() && pair.1.points.contains(point)
+        };
         let all: Vec<Id<GpuWait>> =
             state.sync.gpu_waits.iter().filter(waits).map(|pair| pair.0).collect();
         for number in all {
@@ -492,12 +493,16 @@ impl KernelState {
     /// Whether a wait can pass now.
     pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
         let met = |(point, value): &(SyncPoint, u64)| match point {
-            SyncPoint::Queue(number) => {
-                self.paging_queues.get(*number).is_none_or(|paging_queue| paging_queue.last_signalled >= *value)
-            }
+            SyncPoint::Queue(number) => self
+                .paging_queues
+                .get(*number)
+                .is_none_or(|paging_queue| paging_queue.last_signalled >= *value),
             SyncPoint::Object(number) => {
                 let often = points.list.iter().filter(|pair| pair.0 == *point).count();
-                self.sync.objects.get(*number).is_none_or(|sync_object| sync_object.is_reached(*value, often))
+                self.sync
+                    .objects
+                    .get(*number)
+                    .is_none_or(|sync_object| sync_object.is_reached(*value, often))
             }
         };
         if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
@@ -507,7 +512,10 @@ impl KernelState {
     pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
         let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
-                let done = self.paging_queues.get(*number).map_or(0, |paging_queue| paging_queue.last_signalled);
+                let done = self
+                    .paging_queues
+                    .get(*number)
+                    .map_or(0, |paging_queue| paging_queue.last_signalled);
                 format!("{}, which has signalled {done}, to signal {value}", point.subject())
             }
             SyncPoint::Object(number) => {

@@ -82,7 +82,8 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
     // SAFETY: The caller promises the same.
     let item = unsafe { read(place.cast_const()) };
     let edited = export("_KsEdit", MAX_IRQL, found, Err(DriverError::Invalid), |door, bag| {
-        let item = item.filter(|c_void| !c_void.is_null() || old == 0).ok_or(DriverError::Invalid)?;
+        let item =
+            item.filter(|c_void| !c_void.is_null() || old == 0).ok_or(DriverError::Invalid)?;
         let mine = door.services().bags_containing(item.addr()).contains(&bag);
         if mine && new <= old {
             return Ok(None);
@@ -111,8 +112,9 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
 /// A block of the driver's pool in a bag.
 fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> DriverResult<PVOID> {
     let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
-    let bytes =
-        Some(bytes).filter(|number| *number > 0 && *number <= MAX_EDITED).ok_or(DriverError::NoMemory)?;
+    let bytes = Some(bytes)
+        .filter(|number| *number > 0 && *number <= MAX_EDITED)
+        .ok_or(DriverError::NoMemory)?;
     let block = door.pool().allocate_pool(bytes as usize, tag).ok_or(DriverError::NoMemory)?;
     let services = door.services();
     services.add_memory(block);

@@ -61,7 +61,8 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
     _path: *mut UNICODE_STRING,
     descriptor: *const KSDEVICE_DESCRIPTOR,
 ) -> NTSTATUS {
-    let Some(it) = LOADING.get().filter(|loading_driver| loading_driver.object == driver.addr()) else {
+    let Some(it) = LOADING.get().filter(|loading_driver| loading_driver.object == driver.addr())
+    else {
         return STATUS_INVALID_PARAMETER;
     };
     let descriptor = (!descriptor.is_null()).then(|| descriptor.expose_provenance());

@@ -261,7 +261,9 @@ impl Door {
         let touched: Vec<(Subject, RuleId)> = {
             let inner = self.inner();
             let last = inner.quarantine.iter().rev().take(INSPECTED_BLOCKS);
-            last.filter(|quarantined_memory| !quarantined_memory.memory.is_untouched()).map(|quarantined_memory| (quarantined_memory.subject, quarantined_memory.rule)).collect()
+            last.filter(|quarantined_memory| !quarantined_memory.memory.is_untouched())
+                .map(|quarantined_memory| (quarantined_memory.subject, quarantined_memory.rule))
+                .collect()
         };
         for (what, rule) in touched {
             let broken = format!("a driver wrote to the structure of {what}, which has ended");
@@ -304,7 +306,12 @@ impl Door {
 impl Door {
     /// Entry rule: a driver has no reference to a pin that is closed.
     fn judge_clocks(&self, pin: PinId) {
-        let left = self.inner().clocks.values().filter(|reference_clock| reference_clock.pin == pin).count();
+        let left = self
+            .inner()
+            .clocks
+            .values()
+            .filter(|reference_clock| reference_clock.pin == pin)
+            .count();
         let broken = (left > 0).then(|| {
             format!(
                 "{} is closed, and {left} of its reference clocks are not released",

@@ -152,10 +152,15 @@ impl Door {
         let others: Vec<PointerId> = {
             let inner = self.inner();
             let there = inner.pointers.iter().filter(|(_, it)| it.frame == Some(frame));
-            there.map(|(other, _)| *other).filter(|stream_pointer| *stream_pointer != pointer).collect()
+            there
+                .map(|(other, _)| *other)
+                .filter(|stream_pointer| *stream_pointer != pointer)
+                .collect()
         };
         let locked = |stream_pointer: &PointerId| {
-            self.services().pointer_view(*stream_pointer).is_ok_and(|pointer_view| pointer_view.locked && pointer_view.frame == Some(frame))
+            self.services()
+                .pointer_view(*stream_pointer)
+                .is_ok_and(|pointer_view| pointer_view.locked && pointer_view.frame == Some(frame))
         };
         if locked(&pointer) {
             return pointer;
@@ -187,7 +192,8 @@ fn fill_pointer(
     view: &PointerView,
 ) -> *mut KSSTREAM_POINTER {
     let pin = inner.pins.get(&view.pin);
-    let (out, size) = pin.map_or((true, 0), |shown_pin| (shown_pin.is_output(), shown_pin.header_size()));
+    let (out, size) =
+        pin.map_or((true, 0), |shown_pin| (shown_pin.is_output(), shown_pin.header_size()));
     let maps = pin.is_some_and(ShownPin::uses_mappings);
     let pin = pin.map_or(ptr::null_mut(), |shown_pin| shown_pin.memory.pointer());
     let shown = view.frame.filter(|_| view.locked);

@@ -40,8 +40,13 @@ fn children(door: &Door, it: Object) -> Vec<Object> {
         }
         Object::Factory(factory) => {
             let all = services.filters().unwrap_or_default();
-            let of = |filter: &FilterId| services.filter_view(*filter).map(|filter_view| filter_view.factory);
-            all.into_iter().filter(|filter| of(filter) == Some(factory)).map(Object::Filter).collect()
+            let of = |filter: &FilterId| {
+                services.filter_view(*filter).map(|filter_view| filter_view.factory)
+            };
+            all.into_iter()
+                .filter(|filter| of(filter) == Some(factory))
+                .map(Object::Filter)
+                .collect()
         }
         Object::Filter(filter) => {
             let all = services.pins(filter).unwrap_or_default();

@@ -58,7 +58,9 @@ impl FrameMemory for PoolMemory {
     }
 
     fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
-        driver_handle.checked_add(offset as usize).is_some_and(|index| self.pool.write(index, bytes))
+        driver_handle
+            .checked_add(offset as usize)
+            .is_some_and(|index| self.pool.write(index, bytes))
     }
 
     fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)> {

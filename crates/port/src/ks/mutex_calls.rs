@@ -26,8 +26,10 @@ fn processing_mutex(door: &Door, pin: PinId) -> Option<KsMutex> {
     let filter = door.services().pin_view(pin)?.filter;
     let factory = door.services().filter_view(filter)?.factory;
     let inner = door.inner();
-    let centric =
-        inner.factories.get(factory as usize).is_some_and(|factory| factory.table.process.is_some());
+    let centric = inner
+        .factories
+        .get(factory as usize)
+        .is_some_and(|factory| factory.table.process.is_some());
     let of = if centric { filter.subject() } else { pin.subject() };
     Some(KsMutex::Processing(of))
 }

@@ -257,7 +257,11 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerSetStatusCode(
     const NAME: &str = "KsStreamPointerSetStatusCode";
     export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         let view = door.services().pointer_view(it);
-        status_from_result(view.and_then(|pointer_view| pointer_view.frame.map(|_| ()).ok_or(DriverError::NotReady)))
+        status_from_result(
+            view.and_then(|pointer_view| {
+                pointer_view.frame.map(|_| ()).ok_or(DriverError::NotReady)
+            }),
+        )
     })
 }
 

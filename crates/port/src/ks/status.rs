@@ -58,7 +58,10 @@ mod tests {
             DriverError::Busy,
             DriverError::Other(0xC000_0001),
         ];
-        assert!(all.iter().all(|error| result_from_status(status_from_result(Err(*error))) == Err(*error)));
+        assert!(
+            all.iter()
+                .all(|error| result_from_status(status_from_result(Err(*error))) == Err(*error))
+        );
         assert_eq!(
             (result_from_status(STATUS_SUCCESS), result_from_status(0x102)),
             (Ok(()), Ok(()))

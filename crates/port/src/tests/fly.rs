@@ -484,7 +484,8 @@ fn an_interrupt_at_passive_is_named_and_not_believed() {
     let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
     assert_eq!(broken(&events), [said]);
-    let reported = events.iter().filter(|event| matches!(event.kind, EventKind::FenceReported { .. }));
+    let reported =
+        events.iter().filter(|event| matches!(event.kind, EventKind::FenceReported { .. }));
     assert_eq!(reported.count(), 1);
 }
 

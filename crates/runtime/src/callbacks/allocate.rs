@@ -36,8 +36,9 @@ fn create_allocations(
         let ledger = device.ledger();
         let group = handle.and_then(|index| ledger.resources.get(&index));
         device.judge_allocating(&ledger, handle, group)?;
-        let shared =
-            group.is_some_and(|resource_entry| resource_entry.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource));
+        let shared = group.is_some_and(|resource_entry| {
+            resource_entry.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource)
+        });
         (group.map(|resource_entry| resource_entry.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
     let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
@@ -77,7 +78,11 @@ fn create_allocations(
     // The answer is in our list: what the driver's memory says by now is the driver's.
     // SAFETY: The driver's caller vouches for the list.
     if let Err(error) = unsafe { claims::write_list(infos, &list) } {
-        device.undo(at, (kernel, args.hResource), list.iter().map(|info| info.hAllocation).collect());
+        device.undo(
+            at,
+            (kernel, args.hResource),
+            list.iter().map(|info| info.hAllocation).collect(),
+        );
         return Err(hresult_from_status(error));
     }
     asked.hKMResource = args.hResource;
@@ -143,9 +148,15 @@ impl DeviceState {
             .and_then(|index| ledger.resources.get(&index).map(|group| (index, group)))
             .filter(|(_, it)| it.stage == ResourceStage::Creating && it.is_shared() && !it.opened)
             .map(|(handle, it)| (handle, it.subject, it.allocate_count));
-        let opened = named.filter(|resource_entry| resource_entry.opened).map(|resource_entry| resource_entry.subject);
+        let opened = named
+            .filter(|resource_entry| resource_entry.opened)
+            .map(|resource_entry| resource_entry.subject);
         let late = named
-            .filter(|resource_entry| resource_entry.is_shared() && !resource_entry.opened && resource_entry.stage != ResourceStage::Creating)
+            .filter(|resource_entry| {
+                resource_entry.is_shared()
+                    && !resource_entry.opened
+                    && resource_entry.stage != ResourceStage::Creating
+            })
             .map(|resource_entry| resource_entry.subject);
         let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);

@@ -123,7 +123,8 @@ impl DeviceState {
     /// A resource that was released is not released again. Answers whether it was not.
     fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
         let again = group.filter(|resource_entry| resource_entry.stage == ResourceStage::Freed);
-        let private_data = again.map(|resource_entry| format!("{} was released before", resource_entry.subject));
+        let private_data =
+            again.map(|resource_entry| format!("{} was released before", resource_entry.subject));
         let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
         self.judge(rule, name, private_data)
@@ -144,7 +145,9 @@ impl DeviceState {
             return;
         }
         let resources = list.iter().filter_map(|number| ledger.resource_of(*number));
-        let last = resources.filter_map(|resource_entry| Some((resource_entry.drawn?, resource_entry.subject))).max_by_key(|pair| pair.0);
+        let last = resources
+            .filter_map(|resource_entry| Some((resource_entry.drawn?, resource_entry.subject)))
+            .max_by_key(|pair| pair.0);
         let submitted = ledger.submissions;
         drop(ledger);
         let unfinished = session.kernel().unfinished(session.process(), Handle(context));

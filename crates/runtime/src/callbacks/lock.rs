@@ -102,13 +102,14 @@ impl DeviceState {
         let Some(piece) = ledger.allocations.get_mut(&allocation) else { return };
         piece.locks += 1;
         // What the CPU does in a drawing call needs no submission.
-        let drawing =
-            current_frame().is_some_and(|call_frame| matches!(call_frame.name, "pfnBlt" | "pfnColorFill"));
+        let drawing = current_frame()
+            .is_some_and(|call_frame| matches!(call_frame.name, "pfnBlt" | "pfnColorFill"));
         if !drawing {
             return;
         }
         // Memory of no resource is that of one that is drawn with: the driver has renamed it.
-        let resources = piece.resource.map_or_else(|| ledger.drawn_in_call.clone(), |index| vec![index]);
+        let resources =
+            piece.resource.map_or_else(|| ledger.drawn_in_call.clone(), |index| vec![index]);
         for group in resources {
             if let Some(group) = ledger.resources.get_mut(&group) {
                 group.drawn = None;
@@ -142,7 +143,9 @@ impl DeviceState {
         let now = ledger.submissions;
         let refused = ledger.failed_discard.take_if(|pair| pair.0 == allocation);
         let again = refused.is_some_and(|pair| pair.1 == now) && (listed || ledger.has_drawn());
-        let drawn = ledger.resource_of(allocation).is_some_and(|resource_entry| resource_entry.drawn == Some(now));
+        let drawn = ledger
+            .resource_of(allocation)
+            .is_some_and(|resource_entry| resource_entry.drawn == Some(now));
         let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
         let broken = if again {
             Some(format!(
@@ -169,7 +172,9 @@ impl DeviceState {
         let shared = {
             let ledger = self.ledger();
             let group = ledger.resource_of(asked.hAllocation);
-            group.filter(|resource_entry| resource_entry.is_shared()).map(|resource_entry| resource_entry.subject)
+            group
+                .filter(|resource_entry| resource_entry.is_shared())
+                .map(|resource_entry| resource_entry.subject)
         };
         let broken = shared
             .filter(|_| flags.has(Flags::Discard))
@@ -188,17 +193,24 @@ impl DeviceState {
         let ledger = self.ledger();
         // What the application has dropped, or is dropping, it does not use.
         let dropping = current_frame().filter(|call_frame| call_frame.name == "pfnDestroyResource");
-        let dropping =
-            dropping.and_then(|call_frame| ledger.resources.get(&call_frame.resource?)).map(|resource_entry| resource_entry.subject);
+        let dropping = dropping
+            .and_then(|call_frame| ledger.resources.get(&call_frame.resource?))
+            .map(|resource_entry| resource_entry.subject);
         let used = list.iter().find_map(|number| {
-            ledger.allocations.get(number).filter(|allocation_entry| allocation_entry.locks == 1)?;
-            let group = ledger.resource_of(*number).filter(|resource_entry| resource_entry.stage == ResourceStage::Live)?;
+            ledger
+                .allocations
+                .get(number)
+                .filter(|allocation_entry| allocation_entry.locks == 1)?;
+            let group = ledger
+                .resource_of(*number)
+                .filter(|resource_entry| resource_entry.stage == ResourceStage::Live)?;
             if Some(group.subject) == dropping {
                 return None;
             }
             // Which surface it has is known where each surface has one.
             let whole = group.members.len() == group.locks.len();
-            let place = group.members.iter().position(|member| member == number).filter(|_| whole)?;
+            let place =
+                group.members.iter().position(|member| member == number).filter(|_| whole)?;
             let locks = group.locks.get(place).copied().unwrap_or(0);
             (locks > 0).then_some((*number, group.subject))
         });

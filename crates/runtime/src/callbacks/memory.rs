@@ -168,7 +168,8 @@ fn kernel_resources(
     }
     // SAFETY: The driver's caller vouches for the list.
     let given = unsafe { claims::read_list(given, count as usize) };
-    let found = given.map_err(hresult_from_status)?.into_iter().map(|c_void| device.resource(c_void, name));
+    let found =
+        given.map_err(hresult_from_status)?.into_iter().map(|c_void| device.resource(c_void, name));
     let found: Vec<u32> = found.collect::<Result<_, _>>()?;
     if found.contains(&0) { Err(E_INVALIDARG) } else { Ok(found) }
 }

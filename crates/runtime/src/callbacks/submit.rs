@@ -193,7 +193,8 @@ impl DeviceState {
             format!("allocation {number:#x} is listed, and a lock that discards has replaced it")
         });
         self.judge(RuleId::UMD_LOCK_005, name, broken);
-        let broken = locked.map(|number| format!("allocation {number:#x} is listed while it is locked"));
+        let broken =
+            locked.map(|number| format!("allocation {number:#x} is listed while it is locked"));
         self.judge(RuleId::UMD_SUBMIT_003, name, broken);
     }
 
@@ -204,7 +205,8 @@ impl DeviceState {
 
 /// One of these allocations that commands use which were not submitted.
 pub(super) fn find_unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
-    let mut written = ledger.contexts.values().flat_map(|context| listed_handles(context.list, context.list.1));
+    let mut written =
+        ledger.contexts.values().flat_map(|context| listed_handles(context.list, context.list.1));
     written.find(|number| list.contains(number))
 }
 

@@ -94,7 +94,8 @@ impl SoftGpu {
 
     /// A row of bytes, as its private data says.
     pub(super) fn surface_info(&self, allocation: &DriverAllocation) -> DriverResult<SurfaceInfo> {
-        let bytes = self.state().records.allocation(allocation.word()).map(|allocation| allocation.size());
+        let bytes =
+            self.state().records.allocation(allocation.word()).map(|allocation| allocation.size());
         let bytes = bytes.ok_or(DriverError::Invalid)?;
         let width = u32::try_from(bytes).map_err(|_| DriverError::Invalid)?;
         Ok(SurfaceInfo { width, height: 1, format: A8 })

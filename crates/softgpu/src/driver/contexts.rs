@@ -97,11 +97,14 @@ impl SoftGpu {
             );
         }
         let own = |it: Weak<Allocation>| {
-            let memory = it.upgrade().and_then(|allocation| allocation.memory().map(Arc::downgrade));
+            let memory =
+                it.upgrade().and_then(|allocation| allocation.memory().map(Arc::downgrade));
             Ok(memory.unwrap_or_default())
         };
-        let commands =
-            commands.into_iter().map(|command| command.resolve(own)).collect::<DriverResult<_>>()?;
+        let commands = commands
+            .into_iter()
+            .map(|command| command.resolve(own))
+            .collect::<DriverResult<_>>()?;
         self.gpu.push(Packet { node: packet.node, fence: packet.fence, commands });
         Ok(())
     }

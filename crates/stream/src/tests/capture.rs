@@ -46,7 +46,8 @@ fn a_whole_flight_is_in_this_order() {
         PinSetDeviceState pause>acquire PinSetDeviceState acquire>stop \
         AllocatorFreeFrame AllocatorFreeFrame AllocatorFreeFrame DeleteAllocator deleted \
         PinDisconnect PinClose FilterClose DeviceQueryRemove DeviceRemove";
-    let mut said: Vec<String> = order(&events).iter().map(|text| text.replace(" to ", ">")).collect();
+    let mut said: Vec<String> =
+        order(&events).iter().map(|text| text.replace(" to ", ">")).collect();
     // How often it is processed while frames come back depends on who runs first.
     let mut seen = false;
     said.retain(|text| text != "PinProcess" || !std::mem::replace(&mut seen, true));

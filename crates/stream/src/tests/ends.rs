@@ -55,8 +55,10 @@ fn a_refusal_at_every_call_is_undone() {
                 run.assert_empty();
             });
             // Who refuses to process has to start again by itself.
-            let broken: Vec<RuleId> =
-                broken(&events).into_iter().filter(|rule_id| *rule_id != RuleId::KS_PROC_002).collect();
+            let broken: Vec<RuleId> = broken(&events)
+                .into_iter()
+                .filter(|rule_id| *rule_id != RuleId::KS_PROC_002)
+                .collect();
             assert_eq!(broken, [], "seed {seed}, call {n}, own {own}");
             events
         });
@@ -87,7 +89,8 @@ fn a_crash_at_every_call_leaves_nothing() {
             for event in &events {
                 verifier.observe(event);
             }
-            let named = verifier.findings().iter().any(|finding| finding.rule == RuleId::WT_CRASH_001);
+            let named =
+                verifier.findings().iter().any(|finding| finding.rule == RuleId::WT_CRASH_001);
             assert_eq!(named, counted.so_far() >= n, "seed {seed}, call {n}, own {own}");
             events
         });
@@ -147,8 +150,10 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                     run.assert_empty();
                 });
                 // A filter may be closed before the other client has closed its pin.
-                let broken: Vec<RuleId> =
-                    broken(&events).into_iter().filter(|rule_id| *rule_id != RuleId::KS_PIN_013).collect();
+                let broken: Vec<RuleId> = broken(&events)
+                    .into_iter()
+                    .filter(|rule_id| *rule_id != RuleId::KS_PIN_013)
+                    .collect();
                 assert_eq!(broken, [], "{name}, seed {seed}, call {n}, own {own}");
                 events
             });

@@ -462,7 +462,13 @@ fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
         let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
-        assert!(graph.run(at, 3).unwrap().iter().all(|received_frame| received_frame.header.data_used == BYTES));
+        assert!(
+            graph
+                .run(at, 3)
+                .unwrap()
+                .iter()
+                .all(|received_frame| received_frame.header.data_used == BYTES)
+        );
         graph.close(at).unwrap();
         run.stream.remove_device(at, device).unwrap();
         run.assert_empty();
@@ -480,7 +486,8 @@ fn a_bridge_pin_is_described_and_is_not_opened() {
     let (events, _) = fly(1, |run, at| {
         let device = run.add(at, source).unwrap();
         let graph = run.open(at, device).unwrap();
-        let opened = [1, 2].map(|number| run.stream.create_pin(at, graph.filter, number, &format()));
+        let opened =
+            [1, 2].map(|number| run.stream.create_pin(at, graph.filter, number, &format()));
         assert_eq!(opened, [Err(StreamError::NoFormat), Err(StreamError::TooMany { most: 0 })]);
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);
         graph.close(at).unwrap();

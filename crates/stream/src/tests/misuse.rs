@@ -53,7 +53,8 @@ fn once(
 
 #[test]
 fn bags_need_their_mutex_and_free_once() {
-    let free = |source: &Source| source.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
+    let free =
+        |source: &Source| source.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
     let good = broken_by(
         true,
         once(Entry::PinCreate, move |it, pin| {

@@ -21,7 +21,11 @@ impl Dice {
 /// One that is there, mostly.
 fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
     let census = stream.live_objects();
-    let there = census.objects.iter().map(|live_object| live_object.subject).filter(|subject| subject.kind == kind);
+    let there = census
+        .objects
+        .iter()
+        .map(|live_object| live_object.subject)
+        .filter(|subject| subject.kind == kind);
     let there: Vec<u32> = there.map(|subject| subject.number).collect();
     let count = u32::try_from(there.len()).unwrap();
     if count == 0 || dice.below(16) == 0 {

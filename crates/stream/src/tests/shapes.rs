@@ -204,8 +204,10 @@ fn a_pin_of_another_transport_may_jump_and_must_jump_back() {
             run.stream.remove_device(at, device).unwrap();
             run.assert_empty();
         });
-        let states =
-            events.iter().filter(|event| matches!(event.kind, EventKind::PinStateChanged { .. })).count();
+        let states = events
+            .iter()
+            .filter(|event| matches!(event.kind, EventKind::PinStateChanged { .. }))
+            .count();
         assert_eq!(states, 2, "to run at once, and back at once");
         let rules = if refuses { vec![RuleId::KS_STATE_002] } else { vec![] };
         assert_eq!(broken(&events), rules);

@@ -594,7 +594,8 @@ pub(crate) fn check_order(events: &[Event]) {
                 }
             }
             EventKind::PinStateChanged { from, to, .. } => {
-                let place = |name: &str| PinState::ALL.iter().position(|state| state.name() == name);
+                let place =
+                    |name: &str| PinState::ALL.iter().position(|state| state.name() == name);
                 let (from, to) = (place(from).unwrap(), place(to).unwrap());
                 assert_eq!(from.abs_diff(to), 1, "{event}");
             }

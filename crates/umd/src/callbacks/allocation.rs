@@ -64,7 +64,11 @@ impl Callbacks {
             PrivateDriverDataSize: count(new_allocation.private.len()),
             VidPnSourceId: new_allocation.source,
             Flags: D3DDDI_ALLOCATIONINFO_FLAGS {
-                Value: if new_allocation.primary { D3DDDI_ALLOCATIONINFO_FLAGS::Primary } else { 0 },
+                Value: if new_allocation.primary {
+                    D3DDDI_ALLOCATIONINFO_FLAGS::Primary
+                } else {
+                    0
+                },
             },
             ..D3DDDI_ALLOCATIONINFO::ZERO
         };

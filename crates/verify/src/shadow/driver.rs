@@ -81,7 +81,8 @@ impl DriverPointer {
     /// The first allocation or resource it stands for whose end the driver was not told of.
     pub fn live_object(&self) -> Option<Subject> {
         let owned = |pointer_use: &&PointerUse| {
-            matches!(pointer_use.of.kind, flight::Kind::Allocation | flight::Kind::Resource) && !pointer_use.ending
+            matches!(pointer_use.of.kind, flight::Kind::Allocation | flight::Kind::Resource)
+                && !pointer_use.ending
         };
         self.uses.iter().find(owned).map(|pointer_use| pointer_use.of)
     }

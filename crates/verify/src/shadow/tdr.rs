@@ -32,7 +32,8 @@ pub(crate) const TDR_LIMIT_TIME: u64 = 600_000_000;
 impl Recovery {
     /// Which reset within a minute one at that time is.
     pub fn count(&self, now: u64) -> usize {
-        self.reset_times.iter().filter(|value| now.saturating_sub(**value) < TDR_LIMIT_TIME).count() + 1
+        self.reset_times.iter().filter(|value| now.saturating_sub(**value) < TDR_LIMIT_TIME).count()
+            + 1
     }
 }
 

@@ -215,7 +215,8 @@ fn chosen_scenarios(
 ) -> Result<Vec<&'static Scenario>, CommandError> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
-        let good = all().filter(|scenario| scenario.breaks.is_empty() && scenario.streams() == streams);
+        let good =
+            all().filter(|scenario| scenario.breaks.is_empty() && scenario.streams() == streams);
         return Ok(good.filter(|scenario| !umd || scenario.needs_umd()).collect());
     }
     let find = |name: &String| match find_scenario(name) {

@@ -120,7 +120,8 @@ fn shown_by(entry: &Entry) -> Vec<String> {
     let Some(rule) = RuleId::find(&entry.id) else { return Vec::new() };
     let drivers = Driver::all().filter(|driver| driver.breaks().contains(&rule));
     let drivers = drivers.map(|driver| format!("windtunnel check {}", driver.name()));
-    let scenarios = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.contains(&rule));
+    let scenarios =
+        SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.contains(&rule));
     let scenarios = scenarios.map(|scenario| {
         let driver = if scenario.streams() { "capture " } else { "" };
         format!("windtunnel check {driver}--scenario {}", scenario.name)

@@ -66,7 +66,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), WIDTH, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    let pixels: Vec<u8> = bytes.chunks_exact(4).flat_map(|bytes| [bytes[2], bytes[1], bytes[0]]).collect();
+    let pixels: Vec<u8> =
+        bytes.chunks_exact(4).flat_map(|bytes| [bytes[2], bytes[1], bytes[0]]).collect();
     let mut writer = encoder.write_header().map_err(io::Error::other)?;
     writer.write_image_data(&pixels).map_err(io::Error::other)
 }

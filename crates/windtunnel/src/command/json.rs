@@ -15,8 +15,11 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
     let entries = check_report.entries();
     let called = entries.iter().filter(|pair| pair.1).count();
     let findings = check_report.count(Severity::Error) + check_report.count(Severity::Warning);
-    let scenarios: Vec<Value> =
-        check_report.scenarios.iter().map(|scenario_report| scenario(scenario_report, looks)).collect();
+    let scenarios: Vec<Value> = check_report
+        .scenarios
+        .iter()
+        .map(|scenario_report| scenario(scenario_report, looks))
+        .collect();
     let mut report = json!({
         "schema": SCHEMA,
         "windtunnel": env!("CARGO_PKG_VERSION"),

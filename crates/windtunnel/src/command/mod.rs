@@ -130,7 +130,8 @@ fn write_output(text: std::fmt::Arguments<'_>) {
 
 /// Says that a name is unknown, and which ones are near it.
 fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> CommandError {
-    let distance = |text: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
+    let distance =
+        |text: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<&str> = known.collect();
     near.sort_by_key(|text| (!text.contains(name), distance(text)));
     near.truncate(4);

@@ -8,8 +8,10 @@ use windtunnel::{Cell, Row, SupportTable, support};
 pub(crate) fn run(hardware: bool) -> ExitCode {
     let surfaces = support();
     if hardware {
-        let tables: Map<String, Value> =
-            surfaces.iter().map(|support_table| (support_table.id.to_owned(), table(support_table))).collect();
+        let tables: Map<String, Value> = surfaces
+            .iter()
+            .map(|support_table| (support_table.id.to_owned(), table(support_table)))
+            .collect();
         let mut report = json::header();
         report["support"] = tables.into();
         json::print(&report);

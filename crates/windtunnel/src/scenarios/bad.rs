@@ -138,7 +138,11 @@ pub(crate) const ALL: &[Scenario] = &[
             "create-two-standard-allocations",
             "creates two standard allocations in one call",
             &[RuleId::ALLOC_CREATE_010],
-            |testbed| standard(testbed, |create_allocation| create_allocation.allocations.push(Vec::new())),
+            |testbed| {
+                standard(testbed, |create_allocation| {
+                    create_allocation.allocations.push(Vec::new())
+                })
+            },
         )
     },
     Scenario {
@@ -147,7 +151,9 @@ pub(crate) const ALL: &[Scenario] = &[
             "create-misaligned-sysmem",
             "creates a standard allocation over memory that is not page-aligned",
             &[RuleId::ALLOC_CREATE_013],
-            |testbed| standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000_0010),
+            |testbed| {
+                standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000_0010)
+            },
         )
     },
     Scenario {
@@ -156,7 +162,11 @@ pub(crate) const ALL: &[Scenario] = &[
             "create-unknown-standard-type",
             "creates a standard allocation of an unknown type",
             &[RuleId::ALLOC_CREATE_022],
-            |testbed| standard(testbed, |create_allocation| create_allocation.standard = Some((0, 0x1000))),
+            |testbed| {
+                standard(testbed, |create_allocation| {
+                    create_allocation.standard = Some((0, 0x1000))
+                })
+            },
         )
     },
     Scenario {

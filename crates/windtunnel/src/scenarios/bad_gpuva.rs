@@ -127,7 +127,9 @@ pub(crate) const ALL: &[Scenario] = &[
         "gpuva-update-uneven-repeat",
         "maps a repeated range whose size is not a multiple of the allocation range",
         &[RuleId::GPUVA_UPDATE_003],
-        |testbed| update(testbed, |base, one| vec![operation(MAP, &[base, 3 * PAGE, one, 0, 2 * PAGE])]),
+        |testbed| {
+            update(testbed, |base, one| vec![operation(MAP, &[base, 3 * PAGE, one, 0, 2 * PAGE])])
+        },
     ),
 ];
 

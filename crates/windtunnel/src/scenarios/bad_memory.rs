@@ -22,14 +22,21 @@ pub(crate) const ALL: &[Scenario] = &[
         "lock-conflicting-access-flags",
         "locks with ReadOnly and WriteOnly",
         &[RuleId::ALLOC_LOCK_001],
-        |testbed| lock(testbed, &anywhere(), ENTIRE | LockFlags::ReadOnly | LockFlags::WriteOnly, &[]),
+        |testbed| {
+            lock(testbed, &anywhere(), ENTIRE | LockFlags::ReadOnly | LockFlags::WriteOnly, &[])
+        },
     ),
     bad(
         "lock-aperture-ignore-sync",
         "locks with AcquireAperture and IgnoreSync",
         &[RuleId::ALLOC_LOCK_002],
         |testbed| {
-            lock(testbed, &anywhere(), ENTIRE | LockFlags::IgnoreSync | LockFlags::AcquireAperture, &[])
+            lock(
+                testbed,
+                &anywhere(),
+                ENTIRE | LockFlags::IgnoreSync | LockFlags::AcquireAperture,
+                &[],
+            )
         },
     ),
     bad(

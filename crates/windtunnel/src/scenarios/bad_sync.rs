@@ -30,9 +30,12 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::SYNC_CREATE_003],
         |testbed| create(testbed, SyncObject::Monitored(0), Flags::NoSignal | Flags::NoWait),
     ),
-    bad("sync-mutex-no-signal", "sets NoSignal for a mutex", &[RuleId::SYNC_CREATE_003], |testbed| {
-        create(testbed, SyncObject::Mutex(false), Flags::NoSignal)
-    }),
+    bad(
+        "sync-mutex-no-signal",
+        "sets NoSignal for a mutex",
+        &[RuleId::SYNC_CREATE_003],
+        |testbed| create(testbed, SyncObject::Mutex(false), Flags::NoSignal),
+    ),
     bad(
         "sync-create-v1-fence",
         "creates a fence with D3DKMTCreateSynchronizationObject",

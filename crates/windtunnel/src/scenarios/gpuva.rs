@@ -98,7 +98,8 @@ pub(crate) fn create(
     test_client: &TestClient,
     requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private = requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
+    let private =
+        requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
     Ok(test_client
         .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
         .allocations)
@@ -238,7 +239,8 @@ fn gpuva_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     for (value, address) in (101..).zip(&addresses) {
         work(testbed, &test_client, context, &[fill(*address, 2 * PAGE, value)])?;
     }
-    let (even, partial): (Vec<_>, Vec<_>) = list.chunks(2).map(|numbers| (numbers[0], numbers[1])).unzip();
+    let (even, partial): (Vec<_>, Vec<_>) =
+        list.chunks(2).map(|numbers| (numbers[0], numbers[1])).unzip();
     test_client.destroy_list(testbed.at, &partial)?;
     testbed.run_until_idle();
     evict(testbed, &test_client, &even)?;

@@ -65,7 +65,8 @@ fn create(
     test_client: &TestClient,
     requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private = requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
+    let private =
+        requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
     Ok(test_client
         .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
         .allocations)
@@ -164,7 +165,8 @@ fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     let list = create(testbed, &test_client, &[cpu_invisible(); 8])?;
     test_client.make_resident(testbed.at, &list)?;
     fill(testbed, &test_client, context, &list)?;
-    let (even, partial): (Vec<_>, Vec<_>) = list.chunks(2).map(|numbers| (numbers[0], numbers[1])).unzip();
+    let (even, partial): (Vec<_>, Vec<_>) =
+        list.chunks(2).map(|numbers| (numbers[0], numbers[1])).unzip();
     test_client.destroy_list(testbed.at, &partial)?;
     testbed.run_until_idle();
     evict(testbed, &test_client, &even, EvictFlags::EvictOnlyIfNecessary)?;

@@ -142,7 +142,8 @@ fn power_preserves_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     let mut hidden = only_in(&[LOCAL]);
     hidden.flags.cpu_visible = false;
     let requirements = [hidden, only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
-    let private = requirements.iter().map(|requirements| describe_in(8 * PAGE, PAGE, requirements)).collect();
+    let private =
+        requirements.iter().map(|requirements| describe_in(8 * PAGE, PAGE, requirements)).collect();
     let list = test_client
         .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
         .allocations;

@@ -119,7 +119,8 @@ impl RenderClient {
         at: &mut Passive,
         requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-        let private = requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
+        let private =
+            requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
         Ok(self
             .client
             .create_with(at, &CreateAllocation::new(self.client.device, private))?

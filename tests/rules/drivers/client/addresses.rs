@@ -46,7 +46,8 @@ impl Client<'_> {
         };
         let list = &made.allocations;
         self.resident(at, list);
-        let addresses: Vec<u64> = list.iter().filter_map(|handle| self.map(at, queue, *handle)).collect();
+        let addresses: Vec<u64> =
+            list.iter().filter_map(|handle| self.map(at, queue, *handle)).collect();
         self.fill_at(at, &addresses, 1, SIZE);
         self.evict(at, list, false);
         for it in list.iter().rev() {
@@ -54,8 +55,10 @@ impl Client<'_> {
         }
         self.fill_at(at, &addresses, 101, SIZE);
         // Every second goes, and the others move together.
-        let (even, odd): (Vec<Handle>, Vec<Handle>) =
-            list.chunks(2).map(|handles| (handles[0], handles.get(1).copied().unwrap_or_default())).unzip();
+        let (even, odd): (Vec<Handle>, Vec<Handle>) = list
+            .chunks(2)
+            .map(|handles| (handles[0], handles.get(1).copied().unwrap_or_default()))
+            .unzip();
         self.list(at, odd.iter().filter(|handle| handle.0 != 0), false, true);
         self.host.run_until_idle(at);
         self.evict(at, &even, true);

@@ -302,7 +302,8 @@ impl Client<'_> {
         let wants = [only_in(&[LOCAL]), only_in(&[LOCAL]), only_in(&[LOCAL]), anywhere()];
         let mut wants = wants.to_vec();
         wants.iter_mut().take(3).for_each(|requirements| requirements.flags.cpu_visible = false);
-        let allocations = wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
+        let allocations =
+            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
         else {
@@ -373,7 +374,8 @@ impl Client<'_> {
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
-        let allocations = wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
+        let allocations =
+            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
         else {

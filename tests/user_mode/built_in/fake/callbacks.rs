@@ -193,7 +193,8 @@ unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDE
         let uses: Vec<u8> = uses.iter().map(|bytes| bytes[0]).collect();
         let named = |name: Handle| Ok(Handle(u32::from(uses[list_index(name).unwrap()])));
         let commands = decode(&bytes(0)[..count]).and_then(|it| {
-            let it: Result<Vec<_>, _> = it.into_iter().map(|command| command.resolve(named)).collect();
+            let it: Result<Vec<_>, _> =
+                it.into_iter().map(|command| command.resolve(named)).collect();
             it.map(|commands| words(&commands))
         });
         format!("{} uses {uses:?}", commands.unwrap_or_else(|_| "nothing sensible".to_owned()))
@@ -211,7 +212,8 @@ unsafe extern "win64-unwind" fn submit(
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
     let bytes = list(args.pPrivateDriverData.cast::<u8>(), args.PrivateDriverDataSize);
-    let commands = decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |commands| words(&commands));
+    let commands =
+        decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |commands| words(&commands));
     let written = &args.WrittenPrimaries[..args.NumPrimaries as usize];
     let written = if written.is_empty() { String::new() } else { format!(" shows {written:?}") };
     fake.called("submit", format!("{commands}{written}"))

@@ -122,6 +122,8 @@ impl Artist {
         // All that was asked for before is done, too: packets of a device are in order.
         self.picture(place).idle();
         let copy = self.things.pop().map(|thing| thing.resource);
-        copy.map_or(Ok(()), |resource| good("DestroyResource", self.app.device.destroy_resource(at, resource)))
+        copy.map_or(Ok(()), |resource| {
+            good("DestroyResource", self.app.device.destroy_resource(at, resource))
+        })
     }
 }

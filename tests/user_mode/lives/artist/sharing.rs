@@ -29,7 +29,8 @@ impl Artist {
 
     /// Offers a shared resource to the other.
     pub(super) fn give(&mut self, at: &mut Passive) -> Tried<()> {
-        let shared = |thing: &Thing| thing.kind == Kind::Shared && thing.gift.as_ref().is_none_or(returned);
+        let shared =
+            |thing: &Thing| thing.kind == Kind::Shared && thing.gift.as_ref().is_none_or(returned);
         let Some(which) = self.things.iter().position(shared) else { return Ok(()) };
         // It has come back, with what the other drew.
         if let Some(gift) = self.things[which].gift.take() {

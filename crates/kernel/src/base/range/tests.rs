@@ -69,8 +69,11 @@ fn live(seed: u64, granule: u64) {
             ranges.free(spots.swap_remove(at));
         }
         assert_eq!(ranges.validate(), Ok(()));
-        let free: Vec<_> = ranges.pieces().filter(|range_piece| range_piece.placed.is_none()).collect();
-        assert!(free.iter().map(|range_piece| (range_piece.start, range_piece.size)).eq(naive.free()));
+        let free: Vec<_> =
+            ranges.pieces().filter(|range_piece| range_piece.placed.is_none()).collect();
+        assert!(
+            free.iter().map(|range_piece| (range_piece.start, range_piece.size)).eq(naive.free())
+        );
         assert_eq!(ranges.free_bytes(), naive.free().iter().map(|pair| pair.1).sum());
         assert_eq!(ranges.largest(), naive.free().iter().map(|pair| pair.1).max().unwrap_or(0));
     }
@@ -143,8 +146,10 @@ fn pieces_name_their_spots_in_order() {
     let [a, b, c] = <[PlacedRange; 3]>::try_from(spots).unwrap();
     let (first, last) = (a.number(), c.number());
     ranges.free(b);
-    let pieces: Vec<_> =
-        ranges.pieces().map(|range_piece| (range_piece.start / PAGE, range_piece.size / PAGE, range_piece.placed)).collect();
+    let pieces: Vec<_> = ranges
+        .pieces()
+        .map(|range_piece| (range_piece.start / PAGE, range_piece.size / PAGE, range_piece.placed))
+        .collect();
     assert_eq!(pieces, [(0, 2, Some(first)), (2, 2, None), (4, 2, Some(last)), (6, 2, None)]);
     ranges.free(a);
     ranges.free(c);

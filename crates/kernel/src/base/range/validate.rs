@@ -16,7 +16,9 @@ impl Ranges {
         let total: u64 = self.in_order().map(|number| u64::from(self.free_length(number))).sum();
         match () {
             () if pieces + spare != self.nodes.len() => Err("5: every node is a piece or spare"),
-            () if free != self.in_order().filter(|number| self.free_length(*number) > 0).count() => {
+            () if free
+                != self.in_order().filter(|number| self.free_length(*number) > 0).count() =>
+            {
                 Err("3: every free piece is in a list")
             }
             () if total != u64::from(self.free) => Err("what is free is counted"),

@@ -200,10 +200,13 @@ impl Kernel {
             self.grow_root(at, &guard.driver, space, span.end)?;
         };
         let state = &mut *state;
-        let before = state.spaces.get(space).map(|address_space| address_space.addresses.parts(&span));
+        let before =
+            state.spaces.get(space).map(|address_space| address_space.addresses.parts(&span));
         let it = &mut state.spaces[space];
         it.addresses.set_backing(&span, backing);
-        it.freed.retain(|freed_range| freed_range.span.end <= span.start || span.end <= freed_range.span.start);
+        it.freed.retain(|freed_range| {
+            freed_range.span.end <= span.start || span.end <= freed_range.span.start
+        });
         let mut plan = PagingPlan::default();
         if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
             state.undo_mapping(space, &span, before.unwrap_or_default());
@@ -253,7 +256,9 @@ impl Kernel {
             .ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
         let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
-            let meets = |freed_range: &FreedRange| freed_range.span.start < span.end && span.start < freed_range.span.end;
+            let meets = |freed_range: &FreedRange| {
+                freed_range.span.start < span.end && span.start < freed_range.span.end
+            };
             let why = if it.freed.iter().any(meets) {
                 KernelError::AddressesFreed { start: base, bytes }
             } else {
@@ -295,7 +300,9 @@ impl Kernel {
         let during = state.working_contexts(space);
         if let Some(it) = state.spaces.get_mut(space) {
             it.freed.push_back(FreedRange { span: span.clone(), during });
-            it.pending_ranges.retain(|pending_range| pending_range.span.end <= span.start || span.end <= pending_range.span.start);
+            it.pending_ranges.retain(|pending_range| {
+                pending_range.span.end <= span.start || span.end <= pending_range.span.start
+            });
             if it.freed.len() > MAX_FREED {
                 it.freed.pop_front();
             }
@@ -389,7 +396,11 @@ impl Kernel {
         span: &Span<u64>,
         plan: &mut PagingPlan,
     ) -> Result<(), KernelError> {
-        let parts = state.spaces.get(space).map(|address_space| address_space.addresses.parts(span)).unwrap_or_default();
+        let parts = state
+            .spaces
+            .get(space)
+            .map(|address_space| address_space.addresses.parts(span))
+            .unwrap_or_default();
         for (part, range) in &parts {
             if range.backing.has_entries() {
                 self.create_tables(state, space, part, plan)
@@ -526,9 +537,11 @@ impl KernelState {
         (queue, when): (Id<PagingQueue>, Residency),
         reserved: bool,
     ) {
-        let done = self.paging_queues.get(queue).map_or(0, |paging_queue| paging_queue.last_signalled);
+        let done =
+            self.paging_queues.get(queue).map_or(0, |paging_queue| paging_queue.last_signalled);
         let it = &mut self.spaces[space];
-        it.pending_ranges.retain(|pending_range| pending_range.queue != queue || pending_range.value > done);
+        it.pending_ranges
+            .retain(|pending_range| pending_range.queue != queue || pending_range.value > done);
         if let Residency::Pending(value) = when {
             it.pending_ranges.push(PendingRange { span: span.clone(), queue, value, reserved });
         }

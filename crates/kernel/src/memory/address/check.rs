@@ -14,7 +14,10 @@ pub(crate) fn check_mmu(features: &Features) -> bool {
     let whole = Geometry::new(mmu).is_ok();
     let all = mmu.levels.iter().all(|table_level| {
         let cpu = mmu.mode != crate::ddi::mmu::UpdateMode::Cpu || seen(table_level.segment);
-        holds(table_level.segment) && holds(table_level.system_segment) && seen(table_level.system_segment) && cpu
+        holds(table_level.segment)
+            && holds(table_level.system_segment)
+            && seen(table_level.system_segment)
+            && cpu
     });
     whole && all
 }

@@ -94,7 +94,8 @@ impl KernelState {
             ));
         };
         let it = &self.spaces[number];
-        let whose = it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
+        let whose =
+            it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
         if it.adapter != adapter {
             return Err(format!("addresses of {whose} on another adapter are reserved"));
         }

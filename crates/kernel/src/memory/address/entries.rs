@@ -106,7 +106,9 @@ impl KernelState {
             Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Backing::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);
-                let Some(extent) = number.and_then(|extent| self.extents.get(extent)) else { return };
+                let Some(extent) = number.and_then(|extent| self.extents.get(extent)) else {
+                    return;
+                };
                 (write.of, write.offset, write.protection) = (number, offset, access.driver);
                 if leaving == number {
                     write.evicts = true;

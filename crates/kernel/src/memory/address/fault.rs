@@ -118,12 +118,16 @@ impl KernelState {
         let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
         let Some(space) = self.spaces.get(number) else { return unmapped("of no process") };
         let late = |pending_range: &&PendingRange| {
-            let done = self.paging_queues.get(pending_range.queue).map_or(u64::MAX, |paging_queue| paging_queue.last_signalled);
+            let done = self
+                .paging_queues
+                .get(pending_range.queue)
+                .map_or(u64::MAX, |paging_queue| paging_queue.last_signalled);
             pending_range.span.contains(&address) && done < pending_range.value
         };
         let pending_ranges = space.pending_ranges.iter().rev().find(late);
         let Some((span, range)) = space.addresses.at(address) else {
-            let freed = space.freed.iter().rev().find(|freed_range| freed_range.span.contains(&address));
+            let freed =
+                space.freed.iter().rev().find(|freed_range| freed_range.span.contains(&address));
             let Some(freed) = freed else {
                 return unmapped("at which nothing was ever mapped");
             };
@@ -162,12 +166,14 @@ impl KernelState {
             Backing::Mapped { view, access, .. } => {
                 let extent = self.extent_of(view).and_then(|extent| self.extents.get(extent));
                 let of = extent.map_or(view.subject(), |extent| extent.owner.subject());
-                let there = extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
+                let there =
+                    extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
                 if there && !access.write {
                     (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
                 } else {
-                    let driver_handle = extent.filter(|_| !there).map(|extent| extent.driver_handle);
+                    let driver_handle =
+                        extent.filter(|_| !there).map(|extent| extent.driver_handle);
                     (
                         AddressFaultCause::NotResident,
                         format!("{what}, which is not resident"),
@@ -182,7 +188,10 @@ impl KernelState {
     pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
         let works = |number: Id<Context>| {
-            let it = self.contexts.get(number).filter(|context| context.queue.queued > context.queue.done)?;
+            let it = self
+                .contexts
+                .get(number)
+                .filter(|context| context.queue.queued > context.queue.done)?;
             Some((number, it.queue.queued))
         };
         let all = it.process.into_iter().flat_map(|process| self.devices_on(process, it.adapter));

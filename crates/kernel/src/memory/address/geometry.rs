@@ -35,13 +35,19 @@ impl Geometry {
         if !(2..=MAX_LEVELS).contains(&count) {
             return Err(format!("page tables have {count} levels; 2 to {MAX_LEVELS} can be"));
         }
-        if let Some(it) = levels.iter().find(|table_level| !(1..=24).contains(&table_level.index_bits)) {
+        if let Some(it) =
+            levels.iter().find(|table_level| !(1..=24).contains(&table_level.index_bits))
+        {
             return Err(format!("a page table is indexed by {} bits", it.index_bits));
         }
-        if let Some(it) = levels.iter().find(|table_level| table_level.bytes == 0 || table_level.bytes > 1 << 28) {
+        if let Some(it) =
+            levels.iter().find(|table_level| table_level.bytes == 0 || table_level.bytes > 1 << 28)
+        {
             return Err(format!("a page table has {:#x} bytes", it.bytes));
         }
-        let crooked = |table_level: &&TableLevel| table_level.alignment != 0 && !table_level.alignment.is_power_of_two();
+        let crooked = |table_level: &&TableLevel| {
+            table_level.alignment != 0 && !table_level.alignment.is_power_of_two()
+        };
         if let Some(it) = levels.iter().find(crooked) {
             return Err(format!("a page table is aligned to {:#x}", it.alignment));
         }
@@ -64,7 +70,13 @@ impl Geometry {
 
     /// How many bits of an address are below an entry of a level.
     fn shift(&self, level: u32) -> u32 {
-        PAGE_BITS + self.levels.iter().take(level as usize).map(|table_level| table_level.index_bits).sum::<u32>()
+        PAGE_BITS
+            + self
+                .levels
+                .iter()
+                .take(level as usize)
+                .map(|table_level| table_level.index_bits)
+                .sum::<u32>()
     }
 
     /// How many bits of an address are below a table of a level.
@@ -152,7 +164,10 @@ mod tests {
     fn a_span_is_cut_at_the_ends_of_tables() {
         let it = shape(&[4, 10]);
         let rows = it.rows(&(0xe000..0x22000));
-        let message: Vec<_> = rows.iter().map(|table_slice| (table_slice.table, table_slice.first, table_slice.count)).collect();
+        let message: Vec<_> = rows
+            .iter()
+            .map(|table_slice| (table_slice.table, table_slice.first, table_slice.count))
+            .collect();
         assert_eq!(message, [(0, 14, 2), (1, 0, 16), (2, 0, 2)]);
         assert_eq!(it.tables(0, &(0xe000..0x22000)), 0..3);
         assert_eq!(it.leaf_span(), 0x10000);

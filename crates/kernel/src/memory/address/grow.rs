@@ -32,7 +32,9 @@ impl Kernel {
         end: u64,
     ) -> Result<(), KernelError> {
         let about = subject(space);
-        let still = |state: &KernelState| state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
+        let still = |state: &KernelState| {
+            state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
+        };
         loop {
             if !self.wait_until(at, about, |_| format!("the new root of {about}"), still) {
                 return Err(KernelError::Stuck);
@@ -130,7 +132,9 @@ impl Kernel {
         space: Id<AddressSpace>,
     ) -> Result<(), KernelError> {
         let about = subject(space);
-        let made = |state: &KernelState| state.spaces.get(space).is_none_or(|address_space| address_space.users == 0);
+        let made = |state: &KernelState| {
+            state.spaces.get(space).is_none_or(|address_space| address_space.users == 0)
+        };
         let idle = |state: &KernelState| state.are_contexts_idle(space) && made(state);
         loop {
             self.hold_contexts(&mut self.state.lock(), space, true);
@@ -139,8 +143,9 @@ impl Kernel {
                 return Err(KernelError::Stuck);
             }
             let state = self.state.lock();
-            let backing =
-                |it: &Id<Context>| state.contexts.get(*it).is_none_or(|context| context.changing_root);
+            let backing = |it: &Id<Context>| {
+                state.contexts.get(*it).is_none_or(|context| context.changing_root)
+            };
             if idle(&state) && state.contexts_of(space).iter().all(backing) {
                 return Ok(());
             }
@@ -159,7 +164,10 @@ impl Kernel {
         let top = geometry.top();
         let extent = {
             let state = &mut *self.state.lock();
-            let old = state.spaces.get(space).and_then(|address_space| address_space.tables.get(&(top, 0)).copied());
+            let old = state
+                .spaces
+                .get(space)
+                .and_then(|address_space| address_space.tables.get(&(top, 0)).copied());
             let mut plan = PagingPlan::default();
             let (info, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
             let made = self.create_table(state, space, (top, 0), info, large, &mut plan);
@@ -180,7 +188,9 @@ impl Kernel {
             extent
         };
         let about = subject(space);
-        let written = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.pending == 0);
+        let written = |state: &KernelState| {
+            state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+        };
         if self.wait_until(at, about, |_| format!("the new root of {about}"), written) {
             Ok(extent)
         } else {
@@ -220,7 +230,8 @@ impl Kernel {
         };
         // What was planned for the old root is done before contexts go on with the new one.
         let about = subject(space);
-        let over = |state: &KernelState| paging.is_none_or(|paging| state.pagings.get(paging).is_none());
+        let over =
+            |state: &KernelState| paging.is_none_or(|paging| state.pagings.get(paging).is_none());
         self.wait_until(at, about, |_| format!("the old root of {about}"), over);
     }
 
@@ -248,7 +259,8 @@ impl KernelState {
 
     /// The same, with nobody who changes it.
     pub(crate) fn root_covers(&self, space: Id<AddressSpace>, end: u64) -> bool {
-        self.reaches(space, end) && self.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
+        self.reaches(space, end)
+            && self.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
     }
 
     /// The contexts of a space's process.
@@ -258,8 +270,10 @@ impl KernelState {
             let device = self.devices.get(device);
             device.is_some_and(|that| that.adapter == it.adapter && that.process == it.process)
         };
-        let all =
-            self.contexts.iter().filter(|pair| mine(pair.1.device) && pair.1.driver_handle.is_some());
+        let all = self
+            .contexts
+            .iter()
+            .filter(|pair| mine(pair.1.device) && pair.1.driver_handle.is_some());
         all.map(|pair| pair.0).collect()
     }
 

@@ -56,7 +56,10 @@ impl Kernel {
             };
             let Some(number) = found else { break };
             let over = |state: &KernelState| {
-                state.spaces.get(number).is_none_or(|address_space| address_space.stage == SpaceStage::Live)
+                state
+                    .spaces
+                    .get(number)
+                    .is_none_or(|address_space| address_space.stage == SpaceStage::Live)
             };
             let about = subject(number);
             if !self.wait_until(at, about, |_| format!("{about} to be ready, or gone"), over) {
@@ -219,7 +222,11 @@ impl Kernel {
         space: Id<AddressSpace>,
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
-        let Some((adapter, size)) = state.spaces.get(space).map(|address_space| (address_space.adapter, address_space.root)) else {
+        let Some((adapter, size)) = state
+            .spaces
+            .get(space)
+            .map(|address_space| (address_space.adapter, address_space.root))
+        else {
             return Ok(());
         };
         let top = geometry.top();
@@ -262,7 +269,8 @@ impl Kernel {
         let about = subject(space);
         let written = |state: &KernelState| {
             let root = state.root_of(space).and_then(|root| state.extents.get(root.0));
-            let still = state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
+            let still =
+                state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
             still && root.is_none_or(|extent| extent.pending == 0)
         };
         // Who is inside a call does not hold up the reset of what it waits for.
@@ -278,7 +286,11 @@ impl Kernel {
             }
             if written(&state) {
                 let Some(root) = state.root_of(space) else { return Ok(None) };
-                state.spaces.get_mut(space).into_iter().for_each(|address_space| address_space.users += 1);
+                state
+                    .spaces
+                    .get_mut(space)
+                    .into_iter()
+                    .for_each(|address_space| address_space.users += 1);
                 break root;
             }
         };
@@ -300,7 +312,9 @@ impl Kernel {
         (extent, root): (Id<Extent>, Root),
     ) {
         let table = state.extents[extent].owner;
-        let in_flight = context.and_then(|context| state.contexts.get(context)).map_or(0, |context| context.in_flight);
+        let in_flight = context
+            .and_then(|context| state.contexts.get(context))
+            .map_or(0, |context| context.in_flight);
         let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, in_flight == 0);
         self.log.emit(
@@ -318,7 +332,9 @@ impl Kernel {
     ) {
         let number = {
             let mut state = self.state.lock();
-            let found = state.space_of(process, adapter).filter(|address_space| state.is_unused(*address_space));
+            let found = state
+                .space_of(process, adapter)
+                .filter(|address_space| state.is_unused(*address_space));
             if let Some(it) = found.and_then(|it| state.spaces.get_mut(it)) {
                 it.stage = SpaceStage::Ending;
             }
@@ -333,8 +349,11 @@ impl Kernel {
     pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: Id<Adapter>) {
         let numbers: Vec<Id<AddressSpace>> = {
             let mut state = self.state.lock();
-            let mine = |address_space: &AddressSpace| address_space.adapter == adapter && address_space.process.is_some();
-            let all = state.spaces.iter().filter(|pair| mine(pair.1) && pair.1.stage == SpaceStage::Live);
+            let mine = |address_space: &AddressSpace| {
+                address_space.adapter == adapter && address_space.process.is_some()
+            };
+            let all =
+                state.spaces.iter().filter(|pair| mine(pair.1) && pair.1.stage == SpaceStage::Live);
             let all: Vec<Id<AddressSpace>> = all.map(|pair| pair.0).collect();
             for number in &all {
                 state
@@ -349,7 +368,10 @@ impl Kernel {
             self.end_space(at, number);
         }
         let none = |state: &KernelState| {
-            state.spaces.iter().all(|(_, state)| state.adapter != adapter || state.process.is_none())
+            state
+                .spaces
+                .iter()
+                .all(|(_, state)| state.adapter != adapter || state.process.is_none())
         };
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the address spaces of {about}"), none);
@@ -395,7 +417,8 @@ impl Kernel {
         }
         let driver = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone());
         let Some(driver) = driver else { return };
-        let process = self.state.lock().spaces.get(number).and_then(|address_space| address_space.process);
+        let process =
+            self.state.lock().spaces.get(number).and_then(|address_space| address_space.process);
         let keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
         if let Ok(permit) = self.acquire_permit(at, keys) {
             self.call_destroy_process(at, &permit, &driver, number);
@@ -441,7 +464,9 @@ impl Kernel {
             self.log.emit(about, EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
-        if let Some(name) = state.spaces.get(number).map(|address_space| address_space.kernel_handle) {
+        if let Some(name) =
+            state.spaces.get(number).map(|address_space| address_space.kernel_handle)
+        {
             let _ = state.kernel_handles.close(name); // It was live: it was this one's.
         }
         state.remove_space(number);

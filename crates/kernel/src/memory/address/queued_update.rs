@@ -155,7 +155,9 @@ impl Kernel {
 
     /// Paging work is over: the updates that it was for are done.
     pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
-        while let Some(place) = state.updating.iter().position(|pending_update| pending_update.paging == paging) {
+        while let Some(place) =
+            state.updating.iter().position(|pending_update| pending_update.paging == paging)
+        {
             let PendingUpdate { space, update, fence, .. } = state.updating.remove(place);
             self.finish_update(state, space, update, fence);
         }

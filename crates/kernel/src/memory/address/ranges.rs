@@ -354,7 +354,10 @@ impl AddressRanges {
             }
             last = range.end;
         }
-        let mapped = self.ranges.values().filter(|address_range| matches!(address_range.backing, Backing::Mapped { .. }));
+        let mapped = self
+            .ranges
+            .values()
+            .filter(|address_range| matches!(address_range.backing, Backing::Mapped { .. }));
         if mapped.count() != self.views.len() {
             return Err("a view is listed at a range that is not its own".to_owned());
         }

@@ -178,7 +178,8 @@ impl KernelState {
         {
             return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
         }
-        let waits = step.operation.dependent_extents().first().and_then(|extent| self.extents.get(*extent));
+        let waits =
+            step.operation.dependent_extents().first().and_then(|extent| self.extents.get(*extent));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.operation, PagingOperation::Flush { .. }) {
             // Of one that was replaced nothing is remembered, either.
@@ -208,7 +209,8 @@ impl KernelState {
             return false;
         };
         let span = write.address..write.address + u64::from(write.count) * PAGE;
-        let parts = self.spaces.get(write.space).map(|address_space| address_space.addresses.parts(&span));
+        let parts =
+            self.spaces.get(write.space).map(|address_space| address_space.addresses.parts(&span));
         let mine = |backing: Backing| matches!(backing, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
         !parts.unwrap_or_default().iter().any(|pair| mine(pair.1.backing))
     }

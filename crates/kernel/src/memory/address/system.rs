@@ -123,7 +123,8 @@ impl Kernel {
                     it.context = Some(context);
                 }
                 let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
-                let on = nodes.and_then(|nodes| nodes.get(node as usize)).map_or(0, |node| node.number);
+                let on =
+                    nodes.and_then(|nodes| nodes.get(node as usize)).map_or(0, |node| node.number);
                 let (device, node) = (device.subject(), Kind::Node.subject(on));
                 self.log.emit(subject, EventKind::ContextCreated { device, node });
                 self.set_driver_handle(given, subject);
@@ -237,7 +238,8 @@ impl Kernel {
     /// Ends what the system has on an adapter, the last of all.
     pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
-        let system = self.state.lock().mmu(adapter).map(|mmu| (mmu.system, mmu.device, mmu.context));
+        let system =
+            self.state.lock().mmu(adapter).map(|mmu| (mmu.system, mmu.device, mmu.context));
         let Some((Some(space), device, context)) = system else { return };
         let last = self.state.lock().last_writes(space);
         for step in &last {

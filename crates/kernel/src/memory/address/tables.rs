@@ -34,7 +34,10 @@ impl Kernel {
         let mut made = Vec::new();
         for level in (0..geometry.top()).rev() {
             for table in geometry.tables(level, span) {
-                if state.spaces.get(space).is_some_and(|address_space| address_space.tables.contains_key(&(level, table)))
+                if state
+                    .spaces
+                    .get(space)
+                    .is_some_and(|address_space| address_space.tables.contains_key(&(level, table)))
                 {
                     continue;
                 }
@@ -57,7 +60,10 @@ impl Kernel {
     /// Takes back tables that were never written.
     fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
-            let extent = state.spaces.get_mut(space).and_then(|address_space| address_space.tables.remove(key));
+            let extent = state
+                .spaces
+                .get_mut(space)
+                .and_then(|address_space| address_space.tables.remove(key));
             if let Some(extent) = extent {
                 self.drop_extent(state, extent);
             }

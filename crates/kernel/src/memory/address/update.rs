@@ -128,12 +128,16 @@ impl Kernel {
         let guard = self.enter_device(process, request.device)?;
         let space = self.state.lock().space_of(process.0, guard.adapter);
         let space = space.ok_or(KernelError::NoAddressSpace)?;
-        let ends = request.operations.iter().filter_map(AddressUpdate::target).map(|range| range.end);
+        let ends =
+            request.operations.iter().filter_map(AddressUpdate::target).map(|range| range.end);
         let end = ends.max().unwrap_or(0);
         let mut state = loop {
             let state = self.state.lock();
             // What is not there is refused below.
-            let known = state.spaces.get(space).is_some_and(|address_space| end <= address_space.addresses.end());
+            let known = state
+                .spaces
+                .get(space)
+                .is_some_and(|address_space| end <= address_space.addresses.end());
             if !known || state.root_covers(space, end) {
                 break state;
             }
@@ -259,7 +263,8 @@ impl KernelState {
         before: &mut Option<u32>,
     ) -> Result<(), KernelError> {
         let (start, bytes) = (span.start, span.end - span.start);
-        let made = self.spaces.get(space).map(|address_space| address_space.addresses.state_of(span));
+        let made =
+            self.spaces.get(space).map(|address_space| address_space.addresses.state_of(span));
         if !matches!(made, Some(RangeState::Used { .. })) {
             return Err(KernelError::AddressesNotInUse { start, bytes });
         }

@@ -41,10 +41,11 @@ impl Kernel {
             crooked,
         );
         let device: Option<Id<Device>> = state.find_by_kernel_handle(args.device);
-        let device =
-            device.filter(|it| state.devices.get(*it).is_some_and(|device| device.adapter == adapter));
+        let device = device
+            .filter(|it| state.devices.get(*it).is_some_and(|device| device.adapter == adapter));
         let context: Option<Id<Context>> = state.find_by_kernel_handle(args.context);
-        let context = context.filter(|it| state.contexts.get(*it).map(|context| context.device) == device);
+        let context =
+            context.filter(|it| state.contexts.get(*it).map(|context| context.device) == device);
         let lost = if device.is_none() {
             let given = state.describe_kernel_handle(args.device);
             Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
@@ -90,7 +91,9 @@ impl Kernel {
             Some(format!("segment {} is preferred, but not among its segments", it.segment))
         } else {
             let wrong = requirements.evict.iter().find(|number| aperture(*number) != Some(true));
-            wrong.map(|number| format!("segment {number} is listed for eviction, but is no aperture"))
+            wrong.map(|number| {
+                format!("segment {number} is listed for eviction, but is no aperture")
+            })
         };
         let error = broken.is_some();
         self.log.judge(
@@ -125,7 +128,8 @@ impl Kernel {
         name: usize,
         argument: &'static str,
     ) -> DriverResult<Id<ContextAllocation>> {
-        let found = u32::try_from(name).ok().map(|number| state.kernel_handles.lookup(Handle(number)));
+        let found =
+            u32::try_from(name).ok().map(|number| state.kernel_handles.lookup(Handle(number)));
         let broken = match found {
             Some(Ok(ObjectId::ContextAllocation(it))) => {
                 let resource = state.context_allocations[it].adapter;
@@ -137,7 +141,8 @@ impl Kernel {
                 Some(format!("{name:#x} names {it}, which is no context allocation"))
             }
             Some(Err(HandleError::Closed(of))) => {
-                let of = of.map_or("a context allocation".to_owned(), |subject| subject.to_string());
+                let of =
+                    of.map_or("a context allocation".to_owned(), |subject| subject.to_string());
                 Some(format!("{of} was freed before: its name {name:#x} is stale"))
             }
             _ => Some(format!(
@@ -166,7 +171,11 @@ impl Kernel {
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
         let whose = |context_allocation: &ContextAllocation| {
-            let mine = |context, device| context_allocation.context.map_or(context_allocation.device == device, |it| it == context);
+            let mine = |context, device| {
+                context_allocation
+                    .context
+                    .map_or(context_allocation.device == device, |it| it == context)
+            };
             on.may_save(mine)
                 || on
                     .queue
@@ -223,16 +232,24 @@ impl KernelState {
 
     /// What a driver named something by, for people: an address says nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
-        let device = |device: &Device| device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name);
-        let context = |context: &Context| context.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name);
+        let device = |device: &Device| {
+            device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)
+        };
+        let context = |context: &Context| {
+            context.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)
+        };
         let context_allocation = self
             .context_allocations
             .iter()
             .find(|(_, it)| it.driver_handle == name)
             .map(|pair| pair.0.subject());
         let own = context_allocation
-            .or_else(|| self.devices.iter().find(|pair| device(pair.1)).map(|pair| pair.0.subject()))
-            .or_else(|| self.contexts.iter().find(|pair| context(pair.1)).map(|pair| pair.0.subject()));
+            .or_else(|| {
+                self.devices.iter().find(|pair| device(pair.1)).map(|pair| pair.0.subject())
+            })
+            .or_else(|| {
+                self.contexts.iter().find(|pair| context(pair.1)).map(|pair| pair.0.subject())
+            });
         match (own, u32::try_from(name)) {
             (Some(own), _) => format!("the driver's own handle of {own}"),
             (None, Ok(name)) => format!("{name:#x}"),

@@ -63,7 +63,9 @@ impl Kernel {
             extent
         };
         let about = adapter;
-        let over = |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.pending == 0);
+        let over = |state: &KernelState| {
+            state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+        };
         let what = |_: &KernelState| "the update of a context allocation".to_owned();
         // Who is inside a call does not hold up the reset of what it waits for.
         let ends = |state: &KernelState| over(state) || state.is_reset_pending(adapter);
@@ -114,7 +116,8 @@ impl Kernel {
 impl KernelState {
     /// What a context saves into may be moved, if the context is current nowhere any more.
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let holds = self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
+        let holds =
+            self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
             let held =
                 self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
@@ -129,7 +132,9 @@ impl KernelState {
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let mut saving = nodes.filter(|node| node.may_save(|other, _| other == context));
         match saving.next() {
-            Some(node) => node.held_extents.extend(held.into_iter().map(|context_allocation| (context, context_allocation))),
+            Some(node) => node
+                .held_extents
+                .extend(held.into_iter().map(|context_allocation| (context, context_allocation))),
             None => self.release_extents(held),
         }
     }
@@ -140,7 +145,11 @@ impl KernelState {
         held: impl IntoIterator<Item = Id<ContextAllocation>>,
     ) {
         for number in held {
-            if let Some(extent) = self.context_allocations.get(number).map(|context_allocation| context_allocation.extent) {
+            if let Some(extent) = self
+                .context_allocations
+                .get(number)
+                .map(|context_allocation| context_allocation.extent)
+            {
                 self.hold_extent(extent, false);
             }
         }
@@ -151,8 +160,11 @@ impl KernelState {
         if self.context_allocations.is_empty() {
             return true;
         }
-        let held =
-            self.contexts.get(context).map(|context| context.held_extents.as_slice()).unwrap_or_default();
+        let held = self
+            .contexts
+            .get(context)
+            .map(|context| context.held_extents.as_slice())
+            .unwrap_or_default();
         let there = |extent: &Extent| extent.segment().is_some() && extent.pending == 0;
         self.context_allocations_of(context).iter().all(|(number, extent)| {
             held.contains(number) && self.extents.get(*extent).is_some_and(there)
@@ -161,8 +173,11 @@ impl KernelState {
 
     /// Whether a context's engine saves into something that is not held for it.
     pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
-        let held =
-            self.contexts.get(context).map(|context| context.held_extents.as_slice()).unwrap_or_default();
+        let held = self
+            .contexts
+            .get(context)
+            .map(|context| context.held_extents.as_slice())
+            .unwrap_or_default();
         self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
     }
 
@@ -187,8 +202,9 @@ impl KernelState {
             .get(device)
             .map(|device| device.context_allocations.as_slice())
             .unwrap_or_default();
-        let extent =
-            |context_allocation: &Id<ContextAllocation>| Some((*context_allocation, self.context_allocations.get(*context_allocation)?.extent));
+        let extent = |context_allocation: &Id<ContextAllocation>| {
+            Some((*context_allocation, self.context_allocations.get(*context_allocation)?.extent))
+        };
         own.iter().chain(shared).filter_map(extent).collect()
     }
 

@@ -31,7 +31,11 @@ impl Kernel {
             self.page_in_first(&mut state, context);
             if !state.is_next(context) {
                 // Somebody sends it when what it lacks is there.
-                if state.contexts.get(context).is_some_and(|context| context.queue.has_packet_first()) {
+                if state
+                    .contexts
+                    .get(context)
+                    .is_some_and(|context| context.queue.has_packet_first())
+                {
                     self.make_runnable(&mut state, context);
                 }
                 return Ok(());
@@ -91,7 +95,8 @@ impl Kernel {
                 }
                 return false;
             }
-            let Some(generation) = state.adapters.get(adapter).map(|adapter| adapter.driver.generation)
+            let Some(generation) =
+                state.adapters.get(adapter).map(|adapter| adapter.driver.generation)
             else {
                 return false;
             };
@@ -110,9 +115,11 @@ impl Kernel {
 
     /// Has what the first packet of a line lists on its way.
     fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
-        let first = state.contexts.get(context).and_then(|context| context.queue.first_render_packet());
+        let first =
+            state.contexts.get(context).and_then(|context| context.queue.first_render_packet());
         let Some(packet) = first else { return };
-        let device = state.contexts.get(context).and_then(|context| state.devices.get(context.device));
+        let device =
+            state.contexts.get(context).and_then(|context| state.devices.get(context.device));
         if device.is_some_and(|device| device.lost.is_none()) {
             self.page_in_render_packet(state, packet);
         }
@@ -233,7 +240,8 @@ impl Kernel {
             let device = state.contexts[context].device;
             let adapter = state.devices[device].adapter;
             let driver = state.adapters.get(adapter).map(|adapter| adapter.driver.clone());
-            let driver_handle = state.contexts.get(context).and_then(|context| context.driver_handle.clone());
+            let driver_handle =
+                state.contexts.get(context).and_then(|context| context.driver_handle.clone());
             let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
                 if let Some((_, payload)) = state.cancelled.pop_front() {
                     self.release_payload(state, &payload);

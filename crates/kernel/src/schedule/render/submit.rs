@@ -22,7 +22,9 @@ impl Kernel {
     /// room, whoever comes back finds some when other packets are over; if there are none, its
     /// device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
-        let Some(it) = state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents) else {
+        let Some(it) =
+            state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents)
+        else {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
@@ -39,7 +41,8 @@ impl Kernel {
         for extent in &extents {
             state.hold_extent(*extent, true);
         }
-        let short = extents.iter().find_map(|extent| self.plan_page_in(state, *extent, &mut plan).err());
+        let short =
+            extents.iter().find_map(|extent| self.plan_page_in(state, *extent, &mut plan).err());
         if short.is_some() {
             for it in &extents {
                 state.hold_extent(*it, false);
@@ -273,7 +276,8 @@ impl Kernel {
         };
         match it.submission.filter(|sent| !passed(*sent)) {
             Some((node, fence, _)) => {
-                let on = state.adapters.get_mut(it.adapter).and_then(|adapter| adapter.memory.as_mut());
+                let on =
+                    state.adapters.get_mut(it.adapter).and_then(|adapter| adapter.memory.as_mut());
                 if let Some(memory) = on {
                     memory.unfreed_buffers.push((node, fence, it.run));
                 }
@@ -299,7 +303,9 @@ impl Kernel {
         let state = self.state.lock();
         let sent = |render_packet: &RenderPacket| {
             let mine = render_packet.adapter == adapter;
-            render_packet.submission.filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
+            render_packet
+                .submission
+                .filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
         };
         let found = state.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
         let Some((packet, patched)) = found else { return };
@@ -308,12 +314,17 @@ impl Kernel {
             address >= start && address.saturating_add(bytes) <= start.saturating_add(size)
         };
         let listed = packet.uses.iter().any(|allocation_use| {
-            state.current_location(allocation_use.extent).is_some_and(|(_, start)| within(start, allocation_use.bytes))
+            state
+                .current_location(allocation_use.extent)
+                .is_some_and(|(_, start)| within(start, allocation_use.bytes))
         });
-        let told =
-            |allocation_use: &&AllocationUse| allocation_use.rendered_at.is_some_and(|(_, start)| within(start, allocation_use.bytes));
+        let told = |allocation_use: &&AllocationUse| {
+            allocation_use.rendered_at.is_some_and(|(_, start)| within(start, allocation_use.bytes))
+        };
         let stale = packet.uses.iter().find(told);
-        let of = |allocation_use: &AllocationUse| state.extents.get(allocation_use.extent).map(|extent| extent.owner.subject());
+        let of = |allocation_use: &AllocationUse| {
+            state.extents.get(allocation_use.extent).map(|extent| extent.owner.subject())
+        };
         let stranger = state.extents.iter().find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
             let start = state.memory(adapter).and_then(|(_, memory)| memory.address(it));
@@ -348,11 +359,13 @@ impl KernelState {
     /// Buffers of packets that were lost go when their node has passed them.
     pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
         let Some(on) = self.adapters.get_mut(adapter) else { return };
-        let Some(memory) = on.memory.as_mut().filter(|memory| !memory.unfreed_buffers.is_empty()) else {
+        let Some(memory) = on.memory.as_mut().filter(|memory| !memory.unfreed_buffers.is_empty())
+        else {
             return;
         };
-        let passed =
-            |node: usize, fence: Fence| on.nodes.get(node).is_none_or(|node| node.passed.covers(fence));
+        let passed = |node: usize, fence: Fence| {
+            on.nodes.get(node).is_none_or(|node| node.passed.covers(fence))
+        };
         for (node, fence, run) in std::mem::take(&mut memory.unfreed_buffers) {
             if passed(node, fence) {
                 memory.ram.free(run);
@@ -370,7 +383,9 @@ impl KernelState {
 
     /// Whether all that a packet uses is in place.
     pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
-        let Some(it) = self.render_packets.get(packet).filter(|render_packet| render_packet.holds_extents) else {
+        let Some(it) =
+            self.render_packets.get(packet).filter(|render_packet| render_packet.holds_extents)
+        else {
             return false;
         };
         it.uses.iter().all(|allocation_use| self.current_location(allocation_use.extent).is_some())
@@ -384,7 +399,10 @@ impl KernelState {
         let free = |allocation_use: &&AllocationUse| {
             let extent = self.extents.get(allocation_use.extent);
             let idle = |extent: &Extent| {
-                extent.rank.is_some() && extent.pending == 0 && extent.lock.is_none() && extent.offer.is_none()
+                extent.rank.is_some()
+                    && extent.pending == 0
+                    && extent.lock.is_none()
+                    && extent.offer.is_none()
             };
             allocation_use.rendered_at.is_some() && extent.is_some_and(idle)
         };
@@ -410,8 +428,11 @@ impl KernelState {
     fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
         let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
         let now = |allocation_use: &AllocationUse| {
-            AllocationUse { rendered_at: self.current_location(allocation_use.extent), ..it.clone() }
-                .list_entry()
+            AllocationUse {
+                rendered_at: self.current_location(allocation_use.extent),
+                ..allocation_use.clone()
+            }
+            .list_entry()
         };
         it.uses.iter().map(now).collect()
     }

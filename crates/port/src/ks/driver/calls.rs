@@ -171,8 +171,13 @@ impl KsDriver {
             it.and_then(|filter| filter.memory.read::<usize>(at)).unwrap_or(0)
         };
         let before = word(&door);
-        let table = door.inner().factories.get(filter.factory as usize).map(|factory| factory.table.clone());
-        let call = table.and_then(|filter_table| call(&filter_table)).ok_or(DriverError::NoEntryPoint)?;
+        let table = door
+            .inner()
+            .factories
+            .get(filter.factory as usize)
+            .map(|factory| factory.table.clone());
+        let call =
+            table.and_then(|filter_table| call(&filter_table)).ok_or(DriverError::NoEntryPoint)?;
         let about = filter.filter.into();
         let irp = door.begin_request(about);
         let status = self.run_driver(&door, entry, NO_CHANGES, || {
@@ -206,7 +211,9 @@ impl KsDriver {
         door.refresh_pointer(pointer);
         let call = {
             let mut inner = door.inner();
-            inner.pointers.get_mut(&pointer).and_then(|shown_pointer| Some((call(shown_pointer)?, shown_pointer.memory.pointer())))
+            inner.pointers.get_mut(&pointer).and_then(|shown_pointer| {
+                Some((call(shown_pointer)?, shown_pointer.memory.pointer()))
+            })
         };
         let Some((call, shown)) = call else { return };
         self.run_driver(&door, entry, NO_CHANGES, || {

@@ -141,7 +141,8 @@ impl Minidriver for KsDriver {
         filter: &FilterView,
         word: HandleSlot<'_, FilterId>,
     ) -> DriverResult<Option<DriverFilter>> {
-        let (before, after) = self.filter_irp(Entry::FilterCreate, filter, |filter_table| filter_table.create)?;
+        let (before, after) =
+            self.filter_irp(Entry::FilterCreate, filter, |filter_table| filter_table.create)?;
         Ok((before != after && after != 0).then(|| word.set(after)))
     }
 
@@ -160,7 +161,9 @@ impl Minidriver for KsDriver {
         let call = {
             let inner = door.inner();
             let factory = inner.filters.get(&filter).map(|filter| filter.factory as usize);
-            factory.and_then(|index| inner.factories.get(index)).and_then(|factory| factory.table.process)
+            factory
+                .and_then(|index| inner.factories.get(index))
+                .and_then(|factory| factory.table.process)
         };
         let call = call.ok_or(DriverError::NoEntryPoint)?;
         let buffer = door.process_pins(filter, pins);
@@ -205,7 +208,9 @@ impl Minidriver for KsDriver {
         pin: &PinView,
         _word: Option<DriverPin>,
     ) -> DriverResult<()> {
-        self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |pin_table| pin_table.close)
+        self.pin_irp(Entry::PinClose, pin, AllowedChanges::ControlMutex, |pin_table| {
+            pin_table.close
+        })
     }
 
     fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
@@ -248,7 +253,8 @@ impl Minidriver for KsDriver {
             |_, table, it| {
                 let call = table.set_format?;
                 let old = old.as_ref().map_or(ptr::null_mut(), DriverMemory::pointer);
-                let range = table.ranges.iter().find(|pair| pair.1 == *range).map_or(0, |pair| pair.0);
+                let range =
+                    table.ranges.iter().find(|pair| pair.1 == *range).map_or(0, |pair| pair.0);
                 let range = ptr::with_exposed_provenance(range);
                 // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
                 // are no attributes.
@@ -366,7 +372,9 @@ impl Minidriver for KsDriver {
     }
 
     fn pointer_timed_out(&self, _at: &mut Dispatch, _pin: PinId, pointer: PointerId) {
-        self.pointer_call(Entry::PointerTimedOut, pointer, |shown_pointer| shown_pointer.timeout.take());
+        self.pointer_call(Entry::PointerTimedOut, pointer, |shown_pointer| {
+            shown_pointer.timeout.take()
+        });
     }
 
     fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, context: usize) {
@@ -375,7 +383,8 @@ impl Minidriver for KsDriver {
         let (call, size) = {
             let mut inner = door.inner();
             let call = inner.pins.get(&pin).and_then(|shown_pin| shown_pin.frame_return);
-            let place = inner.injected.iter().position(|entry| (entry.0, entry.2) == (frame, context));
+            let place =
+                inner.injected.iter().position(|entry| (entry.0, entry.2) == (frame, context));
             (call, place.map_or(0, |index| inner.injected.remove(index).1))
         };
         let Some(call) = call else { return };

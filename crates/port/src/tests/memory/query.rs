@@ -218,7 +218,7 @@ fn everything_crooked_is_said_before_the_start_is_refused() {
         let why = flown.adapter.as_ref().unwrap_err();
         assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", DriverError::Invalid));
     });
-    let rules: Vec<&str> = said.iter().map(|text| &text[..it.find(':').unwrap()]).collect();
+    let rules: Vec<&str> = said.iter().map(|text| &text[..text.find(':').unwrap()]).collect();
     assert_eq!(rules, ["KMD-CAPS-001", "KMD-CAPS-004", "KMD-CAPS-005", "KMD-SEG-003"]);
     let lacks = "DxgkDdiResetEngine, DxgkDdiQueryEngineStatus, DxgkDdiQueryDependentEngineGroup";
     assert!(said[1].ends_with(lacks), "{}", said[1]);

@@ -69,8 +69,16 @@ fn what_cannot_be_is_refused_with_a_reason() {
         assert_eq!(rules, rule, "{why}");
     };
     check(with_item(|framing_item| framing_item.frames = 0), "zero frames", &[]);
-    check(with_item(|framing_item| framing_item.alignment = 5), "power of two", &[RuleId::KS_FRAMING_002]);
-    check(with_item(|framing_item| framing_item.framing.min = 99), "from 99 to 64", &[RuleId::KS_FRAMING_002]);
+    check(
+        with_item(|framing_item| framing_item.alignment = 5),
+        "power of two",
+        &[RuleId::KS_FRAMING_002],
+    );
+    check(
+        with_item(|framing_item| framing_item.framing.min = 99),
+        "from 99 to 64",
+        &[RuleId::KS_FRAMING_002],
+    );
     let overlap = refused(true, |pin| {
         let Some(FramingForm::Extended(framing)) = &mut pin.framing else { return };
         framing.items.push(framing.items[0]);

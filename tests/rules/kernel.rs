@@ -106,7 +106,7 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_CREATE_021,
         "create-resource",
         "the driver is shown other private data",
-        Set("allocation.created", "seen", "0x00000000"),
+        Set("allocation.created", "driver_data", "0x00000000"),
     ),
     case(
         RuleId::ALLOC_DESTROY_002,
@@ -142,13 +142,13 @@ const CASES: &[Case] = &[
         RuleId::ALLOC_DESTROY_011,
         "destroy-synchronous",
         "a call that was not synchronous waits",
-        Set("retire.requested", "sync", "false"),
+        Set("retire.requested", "synchronous", "false"),
     ),
     case(
         RuleId::ALLOC_DESTROY_013,
         "destroy-v1",
         "a call without flags is taken as one with a flag",
-        Set("retire.requested", "assume", "true"),
+        Set("retire.requested", "assume_not_in_use", "true"),
     ),
     case(
         RuleId::ALLOC_DESTROY_015,
@@ -178,7 +178,7 @@ const CASES: &[Case] = &[
         RuleId::CB_HANDLE_003,
         "create-resource",
         "the data behind a handle is somebody else's",
-        Set("handle-data.acquired", "word", "driver-pointer:99"),
+        Set("handle-data.acquired", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::ALLOC_DESTROY_025,
@@ -257,7 +257,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_PNP_001,
         "create-resource",
         "an adapter is started although its driver declined it",
-        Set("ddi.return name=DxgkDdiAddDevice", "answer", "declined"),
+        Set("ddi.return name=DxgkDdiAddDevice", "result", "declined"),
     ),
     case(
         RuleId::KMD_CTX_007,
@@ -269,7 +269,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_ALLOC_010,
         "destroy-members-by-list",
         "a call carries a word that is not the resource's",
-        Set("ddi.resource destroy=true", "word", "driver-pointer:99"),
+        Set("ddi.resource destroy=true", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_DESTROY_001,
@@ -281,7 +281,7 @@ const CASES: &[Case] = &[
         RuleId::KMD_DESTROY_006,
         "destroy-member-in-flight",
         "a resource goes while a member lives",
-        Set("ddi.resource destroy=false", "goes", "true"),
+        Set("ddi.resource destroy=false", "destroy", "true"),
     ),
     Case {
         along: &[RuleId::KMD_LEVEL_007],

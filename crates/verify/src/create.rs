@@ -297,13 +297,13 @@ mod tests {
         let id = RuleId::KMD_ALLOC_001;
         assert_eq!(messages(id, "driver-pointer:0 driver-handle.set of=allocation:1").len(), 1);
         assert!(
-            messages(id, "driver-pointer:1 driver-handle.set of=resource:1\nword:1 driver-handle.set of=allocation:1")
+            messages(id, "driver-pointer:1 driver-handle.set of=resource:1\ndriver-pointer:1 driver-handle.set of=allocation:1")
                 .is_empty()
         );
         let first = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert_eq!(
             messages(id, &format!("{first}driver-pointer:1 driver-handle.set of=allocation:2")),
-            ["DxgkDdiCreateAllocation gave word 1 as the hAllocation of allocation 2, \
+            ["DxgkDdiCreateAllocation gave driver-pointer 1 as the hAllocation of allocation 2, \
               but allocation 1 lives and has it already"]
         );
         let ended = "driver-pointer:1 driver-handle.ended of=allocation:1 only_object=false\n";
@@ -331,8 +331,8 @@ mod tests {
         assert!(messages(id, &format!("{changed}{}", carries(2))).is_empty());
         assert_eq!(
             messages(id, &format!("{changed}{}", carries(1))),
-            ["a call carried word 1 as the hResource of resource 1, but the driver's last one \
-                 is word 2"]
+            ["a call carried driver-pointer 1 as the hResource of resource 1, but the driver's last one \
+                 is driver-pointer 2"]
         );
     }
 
@@ -354,7 +354,7 @@ mod tests {
             messages(id, &call("no-memory", "c5 driver-pointer:2")),
             ["DxgkDdiCreateAllocation answered no-memory, but 1 pool blocks it took are not \
                  freed \
-              (first word 1, 64 bytes, tag Wtun)"]
+              (first driver-pointer 1, 64 bytes, tag Wtun)"]
         );
     }
 

@@ -303,7 +303,7 @@ mod tests {
         let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
                     its hAllocation (64 bytes, tag Wtun) is not freed";
         check(id, &[DESTROYS, ENDED], &[kept]);
-        let plain = "driver-pointer:7 driver-handle.set of=allocation:9\nword:7 driver-handle.ended of=allocation:9 only_object=false";
+        let plain = "driver-pointer:7 driver-handle.set of=allocation:9\ndriver-pointer:7 driver-handle.ended of=allocation:9 only_object=false";
         assert_eq!(judge_count(id, plain), 0, "no block, no judgement");
         for (id, alone) in [(RuleId::KMD_DESTROY_004, false), (RuleId::KMD_DESTROY_007, true)] {
             let ended =

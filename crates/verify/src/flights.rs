@@ -307,7 +307,7 @@ fn a_wrong_answer_of_submit_stops_windows_and_others_are_not_known() {
 
 #[test]
 fn absent_entries_are_counted() {
-    let verifier = fly("run:0 absent name=D3DKMTLock\nrun:0 absent name=D3DKMTLock");
+    let verifier = fly("run:0 entry.missing name=D3DKMTLock\nrun:0 entry.missing name=D3DKMTLock");
     assert_eq!(verifier.missing().get("D3DKMTLock"), Some(&2));
 }
 

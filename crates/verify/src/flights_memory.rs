@@ -179,15 +179,15 @@ mod tests {
 
     #[test]
     fn a_driver_answers_what_it_may() {
-        let ok = "DxgkDdiBuildPagingBuffer answer=ok legal=true";
-        let odd = "DxgkDdiBuildPagingBuffer answer=invalid legal=false";
+        let ok = "DxgkDdiBuildPagingBuffer result=ok legal=true";
+        let odd = "DxgkDdiBuildPagingBuffer result=invalid legal=false";
         let script = MEMORY.replacen(ok, odd, 1);
         let verifier = fly(&script);
         let [finding] = verifier.findings() else { panic!("{:#?}", verifier.findings()) };
         assert_eq!((finding.rule, finding.component), (RuleId::KMD_PAGING_001, Component::Driver));
         assert_eq!(finding.windows, "stops with bug check 0x10E (0xB)");
-        let busy = "idle=true bytes=8 pass=2 answer=busy";
-        let ready = "idle=true bytes=8 pass=2 answer=ok";
+        let busy = "idle=true bytes=8 pass=2 result=busy";
+        let ready = "idle=true bytes=8 pass=2 result=ok";
         assert_eq!(changed(RuleId::KMD_PAGING_005, ready, busy).len(), 1);
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let out = "paging:6 paging.done operation=transfer";
         let told = "paging:6 paging.done operation=notify-residency";
         assert_eq!(changed(RuleId::KMD_PAGING_025, out, told).len(), 1);
-        let (not, asked) = ("told=false mappable", "told=true mappable");
+        let (not, asked) = ("notified=false mappable", "notified=true mappable");
         let message = changed(RuleId::KMD_PAGING_025, not, asked);
         assert!(message[0].ends_with("its driver was not told that it leaves"), "{message:?}");
     }
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_busy_allocation_waits_for_what_was_under_way() {
-        let again = "idle=false bytes=8 pass=1 answer=busy whole=false\n";
+        let again = "idle=false bytes=8 pass=1 result=busy complete=false\n";
         let given = "    node:3 paging.submitted paging=paging:5 fence=3 bytes=0 switch=false\n";
         let before = "    paging:5 paging.planned adapter=adapter:3 steps=1 waits=0\n";
         let script = MEMORY.replacen(before, &[given, before].concat(), 1);

@@ -84,16 +84,16 @@ mod tests {
     #[test]
     fn who_waits_goes_on_when_what_it_needs_is_there() {
         let taken = "    sync:1 sync.acquired by=gpu-wait:1 remaining=0\n";
-        let wait = "await 1 of context 5 is over, which needs sync 1 to have 0";
+        let wait = "gpu-wait 1 of context 5 is over, which needs sync 1 to have 0";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, taken, ""), [wait]);
         let low = "sync.signalled by=broadcast value=1 shown=1";
         let high = "sync.signalled by=broadcast value=2 shown=2";
-        let wait = "await 2 of event 1 is over, which needs sync 2 to have 2";
+        let wait = "gpu-wait 2 of event 1 is over, which needs sync 2 to have 2";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, high, low), [wait]);
         let passed = "    gpu-wait:1 gpu-wait.satisfied\n";
-        let behind = "packet 1 of context 5 was submitted, behind await 1 that is not satisfied";
+        let behind = "packet 1 of context 5 was submitted, behind gpu-wait 1 that is not satisfied";
         assert_eq!(changed(RuleId::SYNC_CREATE_012, passed, ""), [behind]);
-        let left = "sync 1 is gone at value 0, and await 1 for 0 was not released";
+        let left = "sync 1 is gone at value 0, and gpu-wait 1 for 0 was not released";
         assert_eq!(changed(RuleId::SYNC_CREATE_008, passed, ""), [left]);
     }
 
@@ -119,14 +119,14 @@ mod tests {
         assert_eq!(message, ["process 5 goes on before its wait without an event is over"]);
         let set = "    event:1 event.set by=gpu-wait:2\n";
         let message = changed(RuleId::SYNC_CREATE_010, set, "");
-        assert_eq!(message, ["await 2 is over, and its event 1 is not set"]);
+        assert_eq!(message, ["gpu-wait 2 is over, and its event 1 is not set"]);
     }
 
     #[test]
     fn names_and_rights_are_as_they_were_given() {
-        let (nt, global) = ("sharing=nt silent", "sharing=global silent");
+        let (nt, global) = ("sharing=nt no_signal", "sharing=global no_signal");
         assert_eq!(changed(RuleId::SYNC_CREATE_017, nt, global).len(), 1);
-        let (deaf, hears) = ("deaf=true", "deaf=false");
+        let (deaf, hears) = ("no_wait=true", "no_wait=false");
         let message = changed(RuleId::SYNC_CREATE_004, deaf, hears);
         assert_eq!(message, ["device 5 has sync 2 with the right to wait, which is denied"]);
         let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";

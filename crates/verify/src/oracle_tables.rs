@@ -475,7 +475,7 @@ mod tests {
         it.flush(0, 0);
         it.broken(&[(
             RuleId::KMD_PAGING_024,
-            "of the whole address space of space 1 of process 1",
+            "of the whole address space of address-space 1 of process 1",
         )]);
     }
 

@@ -163,7 +163,7 @@ mod tests {
         };
         assert!(messages(id, &carries(1)).is_empty());
         assert_eq!(judge_count(id, &carries(1)), 1);
-        let no = "a call for adapter 1 carries word 2, but its driver gave word 1 in \
+        let no = "a call for adapter 1 carries driver-pointer 2, but its driver gave driver-pointer 1 in \
                   DxgkDdiAddDevice";
         assert_eq!(messages(id, &carries(2)), [no]);
     }

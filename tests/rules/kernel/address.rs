@@ -44,13 +44,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::GPUVA_UPDATE_004,
         "virtual update",
         "a later operation is applied before an earlier one",
-        Set("range.mapped index=2", "order", "0"),
+        Set("range.mapped index=2", "index", "0"),
     ),
     case(
         RuleId::GPUVA_UPDATE_005,
         "virtual gpuva-update-fenced",
         "an update is applied before its fence has its value",
-        Set("update.applied of=sync:1", "wanted", "9"),
+        Set("update.applied of=sync:1", "fence_value", "9"),
     ),
     case(
         RuleId::GPUVA_UPDATE_006,
@@ -68,7 +68,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PAGING_022,
         "virtual gpuva-map-and-submit",
         "a new table is not made invalid first",
-        Set("page-table.written space=address-space:2 initial=true", "what", "zero"),
+        Set("page-table.written space=address-space:2 initial=true", "entry_kind", "zero"),
     ),
     case(
         RuleId::KMD_PAGING_023,

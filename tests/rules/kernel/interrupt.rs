@@ -9,5 +9,5 @@ pub(crate) const CASES: &[Case] = &[case(
     RuleId::KMD_ISR_012,
     "submit-fill-and-copy",
     "a DPC that was pending already is called for a further request",
-    Set("dpc.queued", "fresh", "false"),
+    Set("dpc.queued", "inserted", "false"),
 )];

@@ -86,7 +86,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::CB_CTXALLOC_008,
         PAGED,
         "an operation carries a word that the driver did not give",
-        Set("paging.built of=context-allocation:2", "word", "driver-pointer:99"),
+        Set("paging.built of=context-allocation:2", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::CB_CTXALLOC_012,
@@ -98,7 +98,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::CB_CTXALLOC_016,
         PAGED,
         "an update carries other private data",
-        Set("context-allocation.updating", "given", "0x00000001"),
+        Set("context-allocation.updating", "data", "0x00000001"),
     ),
     case(
         RuleId::RESID_MAKE_002,
@@ -128,7 +128,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::RESID_EVICT_003,
         PAGED,
         "what may stay until its memory is needed leaves at once",
-        Set("residency.counted count=0 only_if_necessary=false", "lazily", "true"),
+        Set("residency.counted count=0 only_if_necessary=false", "only_if_necessary", "true"),
     ),
     case(
         RuleId::RESID_EVICT_005,
@@ -228,7 +228,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_015,
         LOCKED,
         "what is locked is moved, and its view stays",
-        Set("lock.acquired location=memory", "place", "aperture"),
+        Set("lock.acquired location=memory", "location", "aperture"),
     ),
     case(
         RuleId::ALLOC_LOCK_019,
@@ -252,7 +252,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_PRIO_003,
         TOLD,
         "a resource is said to be resident while a member is not",
-        Set("residency.queried result=away", "answer", "local"),
+        Set("residency.queried result=away", "result", "local"),
     ),
     case(
         RuleId::RESID_BUDGET_002,

@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_PNP_002,
         TABLE,
         "a driver is told to start with another word than it gave",
-        Set("ddi.adapter", "word", "driver-pointer:99"),
+        Set("ddi.adapter", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_PNP_006,

@@ -38,19 +38,19 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KMD_ALLOC_015,
         RENAMED,
         "an instance is paged as something else than its driver knows",
-        Set("paging.built of=instance:1", "word", "driver-pointer:77"),
+        Set("paging.built of=instance:1", "driver_handle", "driver-pointer:77"),
     ),
     case(
         RuleId::KMD_ALLOC_016,
         RENAMED,
         "there are more instances than a driver wants",
-        Set("allocation.limited", "most", "2"),
+        Set("allocation.limited", "limit", "2"),
     ),
     case(
         RuleId::KMD_CTX_004,
         MOVED,
         "a driver gets a smaller buffer than it wants",
-        Set("packet.rendered", "room", "512"),
+        Set("packet.rendered", "capacity", "512"),
     ),
     case(
         RuleId::KMD_SUBMIT_007,
@@ -68,7 +68,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SUBMIT_CMD_005,
         "submit-broadcast",
         "a client's private data is another one after the call",
-        Set("packet.private", "left", "0x00000000"),
+        Set("packet.private", "after", "0x00000000"),
     ),
     case(
         RuleId::SUBMIT_RENDER_007,

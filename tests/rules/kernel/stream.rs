@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_005,
         STATES,
         "a frame is allocated with another context than the allocator's",
-        Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:99"),
+        Set("allocator.used entry=AVStrMiniAllocate", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::KS_ALLOC_009,
@@ -38,7 +38,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_ALLOC_010,
         STATES,
         "a frame is freed that was not allocated",
-        Set("frame.freeing", "word", "driver-pointer:99"),
+        Set("frame.freeing", "pointer", "driver-pointer:99"),
     ),
     case(
         RuleId::KS_ALLOC_012,
@@ -87,7 +87,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_FRAMING_006,
         STATES,
         "a client sets what a pin asks of frames",
-        Set("pin.framing set=true", "answered", "true"),
+        Set("pin.framing set=true", "succeeded", "true"),
     ),
     case(
         RuleId::KS_PIN_001,
@@ -111,7 +111,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::KS_PIN_009,
         STATES,
         "there is a pin more than is possible",
-        Set("pin.created", "most", "0"),
+        Set("pin.created", "possible", "0"),
     ),
     case(
         RuleId::KS_PROC_003,

@@ -13,13 +13,13 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SYNC_CREATE_004,
         "sync-no-signal-no-wait",
         "a device signals a fence that it may not signal",
-        Set("sync.requested operation=signal result=denied", "answer", "taken"),
+        Set("sync.requested operation=signal result=denied", "result", "taken"),
     ),
     case(
         RuleId::SYNC_CREATE_005,
         "sync-device-reset",
         "a fence is left behind by a reset, and did not ask for it",
-        Set("sync.created no_tdr_signal=true", "stays", "false"),
+        Set("sync.created no_tdr_signal=true", "no_tdr_signal", "false"),
     ),
     case(
         RuleId::SYNC_CREATE_008,

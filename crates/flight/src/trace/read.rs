@@ -76,7 +76,7 @@ mod tests {
         let header =
             r#"line 1 of the trace is "", but the header "windtunnel-trace 2" was expected"#;
         assert_eq!(error_text(""), header);
-        assert!(error_text("windtunnel-trace 2\n").contains("the header"));
+        assert!(error_text("windtunnel-trace 3\n").contains("the header"));
         let event = "1 t1 - process:1 process.opened";
         assert!(error_text(&format!("{HEADER}\n{event}\nnonsense\n")).starts_with("line 3"));
         assert!(error_text(&format!("{HEADER}\n\n{event}\n")).starts_with("line 2"));

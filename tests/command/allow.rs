@@ -63,7 +63,7 @@ fn rule_place_driver_and_scenario_are_exact() {
         allow("KMD-DESTROY-002", "DxgkDdiDestroyAllocation", ""),
         allow("KMD-DESTROY-003", PLACE, ""),
         allow("KMD-DESTROY-002", PLACE, "driver = \"table\""),
-        allow("KMD-DESTROY-002", PLACE, "scenario = \"killed\""),
+        allow("KMD-DESTROY-002", PLACE, "scenario = \"process-killed-in-use\""),
     ];
     for (number, another_client) in others.iter().enumerate() {
         let (code, report) = flown(LEAKS, &file(&format!("other-{number}.toml"), another_client));

@@ -14,7 +14,9 @@ use crate::ddi::miniport::{DriverError, DriverResult, Generation, Interrupt};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::memory::residency::FaultTarget;
+use crate::schedule::report::MAX_DPCS;
 use crate::state::KernelState;
+use flight::Dispatch;
 use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
 use smallvec::SmallVec;
 
@@ -167,6 +169,21 @@ impl KernelCallbacks {
             runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
         })
     }
+
+    /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
+    pub fn queue_dpc(&self) -> bool {
+        self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
+    }
+
+    /// Acts on what was reported (`DxgkCbNotifyDpc`).
+    pub fn notify_dpc(&self, _at: &mut Dispatch) {
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let state = &mut *kernel.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(adapter) = state.adapters.get_mut(self.adapter) else { return };
+        adapter.interrupts.note_dpc_notified();
+        kernel.complete_fences(state, self.adapter);
+    }
 }
 
 impl Driver {
@@ -270,14 +287,14 @@ impl Interrupts {
     }
 
     /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
-    pub(crate) fn note_dpc_notified(&mut self) {
+    fn note_dpc_notified(&mut self) {
         if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
             *notified = true;
         }
     }
 
     /// The driver asks for its DPC. Answers whether it was not pending.
-    pub(crate) fn request_dpc(&mut self) -> bool {
+    fn request_dpc(&mut self) -> bool {
         if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;
         }
@@ -422,5 +439,20 @@ impl Kernel {
         });
         let (argument, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());
         self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, argument, broken);
+    }
+
+    /// Asks for the DPC. Answers whether it was not yet queued.
+    pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
+        let mut state = self.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        let just_reset =
+            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
+        if just_reset {
+            it.dpc = true;
+            self.wake_one(&it.driver.work_available);
+        }
+        just_reset
     }
 }

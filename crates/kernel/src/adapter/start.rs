@@ -165,18 +165,6 @@ impl AdapterId {
     }
 }
 
-impl Adapter {
-    /// Whether its driver can be called.
-    pub(crate) fn is_running(&self) -> bool {
-        self.state == AdapterState::Running && !self.fatal
-    }
-
-    /// The driver, while the adapter takes work.
-    pub(crate) fn running_driver(&self) -> Option<Arc<Driver>> {
-        (self.is_running() && !self.fatal).then(|| self.driver.clone())
-    }
-}
-
 impl Kernel {
     /// Starts a driver: `AddDevice`, `StartDevice`, then what it has.
     pub fn add_adapter(
@@ -626,17 +614,6 @@ impl Kernel {
         };
         self.end_unused_space(at, process.0, number);
         Ok(())
-    }
-}
-
-impl KernelState {
-    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
-    pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
-        let it = &mut self.adapters[number];
-        it.opens -= 1;
-        if it.opens == 0 && it.state == AdapterState::Stopped {
-            self.adapters.take(number);
-        }
     }
 }
 

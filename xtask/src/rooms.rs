@@ -134,8 +134,9 @@ impl<'a> Functions<'a> {
 
 /// Methods of the standard library that types of the kernel have, too.
 const STANDARD: &[&str] = &[
-    "all", "clear", "contains", "extend", "first", "get", "get_mut", "insert", "is_empty", "iter",
-    "len", "push", "range", "release", "remove", "replace", "reserve", "take", "values", "wake",
+    "all", "collect", "clear", "contains", "extend", "first", "get", "get_mut", "insert",
+    "is_empty", "iter", "len", "push", "range", "release", "remove", "replace", "reserve", "take",
+    "values", "wake",
 ];
 
 /// Whether a file holds tests only.

@@ -1,11 +1,11 @@
 //! Adapters: how a driver starts, how processes name it, how it stops.
 
-use crate::adapter::interrupt::Interrupts;
 use crate::adapter::power::PowerStatus;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
 use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::interrupt_run::Interrupts;
 use crate::ddi::miniport::{DriverError, Features, SchedulingFeatures};
 use crate::ddi::permit::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::kernel::{DriverSetup, Kernel};

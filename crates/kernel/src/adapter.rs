@@ -5,4 +5,5 @@ pub(crate) mod interrupt;
 pub mod power;
 pub(crate) mod query;
 pub(crate) mod start;
+pub(crate) mod system;
 pub(crate) mod tdr;

@@ -5,6 +5,7 @@
 //! permit is borrowed from the caller and no lock is held; a crash is an answer like any other.
 
 pub mod callbacks;
+pub(crate) mod interrupt_run;
 pub mod miniport;
 pub mod mmu;
 pub mod operation;

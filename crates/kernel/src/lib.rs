@@ -27,6 +27,7 @@ mod memory;
 mod objects;
 #[cfg(shuttle)]
 mod planted;
+mod progress;
 mod schedule;
 mod state;
 mod sync;

@@ -12,7 +12,7 @@ impl Kernel {
     /// From here on, what the system's worker ends is destroyed before its views are closed. (A
     /// client's own thread keeps the order, so it takes a certain race to see the bug.)
     pub fn plant_reversal(&self) {
-        self.world.hold().planted_reversal = true;
+        self.state.lock().planted_reversal = true;
     }
 
     /// Destroys, if the bug is planted, what these views are the last views of.
@@ -22,7 +22,7 @@ impl Kernel {
         component: &DestroyScope<'_>,
         views: &[Id<View>],
     ) {
-        let state = self.world.hold();
+        let state = self.state.lock();
         if !state.planted_reversal || component.process.is_some() {
             return;
         }

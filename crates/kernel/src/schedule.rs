@@ -1,6 +1,7 @@
 //! Scheduling: packets from submission to completion.
 
 pub(crate) mod dispatch;
+pub(crate) mod gpu_sync;
 pub(crate) mod lists;
 pub(crate) mod preempt;
 pub(crate) mod render;

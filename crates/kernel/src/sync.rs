@@ -456,7 +456,7 @@ impl Kernel {
     pub fn simulate_reset(&self, process: ProcessId, device: Handle) -> Result<(), KernelError> {
         let world = &mut *self.state.lock();
         let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
-        self.mark_lost(world, number, DeviceLoss::TimedOut);
+        self.device_lost(world, number, DeviceLoss::TimedOut);
         Ok(())
     }
 
@@ -534,7 +534,11 @@ impl Kernel {
 
 impl KernelState {
     /// An object that no client names, for a signal that sets an event besides.
-    fn create_notification(&mut self, device: Id<Device>, event: Id<Event>) -> Id<SyncObject> {
+    pub(crate) fn create_notification(
+        &mut self,
+        device: Id<Device>,
+        event: Id<Event>,
+    ) -> Id<SyncObject> {
         self.retain_event(event);
         let adapter = self.devices[device].adapter;
         self.sync.objects.insert(SyncObject {

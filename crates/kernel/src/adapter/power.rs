@@ -13,7 +13,7 @@
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
-use crate::ddi::permit::{DdiPermit, PermitKeys, ThreadingLevel};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
@@ -212,22 +212,6 @@ impl Kernel {
         }
         self.wake_one(&self.work_available);
         self.wake_all(&mut state);
-    }
-
-    /// A pass for paging work, and for what that takes, if it can be had now: also while the
-    /// power of its adapter changes.
-    pub(crate) fn try_acquire_work_permit(
-        &self,
-        state: &mut KernelState,
-        adapter: Id<Adapter>,
-        keys: PermitKeys,
-    ) -> Option<DdiPermit<'_>> {
-        let power = state.adapters.get(adapter).map(|adapter| &adapter.power);
-        if matches!(power, Some(PowerStatus::Changing)) {
-            self.try_acquire_nested_permit(state, keys)
-        } else {
-            self.try_acquire_permit(state, keys)
-        }
     }
 
     /// Waits for a pass to take the power from an adapter with: everything that would be lost is

@@ -1,11 +1,11 @@
 //! Adapters: how a driver starts, how processes name it, how it stops.
 
-use crate::adapter::interrupt::Interrupts;
 use crate::adapter::power::PowerStatus;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
 use crate::ddi::callbacks::KernelCallbacks;
+use crate::ddi::interrupt_run::Interrupts;
 use crate::ddi::miniport::{DriverError, Features, SchedulingFeatures};
 use crate::ddi::permit::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::kernel::{DriverSetup, Kernel};
@@ -162,18 +162,6 @@ impl AdapterId {
     /// Its locally unique id (`AdapterLuid`): never zero, and the same for the adapter's life.
     pub fn luid(self) -> u64 {
         u64::from(self.0.serial()) << 12
-    }
-}
-
-impl Adapter {
-    /// Whether its driver can be called.
-    pub(crate) fn is_running(&self) -> bool {
-        self.state == AdapterState::Running && !self.fatal
-    }
-
-    /// The driver, while the adapter takes work.
-    pub(crate) fn running_driver(&self) -> Option<Arc<Driver>> {
-        (self.is_running() && !self.fatal).then(|| self.driver.clone())
     }
 }
 
@@ -626,17 +614,6 @@ impl Kernel {
         };
         self.end_unused_space(at, process.0, number);
         Ok(())
-    }
-}
-
-impl KernelState {
-    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
-    pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
-        let it = &mut self.adapters[number];
-        it.opens -= 1;
-        if it.opens == 0 && it.state == AdapterState::Stopped {
-            self.adapters.take(number);
-        }
     }
 }
 

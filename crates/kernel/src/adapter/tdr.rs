@@ -305,27 +305,6 @@ impl Kernel {
         );
     }
 
-    /// Entry rule: a reset of the adapter ended everything that its nodes were given.
-    pub(crate) fn judge_reset_complete(
-        &self,
-        adapter: Id<Adapter>,
-        node: &crate::schedule::report::Node,
-        message: Fence,
-        argument: &'static str,
-    ) {
-        let done = message == node.reported
-            || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
-        let broken = (!done).then(|| {
-            format!(
-                "{} has done fence {message}, the driver says, but everything up to {} was over when \
-                 its adapter was reset, and it has reported none since",
-                node.subject(),
-                node.reported
-            )
-        });
-        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), argument, broken);
-    }
-
     /// Entry rule: these always succeed.
     fn judge_status(
         &self,
@@ -718,13 +697,6 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Whether an adapter is about to be reset.
-    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
-        self.recoveries
-            .iter()
-            .any(|recovery_action| matches!(recovery_action, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
-    }
-
     /// The devices that have opened an allocation, or own a context, which paging commands name.
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
@@ -750,15 +722,5 @@ impl KernelState {
             }
         }
         owners
-    }
-
-    /// Whether a job may be there to be done.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.jobs.is_empty()
-            || !self.pagings.is_empty()
-            || !self.runnable.is_empty()
-            || !self.recoveries.is_empty()
-            || !self.cancelled.is_empty()
-            || self.held_back
     }
 }

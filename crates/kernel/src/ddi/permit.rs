@@ -10,6 +10,7 @@
 //!    deadlock.
 //! 2. A key is held alone by one, or shared by any number.
 
+use crate::adapter::power::PowerStatus;
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::ddi::miniport::Generation;
@@ -338,6 +339,22 @@ impl Kernel {
             }
         }
         satisfied
+    }
+
+    /// A pass for paging work, and for what that takes, if it can be had now: also while the
+    /// power of its adapter changes.
+    pub(crate) fn try_acquire_work_permit(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        keys: PermitKeys,
+    ) -> Option<DdiPermit<'_>> {
+        let power = state.adapters.get(adapter).map(|adapter| &adapter.power);
+        if matches!(power, Some(PowerStatus::Changing)) {
+            self.try_acquire_nested_permit(state, keys)
+        } else {
+            self.try_acquire_permit(state, keys)
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Names are reserved first and published last, all at once. A step that fails is undone in
 //! reverse: views that were opened are closed, what was created is destroyed, names go back.
 
+use crate::base::digest::digest;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::ddi::miniport::{
@@ -13,11 +14,11 @@ use crate::ddi::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::RundownGuard;
 use crate::lifetime::open::check_still_valid;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
+use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::{Handle, ReservedHandles};
 use crate::objects::resource::Resource;
 use crate::objects::resource::ResourceView;
@@ -384,10 +385,4 @@ fn is_data_error(why: &KernelError) -> bool {
 fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
     let place = "DxgkDdiGetStandardAllocationDriverData";
     driver.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);
-}
-
-/// A short digest of private data, for events (FNV-1a).
-pub(crate) fn digest(bytes: &[u8]) -> Hex {
-    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    Hex(bytes.iter().fold(0x811c_9dc5, step))
 }

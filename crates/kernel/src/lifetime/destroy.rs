@@ -56,7 +56,7 @@ impl Kernel {
         let state = {
             drop(state);
             self.destroy_too_early(at, component, &views);
-            self.world.hold()
+            self.state.lock()
         };
         let (orphans, mut state) = self.close_views(at, component, state, device, &views);
         let args = resource_view

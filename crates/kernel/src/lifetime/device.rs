@@ -14,13 +14,11 @@ use crate::lifetime::retire::RetireTarget;
 use crate::lifetime::retire::Retirement;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::queue::PagingQueue;
-use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, ReservedHandle};
 use crate::objects::resource::ResourceView;
 use crate::objects::view::View;
 use crate::objects::view::ViewStage;
 use crate::state::KernelState;
-use flight::invariant;
 use flight::{EventKind, Log, Passive, Ram, Run, Subject};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
@@ -57,7 +55,7 @@ pub struct Device {
     pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
     pub(crate) queues: BTreeSet<Id<PagingQueue>>,
     /// What its client sees still of what ended with the adapter.
-    user_mappings: Vec<UserMapping>,
+    pub(crate) user_mappings: Vec<UserMapping>,
 }
 
 /// Memory that a client sees, and where it does. It does so until this is dropped.
@@ -102,25 +100,6 @@ impl DeviceLoss {
             DeviceLoss::PageFault => "its packet touched memory that was not there",
             DeviceLoss::AdapterRemoved => "its adapter was removed",
         }
-    }
-}
-
-/// While it lives, a client call is using a device, and the device cannot go. Dropping it holds
-/// the world.
-pub(crate) struct RundownGuard<'k> {
-    /// None when it has left.
-    kernel: Option<&'k Kernel>,
-    pub(crate) device: Id<Device>,
-    pub(crate) adapter: Id<Adapter>,
-    pub(crate) driver: Arc<Driver>,
-    /// Given up before the device may go: whoever ends it needs the only one.
-    driver_handle: Option<Arc<DriverDevice>>,
-}
-
-impl Device {
-    /// The process of a client's device.
-    pub(crate) fn owner(&self) -> Id<Process> {
-        invariant(self.process, "the system's device ends with its adapter, not as a client's")
     }
 }
 
@@ -426,43 +405,6 @@ impl Kernel {
         }
     }
 
-    /// Enters a device that works.
-    pub(crate) fn enter_device(
-        &self,
-        process: ProcessId,
-        handle: Handle,
-    ) -> Result<RundownGuard<'_>, KernelError> {
-        let mut world = self.state.lock();
-        let number = world.working_device(process, handle)?;
-        self.acquire_rundown(&mut world, number)
-    }
-
-    /// Enters a device by number. One that is ending lets nobody in.
-    pub(crate) fn acquire_rundown(
-        &self,
-        world: &mut KernelState,
-        number: Id<Device>,
-    ) -> Result<RundownGuard<'_>, KernelError> {
-        let zombie = KernelError::Removed(number.subject());
-        let it =
-            world.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
-        let driver =
-            world.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
-        it.active_calls += 1;
-        Ok(RundownGuard {
-            kernel: Some(self),
-            device: number,
-            adapter: it.adapter,
-            driver,
-            driver_handle: it.driver_handle.clone(),
-        })
-    }
-
-    /// Who parked looks again: whether the device still works.
-    pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
-        self.state.lock().check_working(guard.device)
-    }
-
     /// A device cannot work any more. What it had queued counts as done, so everything that
     /// waited for it goes on. Answers whether it was not lost before.
     ///
@@ -517,13 +459,6 @@ impl Kernel {
         let state = loss.map_or("active", DeviceLoss::name).into();
         self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
         Ok(loss)
-    }
-
-    /// The driver a device belongs to.
-    pub(crate) fn driver_of(&self, device: Id<Device>) -> Option<Arc<Driver>> {
-        let world = self.state.lock();
-        let adapter = world.devices.get(device)?.adapter;
-        world.adapters.get(adapter).map(|adapter| adapter.driver.clone())
     }
 
     /// Retires everything a device still has. What cannot start now is left to the jobs.
@@ -584,22 +519,6 @@ impl KernelState {
         Some(it)
     }
 
-    /// The devices of a process, in the order they were made.
-    pub(crate) fn devices_of(&self, process: Id<Process>) -> impl Iterator<Item = Id<Device>> {
-        self.devices_of.get(&process).into_iter().flatten().copied()
-    }
-
-    /// A client sees this no more. One that has its device still, which ends because the adapter
-    /// does, sees it until it lets go of that: it cannot know.
-    pub(crate) fn unmap_from_user(&mut self, device: Id<Device>, shown: UserMapping) {
-        let it = &mut self.devices[device];
-        let handles = it.process.map(|process| &self.processes[process].handles);
-        let name = Ok(ObjectId::Device(device));
-        if it.ending && handles.is_some_and(|handles| handles.lookup(it.handle) == name) {
-            it.user_mappings.push(shown);
-        }
-    }
-
     fn remove_device(&mut self, number: Id<Device>) {
         if let Some(it) = self.take_device(number) {
             let _ = self.kernel_handles.close(it.kernel_handle); // It is closed if the driver ended it.
@@ -618,63 +537,5 @@ impl KernelState {
             .is_some_and(|adapter| adapter.is_running() && !adapter.fatal);
         let alive = self.processes.get(process.0).is_some_and(|process| !process.ended);
         if running && alive { Ok(()) } else { Err(KernelError::Removed(adapter.subject())) }
-    }
-
-    /// Whether a device is nothing but a name: its driver has ended it, its client has not.
-    pub(crate) fn is_zombie(&self, device: Id<Device>) -> bool {
-        self.devices.get(device).is_some_and(|device| device.zombie)
-    }
-
-    /// Whether a device works.
-    pub(crate) fn check_working(&self, device: Id<Device>) -> Result<(), KernelError> {
-        let works = self.devices.get(device).is_some_and(|device| {
-            let runs = self.adapters.get(device.adapter).is_some_and(Adapter::is_running);
-            device.lost.is_none() && !device.ending && runs
-        });
-        if works { Ok(()) } else { Err(KernelError::Removed(device.subject())) }
-    }
-
-    /// The device that a client's handle names, if it works.
-    pub(crate) fn working_device(
-        &self,
-        process: ProcessId,
-        handle: Handle,
-    ) -> Result<Id<Device>, KernelError> {
-        let number = self.resolve_handle::<Device>(process, Argument::Device, handle)?;
-        self.check_working(number).map(|()| number)
-    }
-}
-
-impl RundownGuard<'_> {
-    /// The driver's word for the device. It has one while anybody is inside.
-    pub(crate) fn driver_handle(&self) -> Result<&DriverDevice, KernelError> {
-        self.driver_handle.as_deref().ok_or(KernelError::Removed(self.subject()))
-    }
-
-    pub(crate) fn subject(&self) -> Subject {
-        self.device.subject()
-    }
-}
-
-impl RundownGuard<'_> {
-    /// Leaves in a world that is held already.
-    pub(crate) fn release(mut self, world: &mut KernelState) {
-        self.release_in(world);
-    }
-
-    fn release_in(&mut self, world: &mut KernelState) {
-        self.driver_handle = None;
-        world.devices[self.device].active_calls -= 1;
-        if let Some(kernel) = self.kernel.take() {
-            kernel.wake_all(world);
-        }
-    }
-}
-
-impl Drop for RundownGuard<'_> {
-    fn drop(&mut self) {
-        if let Some(kernel) = self.kernel {
-            self.release_in(&mut kernel.state.lock());
-        }
     }
 }

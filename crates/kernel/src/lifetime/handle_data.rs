@@ -9,6 +9,7 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::DriverHandle;
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
@@ -240,5 +241,38 @@ impl KernelState {
             reference.device == device && ends.contains(&reference.keeps_alive)
         };
         self.handle_data.values().filter(held).collect()
+    }
+}
+
+impl KernelCallbacks {
+    /// The driver's word behind a client's allocation or resource handle
+    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
+    /// or with `of_device` the view's. Also for what this very call is building.
+    ///
+    /// Until the number that comes with it is given to [`Services::release`], with the same
+    /// `kind`, what the data is of does not end.
+    pub fn acquire_handle_data(
+        &self,
+        at: &mut Passive,
+        handle: Handle,
+        of_device: bool,
+        kind: u32,
+    ) -> Option<(usize, u32)> {
+        self.kernel.upgrade()?.acquire_handle_data(at, self.adapter, handle, of_device, kind)
+    }
+
+    /// Lets go of what was acquired (`DxgkCbReleaseHandleData`).
+    pub fn release_handle_data(&self, at: &mut Passive, number: usize, kind: u32) {
+        if let Some(kernel) = self.kernel.upgrade() {
+            kernel.release_handle_data(at, self.adapter, number, kind);
+        }
+    }
+
+    /// The same word, acquired and let go of at once: for a driver that keeps it only while
+    /// what it is of cannot end, as in the call that opens it.
+    pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
+        let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
+        self.release_handle_data(at, number as usize, 0);
+        Some(driver_handle)
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult};
 use crate::kernel::Kernel;
 use crate::memory::Location;
@@ -96,5 +97,30 @@ impl KernelState {
         let new = |view: &&View| member(view) && view.stage == ViewStage::Unpublished;
         let mut new = self.views.iter().map(|pair| pair.1).filter(new);
         new.nth(index - done().count()).map(|view| view.handle)
+    }
+}
+
+impl KernelCallbacks {
+    /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
+    /// process the running call is for.
+    pub fn parent_of(&self, at: &mut Passive, allocation: Handle) -> Option<Handle> {
+        self.kernel.upgrade()?.parent_of(at, self.adapter, allocation)
+    }
+
+    /// The name of a member of a resource (`DxgkCbEnumHandleChildren`), counted from zero; none
+    /// behind the last.
+    pub fn child_of(&self, at: &mut Passive, resource: Handle, index: u32) -> Option<Handle> {
+        self.kernel.upgrade()?.child_of(at, resource, index)
+    }
+
+    /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
+    /// segment, from one on, and its address there.
+    pub fn capture_address(
+        &self,
+        at: &mut Passive,
+        allocation: Handle,
+    ) -> DriverResult<(u32, u64)> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.capture_address(at, self.adapter, allocation)
     }
 }

@@ -20,12 +20,12 @@ use crate::lifetime::create::{
     lengths,
 };
 use crate::lifetime::destroy::DestroyScope;
-use crate::lifetime::device::RundownGuard;
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
 use crate::memory::Extent;
 use crate::memory::Owner;
 use crate::objects::allocation::Allocation;
+use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, ReservedHandle, ReservedHandles};
 use crate::objects::resource::{Resource, ResourceView};

@@ -1,19 +1,14 @@
 //! Processes: who owns names.
 
 use crate::adapter::start::Adapter;
-use crate::base::error::{Argument, KernelError};
+use crate::adapter::start::AdapterState;
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::budget::SegmentGroup;
-use crate::memory::queue::PagingQueue;
-use crate::objects::handle_table::HasHandle;
+use crate::objects::handle_table::HandleTable;
 use crate::objects::handle_table::ObjectId;
-use crate::objects::handle_table::{
-    Handle, HandleError, HandleTable, ReservedHandle, ReservedHandles,
-};
-use crate::objects::view::View;
 use crate::state::KernelState;
-use flight::{EventKind, Hex, Passive, Subject};
+use flight::{EventKind, Passive, Subject};
 
 /// A client process.
 pub struct Process {
@@ -45,13 +40,6 @@ impl Process {
     fn new() -> Self {
         let (reserved, charged) = (Vec::new(), Vec::new());
         Self { handles: HandleTable::local(), ended: false, creating: 0, reserved, usage: charged }
-    }
-
-    /// How many bytes of a group its devices list.
-    pub(crate) fn usage_of(&self, adapter: Id<Adapter>, group: SegmentGroup) -> u64 {
-        let mine =
-            |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
-        self.usage.iter().find(mine).map_or(0, |entry| entry.2)
     }
 }
 
@@ -127,134 +115,15 @@ impl Kernel {
             }
         }
     }
-
-    /// Reserves the next name of a process, and says so.
-    pub(crate) fn reserve_handle(
-        &self,
-        state: &mut KernelState,
-        process: Id<Process>,
-    ) -> Result<ReservedHandle, KernelError> {
-        let it = state.processes.get_mut(process).filter(|process| !process.ended);
-        let reserved = it.ok_or(KernelError::HandleTableFull)?.handles.reserve()?;
-        let handle = Hex(reserved.handle().0);
-        self.log.emit(process.subject(), EventKind::HandleReserved { handle });
-        Ok(reserved)
-    }
-
-    /// Reserves so many names, or none.
-    pub(crate) fn reserve_handles(
-        &self,
-        state: &mut KernelState,
-        process: Id<Process>,
-        count: usize,
-    ) -> Result<ReservedHandles, KernelError> {
-        let mut handles = ReservedHandles::with_capacity(count);
-        for _ in 0..count {
-            match self.reserve_handle(state, process) {
-                Ok(name) => handles.push(name),
-                Err(why) => {
-                    self.cancel_handles(state, process, handles);
-                    return Err(why);
-                }
-            }
-        }
-        Ok(handles)
-    }
-
-    /// Gives reserved names back, the last one first.
-    pub(crate) fn cancel_handles(
-        &self,
-        state: &mut KernelState,
-        process: Id<Process>,
-        reserved: ReservedHandles,
-    ) {
-        let process_names = &mut state.processes[process];
-        for name in reserved.into_iter().rev() {
-            let handle = Hex(name.handle().0);
-            process_names.handles.cancel(name);
-            self.log.emit(process.subject(), EventKind::HandleCancelled { handle });
-        }
-    }
-
-    /// Publishes a reserved name.
-    pub(crate) fn publish_handle(
-        &self,
-        state: &mut KernelState,
-        process: Id<Process>,
-        reserved: ReservedHandle,
-        to: ObjectId,
-    ) {
-        let it = &mut state.processes[process];
-        let handle = Hex(it.handles.publish(reserved, to).0);
-        self.log.emit(process.subject(), EventKind::HandlePublished { handle, of: to.subject() });
-    }
-
-    /// Ends a name that is known to be live.
-    pub(crate) fn close_handle(
-        &self,
-        state: &mut KernelState,
-        process: Id<Process>,
-        handle: Handle,
-    ) {
-        let it = &mut state.processes[process];
-        if let Ok(of) = it.handles.close(handle) {
-            let handle = Hex(handle.0);
-            self.log.emit(process.subject(), EventKind::HandleClosed { handle, of: of.subject() });
-        }
-    }
 }
 
 impl KernelState {
-    /// The object that a client's handle names, which must be of this type.
-    pub(crate) fn resolve_handle<T: HasHandle>(
-        &self,
-        process: ProcessId,
-        argument: Argument,
-        handle: Handle,
-    ) -> Result<Id<T>, KernelError> {
-        let found = self.find_handle(process, argument, handle)?;
-        let why = HandleError::WrongKind(found.subject());
-        T::named_by(found).ok_or(KernelError::Handle { argument, handle, why })
-    }
-
-    /// The view that a client's handle names: the handle must be of its newest instance.
-    pub(crate) fn resolve_view(
-        &self,
-        process: ProcessId,
-        argument: Argument,
-        handle: Handle,
-    ) -> Result<Id<View>, KernelError> {
-        let found = self.find_handle(process, argument, handle)?;
-        self.newest_view(found).map_err(|why| KernelError::Handle { argument, handle, why })
-    }
-
-    /// The paging queue whose fence a client's handle names.
-    pub(crate) fn resolve_queue_fence(
-        &self,
-        process: ProcessId,
-        argument: Argument,
-        handle: Handle,
-    ) -> Result<Id<PagingQueue>, KernelError> {
-        match self.find_handle(process, argument, handle)? {
-            ObjectId::QueueFence(queue) => Ok(queue),
-            found => {
-                let why = HandleError::WrongKind(found.subject());
-                Err(KernelError::Handle { argument, handle, why })
-            }
+    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
+    pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
+        let it = &mut self.adapters[number];
+        it.opens -= 1;
+        if it.opens == 0 && it.state == AdapterState::Stopped {
+            self.adapters.take(number);
         }
-    }
-
-    /// What a client's handle names, of whatever kind.
-    pub(crate) fn find_handle(
-        &self,
-        process: ProcessId,
-        argument: Argument,
-        handle: Handle,
-    ) -> Result<ObjectId, KernelError> {
-        let found = match self.processes.get(process.0) {
-            Some(it) if !it.ended => it.handles.lookup(handle),
-            _ => Err(HandleError::ProcessEnded),
-        };
-        found.map_err(|why| KernelError::Handle { argument, handle, why })
     }
 }

@@ -12,6 +12,7 @@ mod run;
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult};
 use crate::ddi::operation::{CreateContextAllocationArgs, PAGE};
 use crate::kernel::Kernel;
@@ -296,5 +297,25 @@ impl KernelState {
             adapter: it.adapter,
             node,
         })
+    }
+}
+
+impl KernelCallbacks {
+    /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
+    /// answers the kernel's name for it.
+    pub fn create_context_allocation(
+        &self,
+        at: &mut Passive,
+        args: &CreateContextAllocationArgs,
+    ) -> DriverResult<usize> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.create_context_allocation(at, self.adapter, args)
+    }
+
+    /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
+    /// memory when no engine can save into it any more.
+    pub fn destroy_context_allocation(&self, at: &mut Passive, name: usize) -> DriverResult<()> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.destroy_context_allocation(at, self.adapter, name)
     }
 }

@@ -18,13 +18,13 @@ use crate::base::id_list::Id;
 use crate::ddi::miniport::Generation;
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::RundownGuard;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
 use crate::memory::Owner;
 use crate::memory::cpu::LockRequest;
 use crate::objects::allocation::Allocation;
+use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::view::View;
@@ -576,5 +576,16 @@ impl KernelState {
             return Ok(());
         }
         Err(format!("an instance of {number} is gone, or was listed before its turn"))
+    }
+
+    /// The view that a client's handle names: the handle must be of its newest instance.
+    pub(crate) fn resolve_view(
+        &self,
+        process: ProcessId,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<Id<View>, KernelError> {
+        let found = self.find_handle(process, argument, handle)?;
+        self.newest_view(found).map_err(|why| KernelError::Handle { argument, handle, why })
     }
 }

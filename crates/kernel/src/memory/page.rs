@@ -316,7 +316,7 @@ impl Kernel {
         let mut multipass = before;
         let private = &mut open.buffer.private;
         let used = open.used;
-        let secret = crate::lifetime::create::digest(private);
+        let secret = crate::base::digest::digest(private);
         // WINDOWS: what the CPU writes has no buffer (documented).
         let by_cpu = step_context.table.as_ref().is_some_and(|table_context| table_context.by_cpu);
         let mut build = |buffer: &mut [u8]| {
@@ -346,7 +346,7 @@ impl Kernel {
                 buffer: open.buffer.run.start,
                 bytes: u32::try_from(private.len()).unwrap_or(u32::MAX),
                 before: secret,
-                after: crate::lifetime::create::digest(private),
+                after: crate::base::digest::digest(private),
             };
             self.log.emit(driver.adapter.subject(), what);
         }
@@ -388,7 +388,7 @@ impl Kernel {
             address,
             size: step_context.bytes,
             private: match &step.operation {
-                PagingOperation::Update(private) => crate::lifetime::create::digest(private),
+                PagingOperation::Update(private) => crate::base::digest::digest(private),
                 _ => flight::Hex(0),
             },
             page_in: step.operation.is_page_in(),

@@ -1,6 +1,5 @@
 //! Where extents go, and who has to leave for them.
 
-use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::base::id_list::Slab;
 use crate::ddi::operation::PAGE;
@@ -362,11 +361,6 @@ impl crate::memory::Segment {
 }
 
 impl KernelState {
-    /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
-        Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
-    }
-
     /// The extents, and the memory of the adapter that one of them is of.
     pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
         let adapter = self.extents[extent].adapter;

@@ -194,4 +194,9 @@ impl KernelState {
             paging_queue.last_assigned
         })
     }
+
+    /// Whether an adapter has paging work that is not built.
+    pub(crate) fn has_unbuilt_paging(&self, adapter: Id<Adapter>) -> bool {
+        self.memory(adapter).is_some_and(|pair| !pair.1.planned.is_empty())
+    }
 }

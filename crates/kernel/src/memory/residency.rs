@@ -110,7 +110,7 @@ impl Kernel {
             if request.must_succeed {
                 // WINDOWS: a request that must succeed and cannot puts its device in error
                 // (documented).
-                self.lose_device(inside.device, DeviceLoss::OutOfMemory);
+                self.device_lost(&mut self.state.lock(), inside.device, DeviceLoss::OutOfMemory);
             }
             return Err(KernelError::NoMemory { trim: missing });
         }

@@ -19,12 +19,11 @@ use crate::ddi::miniport::DriverContext;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::RundownGuard;
 use crate::lifetime::process::ProcessId;
 use crate::memory::place::PagingPlan;
+use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::Handle;
 use crate::schedule::render::RenderPacket;
-use crate::schedule::report::QueuePoint;
 use crate::schedule::submit::SubmittedCommands;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
@@ -527,15 +526,6 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What a device has queued that is not over.
-    pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
-        let it = &self.devices[device];
-        let waits = |context: &Id<Context>| {
-            Some(QueuePoint::Context(*context, self.contexts.get(*context)?.queue.queued))
-        };
-        it.busy.iter().filter_map(waits).collect()
-    }
-
     /// A context has packets that are not over, or not any more.
     fn mark_busy(&mut self, context: Id<Context>) {
         let it = &self.contexts[context];
@@ -547,21 +537,6 @@ impl KernelState {
                 it.busy.remove(place);
             }
             _ => (),
-        }
-    }
-
-    /// Whether work is over.
-    pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
-        match work {
-            QueuePoint::Context(context, packet) => {
-                self.contexts.get(context).is_none_or(|context| context.queue.done >= packet)
-            }
-            QueuePoint::Node(node, fence) => {
-                let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
-                let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
-                it.passed.covers(fence)
-                    || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
-            }
         }
     }
 

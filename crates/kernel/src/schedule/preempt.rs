@@ -357,6 +357,27 @@ impl Kernel {
         self.reopen_node(state, adapter, index);
         self.wake_one(&self.work_available);
     }
+
+    /// Entry rule: a reset of the adapter ended everything that its nodes were given.
+    pub(crate) fn judge_reset_complete(
+        &self,
+        adapter: Id<Adapter>,
+        node: &crate::schedule::report::Node,
+        message: Fence,
+        argument: &'static str,
+    ) {
+        let done = message == node.reported
+            || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
+        let broken = (!done).then(|| {
+            format!(
+                "{} has done fence {message}, the driver says, but everything up to {} was over when \
+                 its adapter was reset, and it has reported none since",
+                node.subject(),
+                node.reported
+            )
+        });
+        self.log.judge(RuleId::KMD_TDR_010, Component::Driver, adapter.subject(), argument, broken);
+    }
 }
 
 impl KernelState {

@@ -19,13 +19,13 @@ use crate::ddi::render_args::{AllocationListEntry, PatchLocation, RenderArgs, Us
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::{DeviceLoss, RundownGuard};
+use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
+use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
-use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
 
@@ -226,7 +226,7 @@ impl Kernel {
         self.log.judge(rule, Component::Client, about, place, broken);
         if error {
             // WINDOWS: it is refused, and its device is in error (documented).
-            self.lose_device(guard.device, DeviceLoss::PageFault);
+            self.device_lost(&mut self.state.lock(), guard.device, DeviceLoss::PageFault);
             return Err(KernelError::Removed(guard.subject()));
         }
         Ok(())
@@ -492,14 +492,6 @@ impl Kernel {
             });
             self.log.judge(RuleId::KMD_RENDER_007, Component::Driver, about, RENDER, broken);
         }
-    }
-}
-
-impl KernelState {
-    /// Whether what packets of a device list is brought: so it was before WDDM 2.
-    pub(crate) fn pages_in_listed(&self, device: Id<Device>) -> bool {
-        let on = self.devices.get(device).and_then(|device| self.adapters.get(device.adapter));
-        on.is_some_and(|adapter| adapter.driver.generation == Generation::One)
     }
 }
 

@@ -20,17 +20,15 @@ use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::residency::{FaultTarget, FaultedAccess};
 use crate::schedule::preempt::Preemption;
 use crate::state::KernelState;
-use flight::invariant;
 use flight::{
-    Component, DeviceLevel, Dispatch, EventKind, Fence, HardwareModel, Kind, Passive, RuleId,
-    Subject,
+    Component, DeviceLevel, EventKind, Fence, HardwareModel, Kind, Passive, RuleId, Subject,
 };
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// So many DPCs without a step of the hardware between them are without end.
-const MAX_DPCS: u32 = 1000;
+pub(crate) const MAX_DPCS: u32 = 1000;
 
 /// What a report is about, nearly always one: a list without the heap.
 type SmallList<T> = SmallVec<[T; 1]>;
@@ -81,23 +79,6 @@ pub(crate) struct InFlightPacket {
     pub(crate) batch: Option<PagingBatch>,
     /// It counts as done since its device is lost.
     pub(crate) lost: bool,
-}
-
-impl InFlightPacket {
-    /// The context it is of, if it is a client's.
-    pub(crate) fn context(&self) -> Option<Id<Context>> {
-        self.of.map(|(context, _)| context)
-    }
-
-    /// The device it is of, if it is a client's.
-    pub(crate) fn device(&self) -> Option<Id<Device>> {
-        self.of.map(|(_, device)| device)
-    }
-
-    /// The context and the device of a client's packet.
-    pub(crate) fn client(&self) -> (Id<Context>, Id<Device>) {
-        invariant(self.of, "what does no paging work is a packet of a context")
-    }
 }
 
 /// Work that something waits for.
@@ -157,21 +138,6 @@ impl Node {
     /// Whether it has something to do, or was asked for something.
     pub(crate) fn is_busy(&self) -> bool {
         !self.queue.is_empty() || self.preemption.is_some()
-    }
-
-    /// Whether it can be given packets now.
-    pub(crate) fn accepts_packets(&self) -> bool {
-        self.preemption.is_none() && self.resubmit.is_empty()
-    }
-
-    /// Whether a context is current here, or may become it though it has nothing to do.
-    pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
-        self.current.is_some_and(|(context, device)| mine(context, device))
-            || self
-                .lost_packets
-                .iter()
-                .filter_map(|in_flight_packet| in_flight_packet.of)
-                .any(|(context, device)| mine(context, device))
     }
 
     /// Takes out what was done when the last fence passed, in order.
@@ -263,28 +229,11 @@ impl Kernel {
         self.report_fence(state, at, adapter, node, fence);
     }
 
-    /// Asks for the DPC. Answers whether it was not yet queued.
-    pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
-        let mut state = self.state.lock();
-        // A driver may still report after its adapter has stopped.
-        let Some(it) = state.adapters.get_mut(adapter) else { return false };
-        let just_reset =
-            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
-        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
-        if just_reset {
-            it.dpc = true;
-            self.wake_one(&it.driver.work_available);
-        }
-        just_reset
-    }
-
     /// Turns what was reported into passed fences; what waited for them wakes.
-    pub(crate) fn complete_fences(&self, _at: &mut Dispatch, adapter: Id<Adapter>) {
-        let state = &mut *self.state.lock();
+    pub(crate) fn complete_fences(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let mut done: SmallList<(Subject, InFlightPacket)> = SmallList::new();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
-        it.interrupts.note_dpc_notified();
         for node in &mut it.nodes {
             if node.passed == node.reported {
                 continue;
@@ -320,7 +269,7 @@ impl Kernel {
         }
         // Only now: everything that has passed counts as done by itself.
         for device in faulted {
-            self.mark_lost(state, device, DeviceLoss::PageFault);
+            self.device_lost(state, device, DeviceLoss::PageFault);
         }
         self.complete_failed_batches(state, adapter);
         self.complete_preemption(state, adapter);
@@ -331,8 +280,7 @@ impl Kernel {
             self.wake_one(&self.work_available);
         }
         for device in devices {
-            let idle = state.retire_ready(device);
-            self.start_retirements(state, idle);
+            self.device_work_passed(state, device);
         }
     }
 
@@ -358,36 +306,6 @@ impl Kernel {
         let (context, device) = packet.client();
         self.judge_fault(state, device, context, fault.as_ref());
         fault.is_some()
-    }
-
-    /// A node has another context current: the one before is at rest.
-    pub(crate) fn switch_context(
-        &self,
-        state: &mut KernelState,
-        adapter: Id<Adapter>,
-        node: Subject,
-        to: Option<(Id<Context>, Id<Device>)>,
-    ) {
-        let has_memory = state.memory(adapter).is_some();
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
-        if to.is_none() {
-            it.switching = false;
-        }
-        let before = std::mem::replace(&mut it.current, to);
-        if before == to || !has_memory {
-            return;
-        }
-        let held = std::mem::take(&mut it.held_extents);
-        let (not_offered, held): (Vec<_>, Vec<_>) =
-            held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
-        it.held_extents = not_offered;
-        let to = to.map(|pair| pair.0.subject());
-        self.log.emit(node, EventKind::NodeSwitched { to });
-        state.release_extents(held.into_iter().map(|pair| pair.1));
-        if let Some((context, _)) = before {
-            state.release_idle_context(adapter, context);
-        }
     }
 
     /// A packet is done, or counts as done.
@@ -518,23 +436,5 @@ impl Kernel {
         );
         let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
         self.log.judge(RuleId::WT_CRASH_001, Component::Driver, about, place, Some(message));
-    }
-}
-
-impl KernelState {
-    /// Whether a node has a context's registers, or is about to.
-    pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
-        let nodes =
-            self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
-        nodes.iter().any(|node| node.may_save(|other, _| other == context))
-            || self
-                .contexts
-                .get(context)
-                .is_some_and(|context| context.in_flight > 0 || context.active_calls > 0)
-    }
-
-    /// Whether an adapter has paging work that is not built.
-    pub(crate) fn has_unbuilt_paging(&self, adapter: Id<Adapter>) -> bool {
-        self.memory(adapter).is_some_and(|pair| !pair.1.planned.is_empty())
     }
 }

@@ -135,7 +135,7 @@ impl Kernel {
 
 impl KernelState {
     /// The event that a client's number names, which is the process's.
-    pub(super) fn event(
+    pub(crate) fn event(
         &self,
         process: Id<Process>,
         number: u32,

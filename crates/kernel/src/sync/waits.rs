@@ -22,9 +22,9 @@ use smallvec::SmallVec;
 /// What a context waits for or signals: objects, each with a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SyncPoints {
-    pub(super) list: SmallVec<[(SyncPoint, u64); 2]>,
+    pub(crate) list: SmallVec<[(SyncPoint, u64); 2]>,
     /// The signal counts when all its contexts have come to it.
-    pub(super) broadcast: Option<Id<Broadcast>>,
+    pub(crate) broadcast: Option<Id<Broadcast>>,
 }
 
 /// Something with a value.
@@ -257,9 +257,9 @@ impl Kernel {
         }
         loop {
             if let Some(context) = state.sync.satisfied.pop_front() {
-                self.advance(state, context);
+                self.context_may_advance(state, context);
             } else if let Some(update) = state.sync.due.pop_front() {
-                self.apply_due_update(state, update);
+                self.update_is_due(state, update);
             } else {
                 break;
             }
@@ -324,7 +324,7 @@ impl Kernel {
                 state.sync.due.push_back(update)
             }
             (Waiter::Update { update, .. }, GpuWaitResult::Cancelled) => {
-                self.drop_update(state, update)
+                self.update_is_cancelled(state, update)
             }
             _ => (),
         }
@@ -460,14 +460,14 @@ impl KernelState {
     }
 
     /// Something needs objects.
-    pub(super) fn retain_points(&mut self, points: &SyncPoints) {
+    pub(crate) fn retain_points(&mut self, points: &SyncPoints) {
         for (number, _) in points.objects() {
             self.sync.objects[number].uses += 1;
         }
     }
 
     /// A signal of so many contexts, of which each has an item.
-    pub(super) fn begin_broadcast(&mut self, contexts: u32) -> Id<Broadcast> {
+    pub(crate) fn begin_broadcast(&mut self, contexts: u32) -> Id<Broadcast> {
         self.sync.broadcasts.insert(Broadcast { remaining: Some(contexts), items: contexts })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult};
 use crate::ddi::mmu::ReserveAddressArgs;
 use crate::kernel::Kernel;
@@ -143,5 +144,15 @@ impl KernelState {
         let ends = mmu.linear.iter().zip(&memory.segments);
         let ends = ends.filter_map(|(start, it)| Some((*start)?.saturating_add(it.info.size)));
         second.max(ends.max().unwrap_or(0))
+    }
+}
+
+impl KernelCallbacks {
+    /// Keeps addresses of a process for the driver
+    /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
+    /// first.
+    pub fn reserve_range(&self, at: &mut Passive, args: &ReserveAddressArgs) -> DriverResult<u64> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.reserve_range(at, self.adapter, args)
     }
 }

@@ -115,7 +115,7 @@ impl Kernel {
                 self.log_root(&state, space, Some(number), (new, root));
             } else {
                 // It has the old root, which goes: it never runs again.
-                self.mark_lost(&mut state, device, DeviceLoss::SubmitFailed);
+                self.device_lost(&mut state, device, DeviceLoss::SubmitFailed);
             }
             self.wake_all(&mut state);
         }
@@ -242,7 +242,7 @@ impl Kernel {
                 it.changing_root = hold;
             }
             if !hold {
-                self.advance(state, context);
+                self.context_may_advance(state, context);
             }
         }
     }

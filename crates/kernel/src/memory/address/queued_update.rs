@@ -111,7 +111,7 @@ impl Kernel {
         let judged = state.updates.remove(number);
         if self.apply_update(state, &judged).is_err() {
             // There is nobody to tell, as for a packet.
-            self.mark_lost(state, judged.device, DeviceLoss::OutOfMemory);
+            self.device_lost(state, judged.device, DeviceLoss::OutOfMemory);
         }
         self.wake_all(state);
     }

@@ -3,14 +3,17 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult};
 use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::place::PagingPlan;
 use crate::memory::{Extent, Location, PagingOperation, PagingStep, SegmentLocation};
 use crate::state::KernelState;
+use flight::Subject;
 use flight::{Component, EventKind, Passive, RuleId};
 
 impl Kernel {
@@ -43,7 +46,7 @@ impl Kernel {
             }
             let extent = state.context_allocations[number].extent;
             state.hold_extent(extent, true);
-            let given = crate::lifetime::create::digest(private);
+            let given = crate::base::digest::digest(private);
             self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
             let mut plan = PagingPlan::default();
             if self.plan_page_in(state, extent, &mut plan).is_err() {
@@ -110,6 +113,36 @@ impl Kernel {
         );
         let address = state.memory(adapter)?.1.address(it)?;
         (!error).then_some(address + first_page * PAGE)
+    }
+
+    /// A node has another context current: the one before is at rest.
+    pub(crate) fn switch_context(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        node: Subject,
+        to: Option<(Id<Context>, Id<Device>)>,
+    ) {
+        let has_memory = state.memory(adapter).is_some();
+        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
+        if to.is_none() {
+            it.switching = false;
+        }
+        let before = std::mem::replace(&mut it.current, to);
+        if before == to || !has_memory {
+            return;
+        }
+        let held = std::mem::take(&mut it.held_extents);
+        let (not_offered, held): (Vec<_>, Vec<_>) =
+            held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
+        it.held_extents = not_offered;
+        let to = to.map(|pair| pair.0.subject());
+        self.log.emit(node, EventKind::NodeSwitched { to });
+        state.release_extents(held.into_iter().map(|pair| pair.1));
+        if let Some((context, _)) = before {
+            state.release_idle_context(adapter, context);
+        }
     }
 }
 
@@ -215,5 +248,31 @@ impl KernelState {
             }
             _ => None,
         }
+    }
+}
+
+impl KernelCallbacks {
+    /// Has one brought up to date by a paging operation that carries `private`, and waits for
+    /// it (`DxgkCbUpdateContextAllocation`).
+    pub fn update_context_allocation(
+        &self,
+        at: &mut Passive,
+        name: usize,
+        private: &[u8],
+    ) -> DriverResult<()> {
+        let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
+        kernel.update_context_allocation(at, self.adapter, name, private)
+    }
+
+    /// Where one is in the GPU's addresses, so many pages from its start on
+    /// (`DxgkCbMapContextAllocation`).
+    pub fn map_context_allocation(
+        &self,
+        at: &mut Passive,
+        name: usize,
+        first_page: u64,
+        pages: u64,
+    ) -> Option<u64> {
+        self.kernel.upgrade()?.map_context_allocation(at, self.adapter, name, first_page, pages)
     }
 }

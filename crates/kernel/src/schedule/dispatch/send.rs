@@ -8,9 +8,10 @@ use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::{DeviceLoss, RundownGuard};
+use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
+use crate::objects::device_access::RundownGuard;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
 use flight::{EventKind, Passive};
@@ -43,7 +44,7 @@ impl Kernel {
             // While this parked, the driver may have made more for the context.
             if let Err(why) = self.plan_context_allocations(&mut state, guard.adapter, context) {
                 // It is in line, and would never be sent.
-                self.mark_lost(&mut state, guard.device, DeviceLoss::OutOfMemory);
+                self.device_lost(&mut state, guard.device, DeviceLoss::OutOfMemory);
                 return Err(why);
             }
             if !state.is_ready(context) {
@@ -91,7 +92,7 @@ impl Kernel {
                 if state.has_more(context)
                     && self.plan_context_allocations(state, adapter, context).is_err()
                 {
-                    self.mark_lost(state, owner, DeviceLoss::OutOfMemory);
+                    self.device_lost(state, owner, DeviceLoss::OutOfMemory);
                 }
                 return false;
             }
@@ -170,7 +171,7 @@ impl Kernel {
             if let Err(why) = result {
                 // WINDOWS: a refused packet puts its device in error, and its fence counts as
                 // done (documented for an invalid parameter).
-                self.mark_lost(&mut state, device, DeviceLoss::SubmitFailed);
+                self.device_lost(&mut state, device, DeviceLoss::SubmitFailed);
                 return Err(if why == DriverError::Invalid {
                     KernelError::Removed(device.subject())
                 } else {

@@ -31,7 +31,7 @@ impl Kernel {
         let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|extent| extent.ending);
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
-            self.mark_lost(state, device, DeviceLoss::PageFault);
+            self.device_lost(state, device, DeviceLoss::PageFault);
             return;
         }
         let mut plan = PagingPlan::default();
@@ -57,7 +57,7 @@ impl Kernel {
             if !others && !pages {
                 // WINDOWS: it would be cut where its driver says it can be; that is not done yet.
                 let device = state.contexts[context].device;
-                self.mark_lost(state, device, DeviceLoss::OutOfMemory);
+                self.device_lost(state, device, DeviceLoss::OutOfMemory);
             }
             return;
         }

@@ -1,0 +1,118 @@
+//! What an adapter is doing: whether it runs, what its nodes have done, and its memory.
+
+use crate::adapter::start::{Adapter, AdapterState};
+use crate::adapter::tdr::RecoveryAction;
+use crate::base::id_list::{Id, Slab};
+use crate::ddi::Driver;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
+use crate::memory::{Extent, Memory};
+use crate::schedule::report::{InFlightPacket, Node, QueuePoint};
+use crate::state::KernelState;
+use flight::invariant;
+use std::sync::Arc;
+
+impl Adapter {
+    /// Whether its driver can be called.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state == AdapterState::Running && !self.fatal
+    }
+
+    /// The driver, while the adapter takes work.
+    pub(crate) fn running_driver(&self) -> Option<Arc<Driver>> {
+        (self.is_running() && !self.fatal).then(|| self.driver.clone())
+    }
+}
+
+impl KernelState {
+    /// The extents, and the memory of an adapter.
+    pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
+        Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
+    }
+
+    /// Whether an adapter is about to be reset.
+    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
+        self.recoveries
+            .iter()
+            .any(|recovery_action| matches!(recovery_action, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
+    }
+
+    /// Whether a job may be there to be done.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.jobs.is_empty()
+            || !self.pagings.is_empty()
+            || !self.runnable.is_empty()
+            || !self.recoveries.is_empty()
+            || !self.cancelled.is_empty()
+            || self.held_back
+    }
+
+    /// What a device has queued that is not over.
+    pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
+        let it = &self.devices[device];
+        let waits = |context: &Id<Context>| {
+            Some(QueuePoint::Context(*context, self.contexts.get(*context)?.queue.queued))
+        };
+        it.busy.iter().filter_map(waits).collect()
+    }
+
+    /// Whether work is over.
+    pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
+        match work {
+            QueuePoint::Context(context, packet) => {
+                self.contexts.get(context).is_none_or(|context| context.queue.done >= packet)
+            }
+            QueuePoint::Node(node, fence) => {
+                let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+                let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
+                it.passed.covers(fence)
+                    || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
+            }
+        }
+    }
+
+    /// Whether a node has a context's registers, or is about to.
+    pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
+        let nodes =
+            self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
+        nodes.iter().any(|node| node.may_save(|other, _| other == context))
+            || self
+                .contexts
+                .get(context)
+                .is_some_and(|context| context.in_flight > 0 || context.active_calls > 0)
+    }
+}
+
+impl Node {
+    /// Whether a context is current here, or may become it though it has nothing to do.
+    pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
+        self.current.is_some_and(|(context, device)| mine(context, device))
+            || self
+                .lost_packets
+                .iter()
+                .filter_map(|in_flight_packet| in_flight_packet.of)
+                .any(|(context, device)| mine(context, device))
+    }
+
+    /// Whether it can be given packets now.
+    pub(crate) fn accepts_packets(&self) -> bool {
+        self.preemption.is_none() && self.resubmit.is_empty()
+    }
+}
+
+impl InFlightPacket {
+    /// The context it is of, if it is a client's.
+    pub(crate) fn context(&self) -> Option<Id<Context>> {
+        self.of.map(|(context, _)| context)
+    }
+
+    /// The device it is of, if it is a client's.
+    pub(crate) fn device(&self) -> Option<Id<Device>> {
+        self.of.map(|(_, device)| device)
+    }
+
+    /// The context and the device of a client's packet.
+    pub(crate) fn client(&self) -> (Id<Context>, Id<Device>) {
+        invariant(self.of, "what does no paging work is a packet of a context")
+    }
+}

@@ -1,0 +1,46 @@
+//! What has happened, for the folder that has to go on.
+//!
+//! Each folder may call these functions, and they call each folder: this is how a lower folder
+//! reaches a higher one. They act at once; an action that came later would change the order of
+//! events.
+
+use crate::base::id_list::Id;
+use crate::kernel::Kernel;
+use crate::lifetime::context::Context;
+use crate::lifetime::device::{Device, DeviceLoss};
+use crate::memory::address::update::CheckedUpdate;
+use crate::state::KernelState;
+
+impl Kernel {
+    /// A device cannot work any more: everything that waited for its work goes on. Returns
+    /// whether the device was not lost before.
+    pub(crate) fn device_lost(
+        &self,
+        state: &mut KernelState,
+        device: Id<Device>,
+        why: DeviceLoss,
+    ) -> bool {
+        self.mark_lost(state, device, why)
+    }
+
+    /// Work of a device has passed: retirements that waited for it start.
+    pub(crate) fn device_work_passed(&self, state: &mut KernelState, device: Id<Device>) {
+        let ready = state.retire_ready(device);
+        self.start_retirements(state, ready);
+    }
+
+    /// What a context waited for may have happened: the context goes on, if it can.
+    pub(crate) fn context_may_advance(&self, state: &mut KernelState, context: Id<Context>) {
+        self.advance(state, context);
+    }
+
+    /// The wait of an address update is satisfied: the update is applied.
+    pub(crate) fn update_is_due(&self, state: &mut KernelState, update: Id<CheckedUpdate>) {
+        self.apply_due_update(state, update);
+    }
+
+    /// The wait of an address update is cancelled: the update is dropped.
+    pub(crate) fn update_is_cancelled(&self, state: &mut KernelState, update: Id<CheckedUpdate>) {
+        self.drop_update(state, update);
+    }
+}

@@ -1,0 +1,78 @@
+//! Waits and signals that contexts come to in turn.
+
+use crate::base::error::KernelError;
+use crate::kernel::Kernel;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::sync::cpu::{SignalRequest, SyncUse};
+use crate::sync::waits::SyncPoint;
+use flight::Passive;
+
+impl Kernel {
+    /// Has contexts signal objects when they come to it
+    /// (`D3DKMTSignalSynchronizationObjectFromGpu2`).
+    pub fn signal_from_gpu(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        request: &SignalRequest<'_>,
+    ) -> Result<(), KernelError> {
+        let points = {
+            let world = &mut *self.state.lock();
+            let devices = world.devices_named(process, request.contexts)?;
+            let (how, event) = (SyncUse::Signal { rewinds: true }, request.event);
+            // The caller may name no context: then nothing is signalled.
+            let Some(first) = devices.first().copied() else { return Ok(()) };
+            for device in devices.iter().skip(1) {
+                self.resolve_sync_points(world, process, *device, request.list, how, false)?;
+            }
+            let mut points =
+                self.resolve_sync_points(world, process, first, request.list, how, false)?;
+            if let Some(event) = event {
+                let event = world.event(process.0, event)?;
+                points.list.push((SyncPoint::Object(world.create_notification(first, event)), 0));
+            }
+            if devices.len() > 1 {
+                let many = u32::try_from(devices.len()).unwrap_or(u32::MAX);
+                points.broadcast = Some(world.begin_broadcast(many));
+            }
+            for _ in &devices {
+                world.retain_points(&points);
+            }
+            points
+        };
+        for (place, context) in request.contexts.iter().enumerate() {
+            if let Err(why) = self.queue_signal(at, process, *context, points.clone()) {
+                // This one's item and those of the others that come after it are not there.
+                let world = &mut *self.state.lock();
+                for _ in place..request.contexts.len() {
+                    self.cancel_points(world, None, &points);
+                }
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a context wait for objects, and what comes after in it
+    /// (`D3DKMTWaitForSynchronizationObjectFromGpu`).
+    pub fn wait_from_gpu(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        context: Handle,
+        list: &[(Handle, u64)],
+    ) -> Result<(), KernelError> {
+        let points = {
+            let world = &mut *self.state.lock();
+            let device = world.devices_named(process, &[context])?[0];
+            let points =
+                self.resolve_sync_points(world, process, device, list, SyncUse::Wait, false)?;
+            world.retain_points(&points);
+            points
+        };
+        self.queue_wait(at, process, context, points.clone()).inspect_err(|_| {
+            self.cancel_points(&mut self.state.lock(), None, &points);
+        })
+    }
+}

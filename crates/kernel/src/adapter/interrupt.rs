@@ -1,10 +1,10 @@
-//! Interrupts: what a driver does in its interrupt routine and in its DPC, and vsync.
+//! Interrupts: the driver's interrupt routine and DPC, and vsync.
 //!
 //! # Invariants
 //!
-//! 1. A run is listed from before the driver is entered until it has returned, by the number of
-//!    its call: two of them do not meet.
-//! 2. A DPC is pending from the request on until the driver is entered for it.
+//! 1. A run is listed from before the driver is entered until it has returned, keyed by its call
+//!    number, so concurrent runs stay distinct.
+//! 2. A DPC is pending from its request until the driver is entered for it.
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
@@ -18,16 +18,16 @@ use crate::state::KernelState;
 use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
 use smallvec::SmallVec;
 
-/// Of an adapter: what its driver does about interrupts.
+/// Interrupt state of an adapter.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    /// A DPC was asked for, and the driver has not been entered for it.
+    /// A DPC is requested, and the driver has not been entered for it.
     pub(crate) pending: bool,
-    /// Something was reported in an interrupt that no DPC has followed.
+    /// An interrupt was reported that no DPC has followed.
     dpc_unhandled: bool,
     /// The interrupt routines and DPCs that have not returned.
     runs: SmallVec<[(u32, InterruptRun); 1]>,
-    /// A vsync was reported since they were switched on; none where they are not.
+    /// Whether a vsync was reported since vsync interrupts were enabled; `None` while disabled.
     vsync: Option<bool>,
 }
 
@@ -35,37 +35,37 @@ pub(crate) struct Interrupts {
 #[derive(Clone, Copy, Debug)]
 enum InterruptRun {
     Isr(InterruptReport),
-    /// Whether it follows a report, and whether it said so (`DxgkCbNotifyDpc`).
+    /// Whether it follows a report, and whether the driver called `DxgkCbNotifyDpc`.
     Dpc {
         follows: bool,
         notified: bool,
     },
 }
 
-/// What an interrupt routine has done.
+/// What an interrupt routine has done so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct InterruptReport {
-    /// It has reported something.
+    /// It reported an interrupt.
     some: bool,
-    /// It has reported a vsync.
+    /// It reported a vsync.
     vsync: bool,
-    /// It has asked for the DPC.
+    /// It requested the DPC.
     queued: bool,
 }
 
-/// What a report is about.
+/// What an interrupt report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InterruptCause {
-    /// Work of a node.
+    /// A packet of a node.
     Node(u32),
     Vsync,
 }
 
-/// While it lives, a run is listed: also when a driver unwinds. Without a number it is over.
+/// Keeps a run listed while it lives, also when the driver unwinds. `None` after the run is over.
 struct InterruptRunGuard<'a>(&'a Driver, Option<u32>);
 
 impl KernelCallbacks {
-    /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
+    /// Reports a completed packet (`DxgkCbNotifyInterrupt`). The report is only recorded here.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
@@ -74,9 +74,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports a packet that touched memory that is not there, and will not end
-    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`): which allocation, by the driver's word, where the
-    /// driver knows. It is recorded, nothing more.
+    /// Reports a packet that accessed memory that is not resident, and will not complete
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`). `allocation` is the driver handle of the allocation, if
+    /// the driver knows it. The report is only recorded here.
     pub fn notify_fault(
         &self,
         at: &mut DeviceLevel,
@@ -97,9 +97,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports a packet that faulted at a virtual address, and will not end
-    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
-    /// nothing more.
+    /// Reports a packet that faulted at a virtual address, and will not complete
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). The report is only
+    /// recorded here.
     pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
         if let Some(kernel) = self.kernel.upgrade()
             && kernel.note_report(self.adapter, InterruptCause::Node(node))
@@ -108,8 +108,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports that a packet of a node faulted, where its driver does not know which
-    /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node does one after the other, so it is the oldest.
+    /// Reports a fault on a node when the driver does not know the packet
+    /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node runs packets in order, so the oldest packet
+    /// faulted.
     pub fn notify_unknown_fault(&self, at: &mut DeviceLevel, node: u32) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         if !kernel.note_report(self.adapter, InterruptCause::Node(node)) {
@@ -126,8 +127,8 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports that a node has given packets back (`DXGK_INTERRUPT_DMA_PREEMPTED`): the request
-    /// it answers, and the last packet that it has done. It is recorded, nothing more.
+    /// Reports that a node was preempted (`DXGK_INTERRUPT_DMA_PREEMPTED`): the preemption request
+    /// it belongs to, and the last completed packet. The report is only recorded here.
     pub fn notify_preempted(
         &self,
         at: &mut DeviceLevel,
@@ -149,14 +150,14 @@ impl KernelCallbacks {
         }
     }
 
-    /// The driver model that its driver was written for.
+    /// The driver model version that the driver was written for.
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
         let state = kernel.state.lock();
         state.adapters.get(self.adapter).map(|adapter| adapter.driver.generation)
     }
 
-    /// Whether the call that runs here is one of the interrupt routine.
+    /// Whether the current call is a call of the interrupt routine.
     pub fn is_in_interrupt(&self) -> bool {
         let kernel = self.kernel.upgrade();
         let call = CallGuard::current().map(|call| call.number);
@@ -170,10 +171,10 @@ impl KernelCallbacks {
 }
 
 impl Driver {
-    /// The interrupt routine, inside its call: what it does is judged when it has returned.
+    /// Runs the interrupt routine inside its call, and judges it after it has returned.
     ///
-    /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from
-    /// another, and one that leaves its source asserted is called for ever (documented).
+    /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from another,
+    /// and one that leaves its source asserted is called for ever (documented).
     pub(crate) fn run_interrupt(
         &self,
         routine: impl FnOnce() -> DriverResult<bool>,
@@ -204,7 +205,7 @@ impl Driver {
         result
     }
 
-    /// The DPC, inside its call.
+    /// Runs the DPC inside its call, and judges it after it has returned.
     pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
         let listed = self.begin_interrupt_run(|it| {
             it.pending = false;
@@ -241,7 +242,7 @@ impl Driver {
 }
 
 impl InterruptRunGuard<'_> {
-    /// It is over: what it has done.
+    /// Ends the run, and returns what the routine did.
     fn finish(mut self) -> Option<InterruptRun> {
         self.remove()
     }
@@ -263,20 +264,20 @@ impl Drop for InterruptRunGuard<'_> {
 }
 
 impl Interrupts {
-    /// The run that the code here belongs to.
+    /// The run that the calling thread is in.
     fn current_run(&mut self) -> Option<&mut InterruptRun> {
         let call = CallGuard::current()?.number;
         self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
     }
 
-    /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
+    /// Notes that the current DPC called `DxgkCbNotifyDpc`.
     pub(crate) fn note_dpc_notified(&mut self) {
         if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
             *notified = true;
         }
     }
 
-    /// The driver asks for its DPC. Answers whether it was not pending.
+    /// Requests the DPC. Returns whether it was not pending already.
     pub(crate) fn request_dpc(&mut self) -> bool {
         if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;
@@ -286,7 +287,7 @@ impl Interrupts {
 }
 
 impl Kernel {
-    /// Hears a report, and judges its place. Answers whether what it is about is there.
+    /// Records a report, and judges where it was made. Returns whether its node exists.
     fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
         self.note_report_locked(&mut self.state.lock(), adapter, cause)
     }
@@ -334,8 +335,8 @@ impl Kernel {
         there
     }
 
-    /// Raises the interrupt line for hardware that is not the adapter's: lines are shared. The
-    /// adapter's own is at rest.
+    /// Raises the interrupt line on behalf of another device, because lines are shared. The
+    /// adapter's own hardware is idle.
     pub fn shared_line_interrupt(&self, at: &mut Passive, adapter: AdapterId) {
         let driver = {
             let mut state = self.state.lock();
@@ -344,10 +345,10 @@ impl Kernel {
                 .get_mut(adapter.0)
                 .filter(|adapter| adapter.is_running() && !adapter.interrupts_disabled);
             let Some(it) = it else { return };
-            it.interrupting += 1; // From here on a stop waits.
+            it.interrupting += 1; // From here on, a stop waits for this interrupt.
             it.driver.clone()
         };
-        // A routine that fails is an event; there is nobody to tell.
+        // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = driver.interrupt(at);
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc(at);
@@ -359,8 +360,7 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
-    /// Has the driver report vsyncs, or not any more (`DxgkDdiControlInterrupt`); what else it
-    /// is asked to switch, it does not do.
+    /// Enables or disables an interrupt (`DxgkDdiControlInterrupt`). Only vsync is supported.
     pub fn control_interrupt(
         &self,
         at: &mut Passive,
@@ -373,7 +373,7 @@ impl Kernel {
         let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
         let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
         let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
-        // Who parked looks again.
+        // Check again after the wait.
         running(&self.state.lock()).ok_or(DriverError::Absent)?;
         if of == Interrupt::Vsync {
             self.expect_vsync(adapter, on, None);
@@ -398,7 +398,8 @@ impl Kernel {
         result
     }
 
-    /// Before the driver is told, nothing has been reported; after it, what it refused is off.
+    /// Before the call, resets the record of vsyncs. After it, marks vsync disabled if the driver
+    /// failed to enable it.
     fn expect_vsync(&self, adapter: AdapterId, on: bool, result: Option<DriverResult<()>>) {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
@@ -410,8 +411,8 @@ impl Kernel {
         }
     }
 
-    /// Judges that vsyncs that are switched on were reported. All is quiet: what did not come
-    /// will not.
+    /// Judges that a driver with enabled vsync interrupts has reported one. Call this when the
+    /// system is idle, because then none can follow.
     pub fn judge_vsync(&self, adapter: AdapterId) {
         let state = self.state.lock();
         let vsync = state.adapters.get(adapter.0).and_then(|adapter| adapter.interrupts.vsync);

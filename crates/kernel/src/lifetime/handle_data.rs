@@ -1,11 +1,13 @@
-//! Holds: a driver's own data that it has acquired by a client's handle and not let go of.
+//! Handle data: references that a driver acquires to its own data through a client's handle
+//! (`DxgkCbAcquireHandleData`).
 //!
 //! # Invariants
 //!
-//! 1. While a driver holds the data of an allocation or a resource, the view by which it was
-//!    acquired does not end, and so neither do they: the retirement waits as a job, and is
-//!    looked at again when a hold ends.
-//! 2. A hold ends once: by the driver, or with the device by whose view it was acquired.
+//! 1. While a driver holds a reference to the data of an allocation or a resource, the view through
+//!    which it was acquired does not end, and neither does the allocation or resource. The
+//!    retirement waits as a job, and is checked again when a reference is released.
+//! 2. A reference ends once: released by the driver, or with the device whose view it was acquired
+//!    through.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -20,18 +22,18 @@ use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject};
 
-/// Data that a driver has acquired.
+/// A reference that a driver has acquired.
 pub(crate) struct HandleDataReference {
     adapter: Id<Adapter>,
-    /// What it is the data of: an allocation, a resource, or a view.
+    /// The owner of the data: an allocation, a resource, or a view.
     of: Subject,
-    /// The allocation or resource whose end it holds back.
+    /// The allocation or resource that the reference keeps alive.
     pub(crate) keeps_alive: Subject,
-    /// The device by whose view it was acquired.
+    /// The device through whose view it was acquired.
     pub(crate) device: Id<Device>,
-    /// The kind of handle that the driver said, whatever it means.
+    /// The handle type that the driver passed.
     kind: u32,
-    /// The call it was acquired in.
+    /// The call in which it was acquired.
     call: u32,
 }
 
@@ -39,8 +41,8 @@ const ACQUIRE: &str = "DxgkCbAcquireHandleData.Flags.DeviceSpecific";
 const RELEASE: &str = "DxgkCbReleaseHandleData";
 
 impl Kernel {
-    /// The driver's word behind a client's handle, in the process the running call is for, and
-    /// the number it is let go with.
+    /// Resolves a client's handle in the process of the current call. Returns the driver handle,
+    /// and the number with which the reference is released.
     pub(crate) fn acquire_handle_data(
         &self,
         _at: &mut Passive,
@@ -77,7 +79,7 @@ impl Kernel {
             HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
         );
         state.calls.insert(call);
-        CallGuard::mark(); // Its end is looked at.
+        CallGuard::mark(); // The end of this call is checked for the reference.
         self.log.emit(
             of,
             EventKind::HandleDataAcquired {
@@ -88,7 +90,7 @@ impl Kernel {
         Some((driver_handle, number))
     }
 
-    /// Lets go of what was acquired under that number.
+    /// Releases the reference with that number.
     pub(crate) fn release_handle_data(
         &self,
         _at: &mut Passive,
@@ -129,10 +131,10 @@ impl Kernel {
         }
     }
 
-    /// Ends what a driver has forgotten to let go of, in calls that have returned, before
-    /// something goes that cannot wait for it.
+    /// Ends references that a driver acquired in calls that have returned and did not release,
+    /// before an object is destroyed that cannot wait for the release.
     ///
-    /// WINDOWS: our decision; what waited for the driver would never go.
+    /// WINDOWS: our decision; an object that waited for the driver would never be destroyed.
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
         let mut state = self.state.lock();
         let forgotten = |reference: &HandleDataReference| {
@@ -158,9 +160,9 @@ impl Kernel {
         }
     }
 
-    /// Makes a retirement wait as a job where a driver holds something that it would end, and
-    /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
-    /// whoever lets go finds the job.
+    /// Requeues a retirement as a job if a driver holds a reference to an object that it would end.
+    /// Judges whether a running call can still release the reference. Checks and queues under one
+    /// lock, so that the releasing thread finds the job.
     pub(crate) fn defer_retirement(
         &self,
         state: &mut KernelState,
@@ -193,7 +195,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What the data behind a handle is of, whose end it holds back, the device, and the word.
+    /// The owner of the data behind a handle, the object that a reference keeps alive, the device,
+    /// and the driver handle.
     fn data_of(
         &self,
         named: ObjectId,
@@ -222,8 +225,9 @@ impl KernelState {
         }
     }
 
-    /// What a driver holds that a retirement would end. What it acquired by another device's
-    /// view holds back that device's view, and so the allocation or resource, but not this one.
+    /// The references to objects that a retirement would end. A reference acquired through another
+    /// device's view keeps that view, and so the allocation or resource, alive, but does not hold
+    /// back this retirement.
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
         let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty())
         else {

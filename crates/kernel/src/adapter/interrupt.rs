@@ -186,17 +186,17 @@ impl Driver {
         if let (Some(own), Ok(claimed)) = (own, &result) {
             let remaining = self.hardware.interrupt_asserted() == Some(true);
             let broken = match (own, *claimed) {
-                (false, true) => Some("that was not its own: its hardware asked for none"),
-                (true, true) if remaining => Some("and left its hardware asking for it"),
+                (false, true) => Some("that its hardware did not raise"),
+                (true, true) if remaining => Some("and left its interrupt source asserted"),
                 _ => None,
             };
             let broken =
-                broken.map(|text| format!("the driver answered TRUE to an interrupt {text}"));
+                broken.map(|text| format!("the driver returned TRUE for an interrupt {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
         if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
             let broken = (!queued).then(|| {
-                "the interrupt routine reported something, but did not ask for the DPC before it \
+                "the interrupt routine reported an interrupt, but did not queue the DPC before it \
                  returned"
                     .to_owned()
             });
@@ -216,7 +216,7 @@ impl Driver {
             listed.and_then(InterruptRunGuard::finish)
         {
             let broken = (!notified).then(|| {
-                "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
+                "the DPC after a reported interrupt returned without calling DxgkCbNotifyDpc"
                     .to_owned()
             });
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiDpcRoutine", broken);
@@ -307,8 +307,8 @@ impl Kernel {
             run.some = true;
             run.vsync |= cause == InterruptCause::Vsync;
             let broken = late.then(|| {
-                "the interrupt routine reported work of a node behind a vsync, but what \
-                 nodes did comes first"
+                "the interrupt routine reported work of a node after a vsync, but reports \
+                 of nodes come first"
                     .to_owned()
             });
             self.log.judge(
@@ -387,8 +387,8 @@ impl Kernel {
                 let message = result.err().map_or("success".into(), DriverError::name);
                 let broken = (result != Err(DriverError::Unimplemented)).then(|| {
                     format!(
-                        "the driver was told to switch DXGK_INTERRUPT_DMA_COMPLETED and answered \
-                         {message}, but only vsync is switched, the rest is not implemented"
+                        "the driver was called to switch DXGK_INTERRUPT_DMA_COMPLETED and returned \
+                         {message}, but only vsync can be switched: other types are not implemented"
                     )
                 });
                 let argument = "DxgkDdiControlInterrupt.InterruptType";
@@ -418,7 +418,8 @@ impl Kernel {
         let vsync = state.adapters.get(adapter.0).and_then(|adapter| adapter.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
-            "vsync was switched on, but the driver has reported none, and nothing moves any more"
+            "vsync interrupts are enabled, but the driver has reported none, and the hardware is \
+             idle"
                 .to_owned()
         });
         let (argument, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());

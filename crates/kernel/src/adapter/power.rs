@@ -200,7 +200,7 @@ impl Kernel {
         let over = |state: &KernelState| {
             state.adapters.get(adapter.0).is_none_or(|adapter| !adapter.power.is_changing())
         };
-        self.wait_until(at, about, |_| format!("the power of {about}"), over);
+        self.wait_until(at, about, |_| format!("the power change of {about}"), over);
         self.power_up(at, adapter);
     }
 
@@ -275,7 +275,12 @@ impl Kernel {
     /// succeeded.
     fn drain_nodes(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let over = |state: &KernelState| state.are_nodes_quiesced(adapter);
-        self.wait_until(at, adapter.subject(), |_| format!("the nodes of {adapter} to rest"), over)
+        self.wait_until(
+            at,
+            adapter.subject(),
+            |_| format!("the nodes of {adapter} to become idle"),
+            over,
+        )
     }
 
     fn call_set_power(

@@ -296,7 +296,7 @@ impl Kernel {
         // The driver may report more fences before this check runs.
         let broken = (!it.just_reset && !it.reported.covers(message)).then(|| {
             format!(
-                "{} has done fence {message}, the driver says, and it has reported {}",
+                "the driver returns fence {message} for {}, but the last fence it reported is {}",
                 it.subject(),
                 it.reported
             )
@@ -322,8 +322,8 @@ impl Kernel {
             || node.queue.iter().any(|in_flight_packet| in_flight_packet.fence == message);
         let broken = (!done).then(|| {
             format!(
-                "{} has done fence {message}, the driver says, but everything up to {} was over when \
-                 its adapter was reset, and it has reported none since",
+                "the driver returns fence {message} for {}, but the reset of the adapter ended \
+                 all fences up to {}, and the driver has reported none since",
                 node.subject(),
                 node.reported
             )
@@ -338,7 +338,7 @@ impl Kernel {
         argument: &'static str,
         error: Option<DriverError>,
     ) {
-        let broken = error.map(|why| format!("the driver answered {}", why.name()));
+        let broken = error.map(|why| format!("the driver returned {}", why.name()));
         self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
     }
 
@@ -382,9 +382,10 @@ impl Kernel {
     /// Entry rule: the set of nodes affected by a node's reset includes the node itself.
     fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, DriverError>) {
         let broken = match mask {
-            Err(why) => Some(format!("the driver answered {}", why.name())),
+            Err(why) => Some(format!("the driver returned {}", why.name())),
             Ok(mask) if mask >> (index & 63) & 1 == 0 => Some(format!(
-                "a reset of node {index} hits the nodes {mask:#x}, says the driver, and not itself"
+                "the driver returned the mask {mask:#x} for node {index}, which excludes the \
+                 node itself"
             )),
             Ok(_) => None,
         };
@@ -485,8 +486,8 @@ impl Kernel {
         };
         let broken = quiet.then(|| {
             format!(
-                "{subject} was given fence {} and its engine has nothing left to do, but its \
-                 driver has reported it neither done nor given back",
+                "fence {} was submitted to {subject} and its engine is idle, but its driver has \
+                 reported the fence neither as completed nor as preempted",
                 first.fence
             )
         });
@@ -530,8 +531,8 @@ impl Kernel {
         {
             let broken = (aborted != done).then(|| {
                 format!(
-                    "{} was reset with nothing left to do, and fence {aborted} is said to be \
-                     the last that is over; it has done {done}",
+                    "{} was idle when it was reset, but the driver returned {aborted} as the last \
+                     aborted fence; the last completed fence is {done}",
                     node.subject()
                 )
             });
@@ -546,14 +547,14 @@ impl Kernel {
         let right = aborted.distance_from(done) <= given.distance_from(done);
         let broken = (!right).then(|| {
             format!(
-                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
-                 done {done} and was given up to {given}",
+                "{} was reset, and the driver returned {aborted} as the last aborted fence; the \
+                 last completed fence is {done}, the last submitted is {given}",
                 node.subject()
             )
         });
         self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), argument, broken);
         let broken = remaining.then(|| {
-            format!("the reset of {} has returned, and its engine still has work", node.subject())
+            format!("the reset of {} has returned, but its engine still has work", node.subject())
         });
         self.log.judge(
             RuleId::KMD_TDR_006,
@@ -605,7 +606,7 @@ impl Kernel {
         self.discard_locations(at, driver, permit);
         let restarted = driver.restart(at, permit);
         let broken =
-            restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
+            restarted.as_ref().err().map(|why| format!("the driver returned {}", why.name()));
         let argument = "DxgkDdiRestartFromTimeout";
         self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), argument, broken);
         if reset.is_err() || restarted.is_err() {
@@ -626,9 +627,9 @@ impl Kernel {
     /// Entry rule: after a reset has returned, the GPU accesses no memory.
     fn judge_reset(&self, adapter: Id<Adapter>, error: Option<DriverError>, remaining: bool) {
         let broken = match error {
-            Some(why) => Some(format!("the driver answered {}", why.name())),
+            Some(why) => Some(format!("the driver returned {}", why.name())),
             None if remaining => {
-                Some("the reset has returned, and engines still have work".to_owned())
+                Some("the reset has returned, but engines still have work".to_owned())
             }
             None => None,
         };
@@ -644,7 +645,7 @@ impl Kernel {
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
         let wrote = driver.collect(at, reason, &mut notes);
         let broken = wrote.ok().filter(|index| *index > DEBUG_REPORT_SIZE).map(|index| {
-            format!("the driver wrote up to byte {index} where {DEBUG_REPORT_SIZE} were free")
+            format!("the driver returned {index} bytes for a buffer of {DEBUG_REPORT_SIZE}")
         });
         let argument = "DxgkDdiCollectDbgInfo.BufferSize";
         self.log.judge(

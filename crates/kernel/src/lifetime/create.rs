@@ -179,8 +179,11 @@ impl Kernel {
         let described = self.call_create_allocation(at, &permit, creating, request);
         if request.standard.is_some() {
             let why = described.as_ref().err().filter(|error| is_data_error(error));
-            let broken = why
-                .map(|error| format!("its private data was refused by its own create: {error:?}"));
+            let broken = why.map(|error| {
+                format!(
+                    "the driver rejected its own private data in DxgkDdiCreateAllocation: {error:?}"
+                )
+            });
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
@@ -359,7 +362,8 @@ fn standard_private(
         StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
     driver.standard_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
-    let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
+    let broken = (sizes == [0, 0])
+        .then(|| "the driver returned size zero for both kinds of private data".to_owned());
     judge_standard(driver, RuleId::KMD_STD_003, broken);
     if standard.allocation_size.max(standard.resource_size) > MAX_PRIVATE_SIZE {
         return Err(KernelError::BadAllocationInfo);
@@ -374,7 +378,7 @@ fn standard_private(
     let given = [&private.allocation, &private.resource].map(Vec::len);
     let agree = sizes == again && sizes.map(|number| number as usize) == given;
     let broken = (!agree).then(|| {
-        format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
+        format!("the driver returned sizes {sizes:?}, then {again:?}, and {given:?} bytes of data")
     });
     judge_standard(driver, RuleId::KMD_STD_004, broken);
     request.allocations = vec![private.allocation];

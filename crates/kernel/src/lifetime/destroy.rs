@@ -161,7 +161,7 @@ impl Kernel {
             let broken = driver.pool.refers_to(*driver_handle, device_word).then(|| {
                 format!(
                     "the driver's data of {about} still points at its data of {device}, \
-                         which has closed it: an allocation belongs to the adapter"
+                         which has closed the allocation: allocations belong to the adapter"
                 )
             });
             let place = "DxgkDdiCloseAllocation.hDevice";

@@ -97,9 +97,9 @@ impl DeviceLoss {
         match self {
             DeviceLoss::TimedOut => "its work does not end",
             DeviceLoss::Reset => "its GPU was reset",
-            DeviceLoss::SubmitFailed => "its packet was refused",
-            DeviceLoss::OutOfMemory => "what it must have found no memory",
-            DeviceLoss::PageFault => "its packet touched memory that was not there",
+            DeviceLoss::SubmitFailed => "its packet could not be submitted",
+            DeviceLoss::OutOfMemory => "no memory for a required allocation",
+            DeviceLoss::PageFault => "its packet accessed memory that was not resident",
             DeviceLoss::AdapterRemoved => "its adapter was removed",
         }
     }
@@ -119,7 +119,7 @@ pub(crate) struct RundownGuard<'k> {
 impl Device {
     /// The owning process of a client's device.
     pub(crate) fn owner(&self) -> Id<Process> {
-        invariant(self.process, "the system's device ends with its adapter, not as a client's")
+        invariant(self.process, "a client's device has a process")
     }
 }
 

@@ -59,7 +59,9 @@ impl Kernel {
         let stray = of_device && matches!(object, ObjectId::ResourceView(_));
         let broken = stray.then(|| {
             let (handle, subject) = (Hex(handle.0), object.subject());
-            format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
+            format!(
+                "DeviceSpecific is set for {handle}, the handle of {subject}, not of an allocation"
+            )
         });
         self.log.judge(
             RuleId::CB_HANDLE_002,
@@ -104,9 +106,9 @@ impl Kernel {
             .and_then(|number| Some((number, state.handle_data.get(&number)?)));
         let known = known.filter(|(_, it)| it.adapter == adapter);
         let broken = match known {
-            None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
+            None => Some(format!("{number:#x} is released, but no reference has that number")),
             Some((_, it)) if it.kind != kind => Some(format!(
-                "the data of {} is let go of as of type {kind}, but was acquired as of type {}",
+                "the data of {} is released as type {kind}, but was acquired as type {}",
                 it.of, it.kind
             )),
             Some(_) => None,
@@ -148,7 +150,7 @@ impl Kernel {
             .collect();
         for number in numbers {
             let Some(it) = state.handle_data.get(&number) else { continue };
-            let broken = format!("the data of {} was acquired and never let go of", it.of);
+            let broken = format!("the data of {} was acquired and never released", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
                 Component::Driver,
@@ -174,7 +176,7 @@ impl Kernel {
         let broken = forgotten.next().map(|reference| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
-                 returned, and holds it: the end waits for its release",
+                 returned, and still holds it: the destroy call waits for the release",
                 reference.keeps_alive
             )
         });

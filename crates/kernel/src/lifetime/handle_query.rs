@@ -29,8 +29,12 @@ impl Kernel {
         let named = state.find_object(handle);
         let broken = match named {
             Some(ObjectId::View(_)) => None,
-            Some(it) => Some(format!("{} names {} and no allocation", Hex(handle.0), it.subject())),
-            None => Some(format!("{} names nothing here", Hex(handle.0))),
+            Some(it) => Some(format!(
+                "{} is the handle of {}, not of an allocation",
+                Hex(handle.0),
+                it.subject()
+            )),
+            None => Some(format!("{} is no handle of this process", Hex(handle.0))),
         };
         self.log.judge(RuleId::CB_HANDLE_008, Component::Driver, adapter.subject(), PARENT, broken);
         let Some(ObjectId::View(view)) = named else { return None };
@@ -61,7 +65,7 @@ impl Kernel {
         let broken = match it {
             Some(it) if it.capture => None,
             Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
-            None => Some(format!("{} names no allocation here", Hex(handle.0))),
+            None => Some(format!("{} is no allocation handle of this process", Hex(handle.0))),
         };
         let error = broken.is_some();
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);

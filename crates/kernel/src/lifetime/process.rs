@@ -95,7 +95,12 @@ impl Kernel {
         let over = |state: &KernelState| {
             state.processes.get(process.0).is_none_or(|process| process.creating == 0)
         };
-        self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
+        self.wait_until(
+            at,
+            about,
+            |_| format!("the objects that are being created for {about}"),
+            over,
+        );
         let adapters = {
             let mut state = self.state.lock();
             self.close_handles(&mut state, process.0);

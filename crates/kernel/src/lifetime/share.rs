@@ -173,9 +173,7 @@ impl Kernel {
         for ((view, before), after) in objects.views.iter().zip(before).zip(after) {
             let about = view.subject();
             let broken = (before != after).then(|| {
-                format!(
-                    "the private data of {about} was changed by a plain open: only a create may"
-                )
+                format!("a plain open changed the private data of {about}: only a create may")
             });
             let place = "DxgkDdiOpenAllocation.pPrivateDriverData";
             self.log.judge(RuleId::KMD_OPEN_002, Component::Driver, about, place, broken);

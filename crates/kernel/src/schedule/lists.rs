@@ -198,9 +198,12 @@ impl RenderLists {
         let untouched = !bytes.is_empty() && bytes.iter().all(|byte| *byte == POISON);
         let stale = self.shelves.iter().find_map(|buffer_pair| {
             let at = buffer_pair.spare.first_overwritten(ram, 0)?;
-            Some(format!("byte {at} of a {} that it had given back was written", buffer_pair.name))
+            Some(format!(
+                "byte {at} of a {} was written after the client had returned it",
+                buffer_pair.name
+            ))
         });
-        let nothing = || "its commands are the poison that the buffer came with".to_owned();
+        let nothing = || "its commands are the poison that the buffer was filled with".to_owned();
         let beyond = self.shelves.iter().find_map(|buffer_pair| {
             let at = buffer_pair.current.first_overwritten(ram, buffer_pair.current.bytes)?;
             let (name, bytes) = (buffer_pair.name, buffer_pair.current.bytes);

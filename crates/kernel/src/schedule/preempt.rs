@@ -47,8 +47,8 @@ impl PreemptionReason {
     fn name(self) -> &'static str {
         match self {
             PreemptionReason::Priority => "a context with a higher priority has a packet",
-            PreemptionReason::TimedOut => "it does not move",
-            PreemptionReason::Requested => "somebody wants it so",
+            PreemptionReason::TimedOut => "it makes no progress",
+            PreemptionReason::Requested => "the caller requested it",
         }
     }
 }
@@ -63,8 +63,8 @@ impl Preemption {
     pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
         if self.asked && self.idle && self.last.is_none() {
             let message = format!(
-                "{node} was asked with fence {} to give back what it has, when all it was given was \
-                 done and reported, and its driver has not reported that it did",
+                "{node} was preempted with fence {} when all its packets were completed and \
+                 reported, but its driver has not reported the preemption",
                 self.fence
             );
             let place = "DxgkDdiPreemptCommand";
@@ -243,8 +243,7 @@ impl Kernel {
     ) {
         let state = &mut *self.state.lock();
         let Some(it) = state.node_mut(adapter, node as usize) else {
-            let message =
-                format!("node {node} was reported as preempted, and there is no such node");
+            let message = format!("node {node} was reported as preempted, but does not exist");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
             self.log.judge(
                 RuleId::KMD_PREEMPT_003,
@@ -271,17 +270,20 @@ impl Kernel {
         let just_reset = it.just_reset && expected == Some(preemption);
         let broken = match expected {
             None => Some(format!(
-                "{} was reported as preempted by fence {preemption}, and was not asked for that",
+                "{} was reported as preempted by fence {preemption}, but no preemption was \
+                 requested",
                 Kind::Node.subject(it.number)
             )),
             Some(fence) if fence != preemption => Some(format!(
-                "{} was reported as preempted by fence {preemption}, and was asked with {fence}",
+                "{} was reported as preempted by fence {preemption}, but the request has fence \
+                 {fence}",
                 Kind::Node.subject(it.number)
             )),
             // Another rule judges this case.
             Some(_) if just_reset => None,
             Some(_) if !done => Some(format!(
-                "{} was reported as preempted after fence {last}, and has reported {} and was given up to {}",
+                "{} was reported as preempted after fence {last}, but the last reported fence is \
+                 {}, the last submitted is {}",
                 Kind::Node.subject(it.number),
                 it.reported,
                 it.submitted

@@ -224,7 +224,7 @@ impl Kernel {
         };
         let about = context.subject();
         let broken = missing
-            .map(|subject| format!("a packet of {about} lists {subject}: it is not resident"));
+            .map(|subject| format!("a packet of {about} lists {subject}, which is not resident"));
         let error = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
         self.log.judge(rule, Component::Client, about, place, broken);
@@ -433,9 +433,11 @@ impl Kernel {
         (patches, limit): (usize, u32),
     ) {
         let broken = if written > capacity {
-            Some(format!("the driver says it wrote {written} bytes of commands, into {capacity}"))
+            Some(format!(
+                "the driver returned {written} bytes of commands in a buffer of {capacity}"
+            ))
         } else if patches > limit as usize {
-            Some(format!("the driver says it wrote {patches} patch locations, into {limit}"))
+            Some(format!("the driver returned {patches} patch locations in a list of {limit}"))
         } else {
             None
         };
@@ -457,7 +459,7 @@ impl Kernel {
         };
         let broken = if let Some(at) = falls {
             Some(format!(
-                "SplitOffset is {} in entry {at} and {} in the next: it does not fall",
+                "SplitOffset is {} in entry {at} and {} in the next, but must not decrease",
                 patches[at].split_offset,
                 patches[at + 1].split_offset
             ))
@@ -465,8 +467,8 @@ impl Kernel {
             patches.iter().position(outside).map(|at| {
                 let it = patches[at];
                 format!(
-                    "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but {written} \
-                     bytes were written",
+                    "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but \
+                     {written} bytes were written",
                     it.allocation_index, it.patch_offset, it.split_offset
                 )
             })
@@ -483,16 +485,15 @@ impl Kernel {
         };
         let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
         let about = context.subject();
-        let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
+        let nowhere = || "the driver made no progress with an empty buffer of the size it requires";
         let broken = (stuck && !wrote).then(|| nowhere().to_owned());
         self.log.judge(RuleId::KMD_CTX_005, Component::Driver, about, RENDER, broken);
-        let keeps =
-            || "the driver asked for another buffer, and keeps no progress in MultipassOffset";
+        let keeps = || "the driver requested another buffer without progress in MultipassOffset";
         let broken = (stuck && wrote).then(|| keeps().to_owned());
         self.log.judge(RuleId::KMD_RENDER_006, Component::Driver, about, RENDER, broken);
         if guaranteed == Some(true) {
             let broken = full.then(|| {
-                "the driver asked for another buffer, though it guarantees that one is enough"
+                "the driver requested another buffer, although it guarantees that one is enough"
                     .to_owned()
             });
             self.log.judge(RuleId::KMD_RENDER_007, Component::Driver, about, RENDER, broken);

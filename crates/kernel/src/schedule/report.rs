@@ -97,7 +97,7 @@ impl InFlightPacket {
 
     /// The context and the device of a client's packet.
     pub(crate) fn client(&self) -> (Id<Context>, Id<Device>) {
-        invariant(self.of, "what does no paging work is a packet of a context")
+        invariant(self.of, "a packet without paging work belongs to a context")
     }
 }
 
@@ -518,9 +518,7 @@ impl Kernel {
     /// Reports a driver that requests its DPC in every DPC, so that its hardware never steps. Its
     /// further requests are ignored.
     fn judge_endless(&self, adapter: AdapterId) {
-        let message = format!(
-            "the driver's DPC asked for itself {MAX_DPCS} times in a row, and would for ever"
-        );
+        let message = format!("the driver's DPC queued itself {MAX_DPCS} times in a row");
         let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
         self.log.judge(RuleId::WT_CRASH_001, Component::Driver, about, place, Some(message));
     }

@@ -37,7 +37,7 @@ impl Kernel {
                 )
             });
             format!(
-                "{} runs packet {} of {context} {used}: the last that was set for it is at {:#x} \
+                "{} runs packet {} of {context} {used}, but the last root set for it is at {:#x} \
                  of segment {}",
                 on.subject(),
                 fence.0,
@@ -50,8 +50,8 @@ impl Kernel {
         let more = root.entries > told.entries;
         let broken = more.then(|| {
             format!(
-                "{} takes the root of {context} for one of {} entries, and it has {}: an address \
-                 behind the last one does not fault",
+                "{} uses the root of {context} with {} entries, but it has {}: an address beyond \
+                 the last entry does not fault",
                 on.subject(),
                 root.entries,
                 told.entries

@@ -115,7 +115,7 @@ impl Kernel {
             let broken = (!packet.primaries.contains(&number)).then(|| {
                 format!(
                     "a packet of {about} wrote {} bytes of {}, a primary that is not among the {} \
-                     it names",
+                     it declares",
                     to.bytes,
                     number.subject(),
                     packet.primaries.len()

@@ -232,7 +232,7 @@ impl Kernel {
         let broken = result
             .err()
             .filter(|_| returned)
-            .map(|why| format!("{PATCH} answered {}, but it cannot fail", why.name()));
+            .map(|why| format!("{PATCH} returned {}, but it cannot fail", why.name()));
         self.log.judge(RuleId::KMD_SUBMIT_001, Component::Driver, node, PATCH, broken);
         let waits = written as usize;
         let outside = before.iter().zip(after).skip(waits).position(|(one, two)| one != two);
@@ -246,8 +246,8 @@ impl Kernel {
         let other = once.iter().zip(after).take(waits).position(|(one, two)| one != two);
         let broken = other.map(|at| {
             format!(
-                "patched a second time, with other addresses, a packet has another byte {at} than \
-                 one that was patched with them once"
+                "byte {at} of a packet that was patched twice, with different addresses, differs \
+                 from a packet that was patched once"
             )
         });
         self.log.judge(RuleId::KMD_SUBMIT_003, Component::Driver, node, place, broken);
@@ -333,19 +333,20 @@ impl Kernel {
         });
         let about = packet.context.subject();
         let at = format!("a packet of {about} uses {bytes} bytes at {address:#x}");
-        let null = packet.null.then(|| format!("{at}, though its commands are not to be done"));
+        let null = packet.null.then(|| format!("{at}, although NullRendering is set"));
         if packet.null {
             let place = "DxgkDdiSubmitCommand.NullRendering";
             self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, null);
         }
         let foreign = stranger.filter(|_| !listed && stale.is_none());
-        let broken = foreign
-            .map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner.subject()));
+        let broken = foreign.map(|(_, it)| {
+            format!("{at}, the address of {}, which is not on its list", it.owner.subject())
+        });
         let reached = broken.is_some();
         self.log.judge(RuleId::KMD_RENDER_002, Component::Driver, about, RENDER, broken);
         let broken = (!listed && !reached).then(|| match stale.and_then(of) {
-            Some(it) => format!("{at}, where {it} was when the driver wrote the command"),
-            None => format!("{at}, where nothing is that it lists"),
+            Some(it) => format!("{at}, the address of {it} when the driver wrote the command"),
+            None => format!("{at}, where no listed allocation is"),
         });
         let (rule, place) = if patched {
             (RuleId::KMD_RENDER_005, "DxgkDdiRender.pPatchLocationListOut")

@@ -267,7 +267,7 @@ impl Interrupts {
     /// The run that the calling thread is in.
     fn current_run(&mut self) -> Option<&mut InterruptRun> {
         let call = CallGuard::current()?.number;
-        self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
+        self.runs.iter_mut().find(|pair| pair.0 == call).map(|pair| &mut pair.1)
     }
 
     /// Notes that the current DPC called `DxgkCbNotifyDpc`.

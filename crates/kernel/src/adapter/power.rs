@@ -147,7 +147,11 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             state.change_power(adapter.0, PowerStatus::Changing);
-            let nodes = state.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+            let nodes = state
+                .adapters
+                .get_mut(adapter.0)
+                .into_iter()
+                .flat_map(|adapter| &mut adapter.nodes);
             nodes.for_each(|node| node.watch = None); // The timeout period starts again.
             if let Ok(permit) = permit {
                 permit.release(state);
@@ -305,11 +309,13 @@ impl Kernel {
         if state.memory(number).is_none() {
             return;
         }
-        let nodes = state.adapters.get_mut(number).into_iter().flat_map(|it| &mut it.nodes);
-        let current =
-            |it: &mut Node| it.may_save(|_, _| true) && !std::mem::replace(&mut it.switching, true);
+        let nodes =
+            state.adapters.get_mut(number).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        let current = |node: &mut Node| {
+            node.may_save(|_, _| true) && !std::mem::replace(&mut node.switching, true)
+        };
         let places: Vec<usize> =
-            nodes.enumerate().filter_map(|(place, it)| current(it).then_some(place)).collect();
+            nodes.enumerate().filter_map(|(index, node)| current(node).then_some(index)).collect();
         for place in places {
             self.start_switch(state, number, place);
         }
@@ -402,8 +408,8 @@ impl KernelState {
         // Page tables stay in place and are rewritten.
         let table = |extent: &Extent| extent.owner.is_table();
         let mine = |extent: &Extent| extent.adapter == adapter && !extent.ending && !table(extent);
-        let placed = extents.iter().filter(|(_, it)| mine(it));
-        let location = placed.filter_map(|(number, it)| match &it.location {
+        let placed = extents.iter().filter(|(_, extent)| mine(extent));
+        let location = placed.filter_map(|(number, extent)| match &extent.location {
             Location::Segment { segment, range } if !keeps(*segment) => {
                 Some((number, SegmentLocation { segment: *segment, offset: range.start() }))
             }

@@ -338,7 +338,9 @@ impl Kernel {
             let backed = features.memory.is_none() || ram.is_some();
             (1..=MAX_NODES).contains(&features.nodes) && passed && backed
         };
-        match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(DriverError::Invalid) }) {
+        match features.and_then(|features| {
+            if sane(&features) { Ok(features) } else { Err(DriverError::Invalid) }
+        }) {
             Ok(features) => {
                 self.test_host_aperture(at, permit, driver, &features);
                 self.apply_features(driver, features, ram);
@@ -396,8 +398,8 @@ impl Kernel {
         self.end_adapter(at, adapter, AdapterEnding::Halted);
     }
 
-    /// Surprise-removes the hardware. The driver is notified, work in flight is lost, and the
-    /// contents of video memory are lost.
+    /// Surprise-removes the hardware. The driver is notified, work in flight is lost, and all
+    /// objects of the adapter end.
     pub fn surprise_remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
         self.end_adapter(at, adapter, AdapterEnding::SurpriseRemoved);
     }
@@ -507,7 +509,7 @@ impl Kernel {
         self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
         let devices: Vec<Id<Device>> = {
             let world = self.state.lock();
-            let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter.0);
+            let mine = world.devices.iter().filter(|(_, device)| device.adapter == adapter.0);
             mine.map(|(number, _)| number).collect()
         };
         for device in devices {
@@ -516,7 +518,8 @@ impl Kernel {
         self.fail_paging(adapter.0);
         // Removed engines save no context state.
         let world = &mut *self.state.lock();
-        let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+        let nodes =
+            world.adapters.get_mut(adapter.0).into_iter().flat_map(|adapter| &mut adapter.nodes);
         let subjects: Vec<Subject> = nodes
             .map(|node| {
                 node.lost_packets.clear();
@@ -547,7 +550,7 @@ impl Kernel {
         world
             .adapters
             .get_mut(adapter)
-            .is_some_and(|it| std::mem::take(&mut it.dpc) && !it.interrupts_disabled)
+            .is_some_and(|adapter| std::mem::take(&mut adapter.dpc) && !adapter.interrupts_disabled)
     }
 
     /// The work-available token of the adapter's hardware: [`Kernel::run_hardware_turn`] may find
@@ -581,7 +584,8 @@ impl Kernel {
     /// The running adapters.
     pub fn adapters(&self) -> Vec<AdapterId> {
         let world = self.state.lock();
-        let running = world.adapters.iter().filter(|(_, it)| it.state == AdapterState::Running);
+        let running =
+            world.adapters.iter().filter(|(_, adapter)| adapter.state == AdapterState::Running);
         running.map(|(number, _)| AdapterId(number)).collect()
     }
 

@@ -136,8 +136,9 @@ impl Kernel {
         };
         let it = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
-        let since = nodes
-            .filter_map(|(_, it)| it.update_watch(now).map(|timeout_watch| timeout_watch.since));
+        let since = nodes.filter_map(|(_, node)| {
+            node.update_watch(now).map(|timeout_watch| timeout_watch.since)
+        });
         since.min().map(|value| value.saturating_add(TDR_DELAY))
     }
 
@@ -665,7 +666,7 @@ impl Kernel {
             state.recoveries.retain(|recovery_action| recovery_action.adapter() != adapter);
             let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
-            let mine = state.devices.iter().filter(|(_, it)| it.adapter == adapter);
+            let mine = state.devices.iter().filter(|(_, device)| device.adapter == adapter);
             let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
             for device in devices {
                 let why =
@@ -677,7 +678,9 @@ impl Kernel {
         let planned = {
             let state = &mut *self.state.lock();
             let mut again = Vec::new();
-            for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            for node in
+                state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes)
+            {
                 let (subject, done, given) = (node.subject(), node.reported, node.submitted);
                 (node.reported, node.passed, node.just_reset) = (given, given, true);
                 (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
@@ -702,7 +705,7 @@ impl Kernel {
             }
             let memory =
                 state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
-            memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
+            memory.map(|memory| std::mem::take(&mut memory.planned)).unwrap_or_default()
         };
         for paging in planned {
             self.abandon_paging(paging);
@@ -745,8 +748,8 @@ impl KernelState {
                         .allocation_of(owner)
                         .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device = |it: &Id<View>| {
-                        self.views.get(*it).map(|view| (view.device, owner.subject()))
+                    let device = |view: &Id<View>| {
+                        self.views.get(*view).map(|view| (view.device, owner.subject()))
                     };
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }

@@ -258,7 +258,7 @@ impl Kernel {
         let lent = creating
             .joins
             .zip(known.as_ref())
-            .map(|(it, driver_handle)| (it.resource, driver_handle.word()));
+            .map(|(target, driver_handle)| (target.resource, driver_handle.word()));
         let log_arguments = |log: &Log| {
             if let Some((resource, driver_handle)) = lent {
                 let carried = EventKind::DdiResource {

@@ -92,7 +92,7 @@ impl Kernel {
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
         let take =
-            |it: &Id<View>| state.views.get_mut(*it).and_then(|view| view.driver_handle.take());
+            |view: &Id<View>| state.views.get_mut(*view).and_then(|view| view.driver_handle.take());
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
         let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
         let watched = state.surviving_allocations(device, &closing, views);
@@ -196,8 +196,8 @@ impl Kernel {
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
     ) -> StateGuard<'k, KernelState> {
-        let resource = |it: &Id<Allocation>| {
-            state.allocations.get(*it).and_then(|allocation| allocation.resource)
+        let resource = |allocation: &Id<Allocation>| {
+            state.allocations.get(*allocation).and_then(|allocation| allocation.resource)
         };
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
@@ -246,8 +246,11 @@ impl Kernel {
         allocations: &[Id<Allocation>],
         home: Option<(Id<Resource>, DriverResource, bool)>,
     ) -> StateGuard<'k, KernelState> {
-        let take = |it: &Id<Allocation>| {
-            state.allocations.get_mut(*it).and_then(|allocation| allocation.driver_handle.take())
+        let take = |allocation: &Id<Allocation>| {
+            state
+                .allocations
+                .get_mut(*allocation)
+                .and_then(|allocation| allocation.driver_handle.take())
         };
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(state);
@@ -357,8 +360,8 @@ impl KernelState {
             let stays = |view: &&Id<View>| closing.binary_search(view).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
-            let mine =
-                remaining.any(|it| self.views.get(*it).is_some_and(|view| view.device == device));
+            let mine = remaining
+                .any(|view| self.views.get(*view).is_some_and(|view| view.device == device));
             let driver_handle = allocation.driver_handle.as_ref()?.word();
             (lives && !mine).then_some((number, driver_handle))
         };
@@ -369,7 +372,7 @@ impl KernelState {
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
         self.devices[view.device].standalone_views.remove(&number);
-        if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
+        if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
         }
         let allocation = self.allocations.get_mut(view.allocation)?;
@@ -381,7 +384,7 @@ impl KernelState {
     fn remove_allocation(&mut self, number: Id<Allocation>) {
         let zombie = self.allocations.take(number);
         let home = zombie.and_then(|allocation| allocation.resource);
-        if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
+        if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(&number);
         }
     }

@@ -541,8 +541,8 @@ impl Kernel {
         let live = |view: &&Id<View>| {
             world.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
         };
-        let named = |it: &&Id<ResourceView>| {
-            world.resource_views.get(**it).is_some_and(|resource_view| resource_view.published)
+        let named = |view: &&Id<ResourceView>| {
+            world.resource_views.get(**view).is_some_and(|resource_view| resource_view.published)
         };
         let resources = it
             .resource_views

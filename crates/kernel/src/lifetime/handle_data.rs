@@ -104,7 +104,7 @@ impl Kernel {
         let known = u32::try_from(number)
             .ok()
             .and_then(|number| Some((number, state.handle_data.get(&number)?)));
-        let known = known.filter(|(_, it)| it.adapter == adapter);
+        let known = known.filter(|(_, reference)| reference.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is released, but no reference has that number")),
             Some((_, it)) if it.kind != kind => Some(format!(
@@ -145,7 +145,7 @@ impl Kernel {
         let numbers: Vec<u32> = state
             .handle_data
             .iter()
-            .filter(|(_, it)| forgotten(it))
+            .filter(|(_, reference)| forgotten(reference))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {

@@ -112,7 +112,7 @@ impl Kernel {
                 decommitted: false,
             };
             state.allocations.fill(number, allocation);
-            if let Some(it) = home.and_then(|it| state.resources.get_mut(it)) {
+            if let Some(it) = home.and_then(|resource| state.resources.get_mut(resource)) {
                 it.members.insert(number);
             }
             objects.allocations.push(number);
@@ -267,7 +267,8 @@ impl Kernel {
             let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
             let (allocation, device) = (it.allocation, it.device);
-            if let Some(it) = objects.resource.and_then(|it| state.resource_views.get_mut(it.view))
+            if let Some(it) =
+                objects.resource.and_then(|target| state.resource_views.get_mut(target.view))
             {
                 it.views.insert(*view);
             } else if let Some(it) = state.devices.get_mut(device) {
@@ -318,8 +319,8 @@ impl Kernel {
         let component = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
-            let opened = |it: &Id<View>| {
-                state.views.get(*it).is_some_and(|view| view.driver_handle.is_some())
+            let opened = |view: &Id<View>| {
+                state.views.get(*view).is_some_and(|view| view.driver_handle.is_some())
             };
             views.into_iter().partition(opened)
         };

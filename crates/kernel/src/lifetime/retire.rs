@@ -150,8 +150,8 @@ impl Kernel {
             RetireTarget::Resource(it) => {
                 let view = state.resource_views.get(it)?;
                 // Members destroyed by an earlier list are in their own retirements.
-                let live = |it: &&Id<View>| {
-                    state.views.get(**it).is_some_and(|view| view.stage == ViewStage::Live)
+                let live = |view: &&Id<View>| {
+                    state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
                 };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
@@ -227,8 +227,8 @@ impl Kernel {
             .get(resource)
             .map(|resource| resource.views.clone())
             .unwrap_or_default();
-        let named = |it: &Id<ResourceView>| {
-            state.resource_views.get(*it).is_some_and(|resource_view| resource_view.published)
+        let named = |view: &Id<ResourceView>| {
+            state.resource_views.get(*view).is_some_and(|resource_view| resource_view.published)
         };
         if !others.iter().any(named)
             && let Some(global) =
@@ -342,7 +342,7 @@ impl Kernel {
         if self.unmap_views(state, &views) {
             return true;
         }
-        // For an allocation that other devices have open as well, only this part is needed.
+        // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
             let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
             extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())

@@ -128,8 +128,8 @@ impl Kernel {
             let zombie = KernelError::ResourceDestroyed(resource.subject());
             let it = state.resources.get(resource).ok_or(zombie)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
-            let private = |it: &Id<Allocation>| {
-                state.allocations.get(*it).map(|allocation| allocation.private.clone())
+            let private = |allocation: &Id<Allocation>| {
+                state.allocations.get(*allocation).map(|allocation| allocation.private.clone())
             };
             let request = CreateAllocationRequest {
                 allocations: allocations.iter().filter_map(private).collect(),

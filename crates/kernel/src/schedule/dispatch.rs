@@ -605,7 +605,7 @@ impl KernelState {
             context.queue.runnable
         });
         if !waits {
-            self.runnable.retain(|it| *it != context);
+            self.runnable.retain(|runnable| *runnable != context);
         }
     }
 

@@ -266,7 +266,7 @@ impl Kernel {
         context: Handle,
         (commands, list, patches): (u32, u32, u32),
     ) -> Result<CapturedBuffers, KernelError> {
-        self.with_lists(process, context, |ram, it| it.capture(ram, commands, list, patches))
+        self.with_lists(process, context, |ram, lists| lists.capture(ram, commands, list, patches))
     }
 
     /// Takes the client's buffers back and returns the spares.

@@ -165,8 +165,8 @@ impl Node {
         self.preemption.is_none() && self.resubmit.is_empty()
     }
 
-    /// Whether a matching context is current on the node, or may become current without having
-    /// packets.
+    /// Whether a matching context is current on the node, or may become current through a packet of
+    /// a lost device.
     pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
         self.current.is_some_and(|(context, device)| mine(context, device))
             || self
@@ -352,8 +352,9 @@ impl Kernel {
         if state.memory(adapter).is_none() {
             return false;
         }
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let it = nodes.into_iter().find(|it| it.subject() == node);
+        let nodes =
+            state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        let it = nodes.into_iter().find(|found| found.subject() == node);
         let fault = it.and_then(|it| {
             let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
@@ -372,8 +373,9 @@ impl Kernel {
         to: Option<(Id<Context>, Id<Device>)>,
     ) {
         let has_memory = state.memory(adapter).is_some();
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
+        let nodes =
+            state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        let Some(it) = nodes.into_iter().find(|found| found.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
         }
@@ -417,7 +419,9 @@ impl Kernel {
     ) {
         let mut done = Vec::new();
         let remembers = state.memory(adapter).is_some();
-        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+        for node in
+            state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes)
+        {
             let (mine, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
                 std::mem::take(&mut node.queue)
                     .into_iter()

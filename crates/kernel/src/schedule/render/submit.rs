@@ -19,8 +19,8 @@ use flight::{Component, EventKind, Fence, Passive, RuleId, Run, Subject};
 /// Queued packets.
 impl Kernel {
     /// Plans page-ins for all allocations of a packet, and holds them from then on. If there is no
-    /// room, the packet is tried again after other packets complete; if no other packet is in
-    /// flight, the device is lost.
+    /// room, the packet is tried again after other packets complete; if no other packet holds
+    /// allocations and no paging work is pending, the device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
         let Some(it) =
             state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents)
@@ -28,7 +28,8 @@ impl Kernel {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|extent| extent.ending);
+        let zombie =
+            |extent: &Id<Extent>| state.extents.get(*extent).is_none_or(|extent| extent.ending);
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
             self.mark_lost(state, device, DeviceLoss::PageFault);
@@ -52,8 +53,8 @@ impl Kernel {
             let others = state
                 .render_packets
                 .iter()
-                .any(|(_, it)| it.holds_extents && it.adapter == adapter);
-            let pages = state.pagings.iter().any(|(_, it)| it.adapter == adapter);
+                .any(|(_, packet)| packet.holds_extents && packet.adapter == adapter);
+            let pages = state.pagings.iter().any(|(_, paging)| paging.adapter == adapter);
             if !others && !pages {
                 // WINDOWS: the packet would be split where its driver allows it; that is not
                 // implemented yet.
@@ -88,7 +89,7 @@ impl Kernel {
             let ranges = &mut memory.segments[segment].ranges;
             Some((segment, ranges.allocate(bytes, alignment)?))
         });
-        let _ = self.plan_page_in(state, extent, plan); // Without a new location, it gets any.
+        let _ = self.plan_page_in(state, extent, plan); // If no other location is free, it gets any.
         if let Some((segment, range)) = in_the_way {
             let (_, memory) = state.memory_mut_of(extent);
             memory.segments[segment].ranges.free(range);
@@ -308,7 +309,8 @@ impl Kernel {
                 .submission
                 .filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
         };
-        let found = state.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
+        let found =
+            state.render_packets.iter().find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
         let Some((packet, patched)) = found else { return };
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {

@@ -181,13 +181,12 @@ fn a_bad_driver_is_told_what_it_did() {
         (
             "kmd-claims-every-interrupt",
             "interrupt-shared-line",
-            "the driver answered TRUE to an interrupt that was not its own: its hardware asked \
-             for none",
+            "the driver returned TRUE for an interrupt that its hardware did not raise",
         ),
         (
             "kmd-leaves-interrupt-asserted",
             "interrupt-vsync-control",
-            "the driver answered TRUE to an interrupt and left its hardware asking for it",
+            "the driver returned TRUE for an interrupt and left its interrupt source asserted",
         ),
         (
             "kmd-indicates-child-in-isr",
@@ -207,7 +206,8 @@ fn a_bad_driver_is_told_what_it_did() {
         (
             "kmd-ignores-vsync-enable",
             "interrupt-vsync-control",
-            "vsync was switched on, but the driver has reported none, and nothing moves any more",
+            "vsync interrupts are enabled, but the driver has reported none, and the hardware is \
+             idle",
         ),
     ] {
         let flown = flown(driver, scenario, 1);

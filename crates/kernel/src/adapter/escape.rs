@@ -2,10 +2,11 @@
 //!
 //! # Invariants
 //!
-//! 1. A driver is called for things that cannot go meanwhile: the caller is inside its device
-//!    and its context, and its pass keeps the adapter from stopping.
-//! 2. At level two the pass is the adapter's alone, and was taken while no packet was queued
-//!    there. Whoever submits needs the adapter, too, so none comes meanwhile.
+//! 1. The objects passed to the driver stay alive during the call: rundown guards hold the device
+//!    and the context, and the permit keeps the adapter from stopping.
+//! 2. At level two the permit is exclusive for the adapter, and was acquired while no packet was
+//!    queued there. A submitting thread needs a permit of the adapter, too, so no packet is queued
+//!    meanwhile.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -25,30 +26,30 @@ use flight::{EventKind, Passive};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Whom an escape is for, and how it is delivered.
+/// The objects an escape is for, and how it is delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EscapeRequest {
     /// The adapter.
     pub adapter: Handle,
-    /// A device of it.
+    /// A device of the adapter.
     pub device: Option<Handle>,
-    /// A context of that device, or of any.
+    /// A context of that device, or of any device if none is given.
     pub context: Option<Handle>,
-    /// Whether the driver is to have the adapter to itself, idle (level two).
+    /// Whether the driver gets exclusive access to the idle adapter (level two).
     pub hardware: bool,
-    /// The client's flags: a number the kernel only passes on.
+    /// The client's flags, which the kernel passes on unchanged.
     pub flags: u32,
 }
 
-/// What an order names, by number.
+/// The ids of the objects that a request's handles refer to.
 struct EscapeTarget {
     adapter: Id<Adapter>,
-    /// The device, or the context's.
+    /// The given device, or the context's device.
     device: Option<Id<Device>>,
     context: Option<Id<Context>>,
 }
 
-/// What an escape keeps from going while it is delivered.
+/// Keeps the objects of an escape alive during the call.
 struct EscapeGuard<'k> {
     adapter: Id<Adapter>,
     device_guard: Option<RundownGuard<'k>>,
@@ -56,10 +57,11 @@ struct EscapeGuard<'k> {
 }
 
 impl Kernel {
-    /// Has a driver answer a client's private data, in its place (`D3DKMTEscape`).
+    /// Passes a client's private data to the driver, which replaces it with its reply
+    /// (`D3DKMTEscape`).
     ///
-    /// WINDOWS: without hardware access it comes at level zero, beside other calls (our
-    /// decision). A device that is lost takes none (our decision).
+    /// WINDOWS: without hardware access it comes at level zero, beside other calls (our decision).
+    /// A device that is lost takes none (our decision).
     pub fn escape(
         &self,
         at: &mut Passive,
@@ -73,7 +75,7 @@ impl Kernel {
         result
     }
 
-    /// Looks at an escape that is for nobody here: whether what it names is there.
+    /// Checks the handles of an escape that is not passed to a driver.
     pub fn check_escape(
         &self,
         process: ProcessId,
@@ -94,7 +96,7 @@ impl Kernel {
         named
     }
 
-    /// Invariant 1, but for the adapter.
+    /// Establishes invariant 1, except for the adapter.
     fn acquire_escape_target(
         &self,
         process: ProcessId,
@@ -115,7 +117,8 @@ impl Kernel {
         });
         let context = driver_handle.transpose()?;
         let guard = device.map(|device| self.acquire_rundown(&mut state, device)).transpose()?;
-        if let Some(it) = context.as_ref().and_then(|(it, _)| state.contexts.get_mut(*it)) {
+        if let Some(it) = context.as_ref().and_then(|(context, _)| state.contexts.get_mut(*context))
+        {
             it.active_calls += 1;
         }
         Ok(EscapeGuard { adapter, device_guard: guard, context })
@@ -123,7 +126,8 @@ impl Kernel {
 
     fn release_escape_target(&self, not_offered: EscapeGuard<'_>) {
         if let Some((number, driver_handle)) = not_offered.context {
-            drop(driver_handle); // Before the context may go: whoever ends it needs the only one.
+            // Dropped before the context guard: destroying the context needs the only reference.
+            drop(driver_handle);
             let mut state = self.state.lock();
             state.contexts[number].active_calls -= 1;
             self.wake_all(&mut state);
@@ -152,7 +156,7 @@ impl Kernel {
                 ThreadingLevel::Zero.keys(not_offered.adapter, driver.generation, process.0),
             )?
         };
-        // Who parked looks again.
+        // Check again after the wait.
         running(&self.state.lock()).ok_or(zombie)?;
         if let Some(guard) = &not_offered.device_guard {
             self.recheck_device(guard)?;
@@ -171,8 +175,8 @@ impl Kernel {
         Ok(driver.escape(at, &permit, process.0, escape)?)
     }
 
-    /// Waits for a pass of level two: invariant 2. Nobody parks with an adapter to itself, so
-    /// the work is waited for first, and again if more has come.
+    /// Waits for a level two permit (invariant 2). A thread must not wait while it holds an
+    /// exclusive permit, so this waits for the work first, and again if more work was queued.
     pub(crate) fn acquire_idle_permit(
         &self,
         at: &mut Passive,
@@ -191,8 +195,8 @@ impl Kernel {
         }
     }
 
-    /// Waits until no packet is queued on an adapter. Work that nothing could end is given up:
-    /// its devices are lost, and what they had queued counts as done.
+    /// Waits until no packet is queued on an adapter. If no thread can complete the work, its
+    /// devices are lost and their queued packets count as done.
     fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), WaitStuck> {
         let about = adapter.subject();
         let idle = |state: &KernelState| state.busy_devices(adapter).is_empty();
@@ -209,7 +213,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What an order names: a context of its device, on its adapter.
+    /// Resolves the handles of a request. Fails unless the context is of the device, and the device
+    /// is on the adapter.
     fn find_escape_target(
         &self,
         process: ProcessId,
@@ -240,7 +245,7 @@ impl KernelState {
         }
     }
 
-    /// The devices that have packets queued on an adapter.
+    /// The devices with packets queued on an adapter.
     fn busy_devices(&self, adapter: Id<Adapter>) -> BTreeSet<Id<Device>> {
         let nodes = self.adapters.get(adapter).into_iter().flat_map(|adapter| &adapter.nodes);
         nodes.flat_map(|node| &node.queue).filter_map(InFlightPacket::device).collect()

@@ -1,10 +1,10 @@
-//! Interrupts: what a driver does in its interrupt routine and in its DPC, and vsync.
+//! Interrupts: the driver's interrupt routine and DPC, and vsync.
 //!
 //! # Invariants
 //!
-//! 1. A run is listed from before the driver is entered until it has returned, by the number of
-//!    its call: two of them do not meet.
-//! 2. A DPC is pending from the request on until the driver is entered for it.
+//! 1. A run is listed from before the driver is entered until it has returned, keyed by its call
+//!    number, so concurrent runs stay distinct.
+//! 2. A DPC is pending from its request until the driver is entered for it.
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
@@ -19,16 +19,16 @@ use crate::state::KernelState;
 use flight::Dispatch;
 use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
 
-/// What a report is about.
+/// What an interrupt report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InterruptCause {
-    /// Work of a node.
+    /// A packet of a node.
     Node(u32),
     Vsync,
 }
 
 impl KernelCallbacks {
-    /// Reports a packet done (`DxgkCbNotifyInterrupt`). It is recorded, nothing more.
+    /// Reports a completed packet (`DxgkCbNotifyInterrupt`). The report is only recorded here.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
@@ -37,9 +37,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports a packet that touched memory that is not there, and will not end
-    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`): which allocation, by the driver's word, where the
-    /// driver knows. It is recorded, nothing more.
+    /// Reports a packet that accessed memory that is not resident, and will not complete
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED`). `allocation` is the driver handle of the allocation, if
+    /// the driver knows it. The report is only recorded here.
     pub fn notify_fault(
         &self,
         at: &mut DeviceLevel,
@@ -60,9 +60,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports a packet that faulted at a virtual address, and will not end
-    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). It is recorded,
-    /// nothing more.
+    /// Reports a packet that faulted at a virtual address, and will not complete
+    /// (`DXGK_INTERRUPT_DMA_PAGE_FAULTED` with a `FaultedVirtualAddress`). The report is only
+    /// recorded here.
     pub fn notify_page_fault(&self, at: &mut DeviceLevel, node: u32, fence: Fence, address: u64) {
         if let Some(kernel) = self.kernel.upgrade()
             && kernel.note_report(self.adapter, InterruptCause::Node(node))
@@ -71,8 +71,9 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports that a packet of a node faulted, where its driver does not know which
-    /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node does one after the other, so it is the oldest.
+    /// Reports a fault on a node when the driver does not know the packet
+    /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node runs packets in order, so the oldest packet
+    /// faulted.
     pub fn notify_unknown_fault(&self, at: &mut DeviceLevel, node: u32) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         if !kernel.note_report(self.adapter, InterruptCause::Node(node)) {
@@ -89,8 +90,8 @@ impl KernelCallbacks {
         }
     }
 
-    /// Reports that a node has given packets back (`DXGK_INTERRUPT_DMA_PREEMPTED`): the request
-    /// it answers, and the last packet that it has done. It is recorded, nothing more.
+    /// Reports that a node was preempted (`DXGK_INTERRUPT_DMA_PREEMPTED`): the preemption request
+    /// it belongs to, and the last completed packet. The report is only recorded here.
     pub fn notify_preempted(
         &self,
         at: &mut DeviceLevel,
@@ -112,14 +113,14 @@ impl KernelCallbacks {
         }
     }
 
-    /// The driver model that its driver was written for.
+    /// The driver model version that the driver was written for.
     pub fn generation(&self) -> Option<Generation> {
         let kernel = self.kernel.upgrade()?;
         let state = kernel.state.lock();
         state.adapters.get(self.adapter).map(|adapter| adapter.driver.generation)
     }
 
-    /// Whether the call that runs here is one of the interrupt routine.
+    /// Whether the current call is a call of the interrupt routine.
     pub fn is_in_interrupt(&self) -> bool {
         let kernel = self.kernel.upgrade();
         let call = CallGuard::current().map(|call| call.number);
@@ -148,7 +149,7 @@ impl KernelCallbacks {
 }
 
 impl Kernel {
-    /// Hears a report, and judges its place. Answers whether what it is about is there.
+    /// Records a report, and judges where it was made. Returns whether its node exists.
     fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
         self.note_report_locked(&mut self.state.lock(), adapter, cause)
     }
@@ -168,8 +169,8 @@ impl Kernel {
             run.some = true;
             run.vsync |= cause == InterruptCause::Vsync;
             let broken = late.then(|| {
-                "the interrupt routine reported work of a node behind a vsync, but what \
-                 nodes did comes first"
+                "the interrupt routine reported work of a node after a vsync, but reports \
+                 of nodes come first"
                     .to_owned()
             });
             self.log.judge(
@@ -196,8 +197,8 @@ impl Kernel {
         there
     }
 
-    /// Raises the interrupt line for hardware that is not the adapter's: lines are shared. The
-    /// adapter's own is at rest.
+    /// Raises the interrupt line on behalf of another device, because lines are shared. The
+    /// adapter's own hardware is idle.
     pub fn shared_line_interrupt(&self, at: &mut Passive, adapter: AdapterId) {
         let driver = {
             let mut state = self.state.lock();
@@ -206,10 +207,10 @@ impl Kernel {
                 .get_mut(adapter.0)
                 .filter(|adapter| adapter.is_running() && !adapter.interrupts_disabled);
             let Some(it) = it else { return };
-            it.interrupting += 1; // From here on a stop waits.
+            it.interrupting += 1; // From here on, a stop waits for this interrupt.
             it.driver.clone()
         };
-        // A routine that fails is an event; there is nobody to tell.
+        // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = driver.interrupt(at);
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc(at);
@@ -221,8 +222,7 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
-    /// Has the driver report vsyncs, or not any more (`DxgkDdiControlInterrupt`); what else it
-    /// is asked to switch, it does not do.
+    /// Enables or disables an interrupt (`DxgkDdiControlInterrupt`). Only vsync is supported.
     pub fn control_interrupt(
         &self,
         at: &mut Passive,
@@ -235,7 +235,7 @@ impl Kernel {
         let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
         let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
         let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
-        // Who parked looks again.
+        // Check again after the wait.
         running(&self.state.lock()).ok_or(DriverError::Absent)?;
         if of == Interrupt::Vsync {
             self.expect_vsync(adapter, on, None);
@@ -249,8 +249,8 @@ impl Kernel {
                 let message = result.err().map_or("success".into(), DriverError::name);
                 let broken = (result != Err(DriverError::Unimplemented)).then(|| {
                     format!(
-                        "the driver was told to switch DXGK_INTERRUPT_DMA_COMPLETED and answered \
-                         {message}, but only vsync is switched, the rest is not implemented"
+                        "the driver was called to switch DXGK_INTERRUPT_DMA_COMPLETED and returned \
+                         {message}, but only vsync can be switched: other types are not implemented"
                     )
                 });
                 let argument = "DxgkDdiControlInterrupt.InterruptType";
@@ -260,7 +260,8 @@ impl Kernel {
         result
     }
 
-    /// Before the driver is told, nothing has been reported; after it, what it refused is off.
+    /// Before the call, resets the record of vsyncs. After it, marks vsync disabled if the driver
+    /// failed to enable it.
     fn expect_vsync(&self, adapter: AdapterId, on: bool, result: Option<DriverResult<()>>) {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
@@ -272,14 +273,15 @@ impl Kernel {
         }
     }
 
-    /// Judges that vsyncs that are switched on were reported. All is quiet: what did not come
-    /// will not.
+    /// Judges that a driver with enabled vsync interrupts has reported one. Call this when the
+    /// system is idle, because then none can follow.
     pub fn judge_vsync(&self, adapter: AdapterId) {
         let state = self.state.lock();
         let vsync = state.adapters.get(adapter.0).and_then(|adapter| adapter.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
-            "vsync was switched on, but the driver has reported none, and nothing moves any more"
+            "vsync interrupts are enabled, but the driver has reported none, and the hardware is \
+             idle"
                 .to_owned()
         });
         let (argument, about) = ("DxgkDdiControlInterrupt.EnableInterrupt", adapter.subject());

@@ -1,14 +1,15 @@
-//! Power: an adapter goes to sleep with everything on it, and wakes with everything in place.
+//! Power management: suspending and resuming an adapter.
 //!
 //! # Invariants
 //!
-//! 1. While an adapter sleeps its gate is closed: nobody is inside its driver, and who wants to
-//!    be waits. While its power changes only paging work is let in, and what that takes; while
-//!    its driver is told of it, nobody.
-//! 2. Who sleeps has nothing in memory that loses its bytes: it is in the system's memory, and
-//!    comes back to where it was.
-//! 3. What the hardware has when its power goes, it loses. So it has nothing then, and is asked
-//!    for nothing: that is looked at under the pass its driver is told with.
+//! 1. While an adapter is off, its permit table is closed: no thread is inside the driver, and a
+//!    thread that requests a permit waits. While the power changes, only paging work and the calls
+//!    it needs get a permit; while the driver is being notified, no thread does.
+//! 2. While an adapter is off, no allocation is in memory that loses its contents. Those
+//!    allocations are in system memory, and return to their previous locations on resume.
+//! 3. Hardware loses the work it holds when its power is removed. Therefore the hardware holds no
+//!    work then, and none is requested. This is checked under the permit for the driver's
+//!    notification.
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
@@ -23,48 +24,48 @@ use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::sync::Arc;
 
-/// What a driver is told of power.
+/// Arguments of `DxgkDdiSetPowerState`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPowerArgs {
-    /// What is to have other power.
+    /// The hardware whose power changes.
     pub of: PowerTarget,
-    /// How much.
+    /// The new power state.
     pub state: PowerState,
-    /// Why.
+    /// Why the power changes.
     pub action: PowerAction,
 }
 
-/// What has power of its own.
+/// Hardware with its own power state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerTarget {
     /// The adapter (`DISPLAY_ADAPTER_HW_ID`).
     Adapter,
-    /// A child of it, by the number its driver gave.
+    /// A child device, by the number that the driver assigned.
     Child(u32),
 }
 
-/// How much power (`DEVICE_POWER_STATE`).
+/// A power state (`DEVICE_POWER_STATE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerState {
-    /// All: it works.
+    /// Fully on.
     D0,
-    /// None: what it does not save elsewhere is gone.
+    /// Off: contents that are not saved elsewhere are lost.
     D3,
 }
 
 /// Why the power changes (`POWER_ACTION`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerAction {
-    /// The adapter alone.
+    /// Only the adapter changes its power.
     None,
-    /// The machine sleeps.
+    /// The machine enters sleep.
     Sleep,
-    /// The machine hibernates.
+    /// The machine enters hibernation.
     Hibernate,
 }
 
 impl PowerState {
-    /// Its name in events.
+    /// The state's name in events.
     fn name(self) -> &'static str {
         match self {
             PowerState::D0 => "d0",
@@ -73,17 +74,17 @@ impl PowerState {
     }
 }
 
-/// The power of an adapter.
+/// The power of an adapter, as the kernel tracks it.
 #[derive(Debug, Default)]
 pub(crate) enum PowerStatus {
-    /// It works.
+    /// The adapter is on.
     #[default]
     On,
-    /// Somebody is changing it, and the hardware has power: paging work is let in.
+    /// The power is changing, and the hardware has power: paging work gets permits.
     Changing,
-    /// Somebody is changing it, and the hardware has no power, or is about to lose it.
+    /// The power is changing, and the hardware has no power or is about to lose it.
     Notifying,
-    /// It sleeps. These had places, and get them back.
+    /// The adapter is off. These extents return to these locations on resume.
     Off(Vec<(Id<Extent>, SegmentLocation)>),
 }
 
@@ -92,19 +93,21 @@ impl PowerStatus {
         matches!(self, PowerStatus::Changing | PowerStatus::Notifying)
     }
 
-    /// Whether the hardware has it: what has none does not move, and is not late.
+    /// Whether the hardware has power. Hardware without power makes no progress and does not time
+    /// out.
     pub(crate) fn is_powered(&self) -> bool {
         matches!(self, PowerStatus::On | PowerStatus::Changing)
     }
 }
 
 impl Kernel {
-    /// Takes the power from an adapter that runs, when its work is done and its memory is saved.
-    /// Answers whether it did: one that sleeps is left alone, and one with paging work that waits
-    /// for packets which nothing could send.
+    /// Turns a running adapter off, after its work is done and its memory is saved.
     ///
-    /// WINDOWS: at level three the GPU is idle and video memory evicted (documented). What a
-    /// segment keeps in standby stays there (our reading).
+    /// Returns whether it did. An adapter that is already off is left alone, and so is one whose
+    /// paging work waits for packets that no thread can send.
+    ///
+    /// WINDOWS: at level three the GPU is idle and video memory evicted (documented). Contents that
+    /// a segment preserves in standby stay there (our reading).
     pub fn power_down(&self, at: &mut Passive, adapter: AdapterId, action: PowerAction) -> bool {
         let number = adapter.0;
         if !self.close_when_idle(at, adapter) {
@@ -125,7 +128,7 @@ impl Kernel {
         true
     }
 
-    /// Gives an adapter its power back, and everything its place. Answers whether it slept.
+    /// Turns an adapter on, and restores its memory. Returns whether the adapter was off.
     pub fn power_up(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (remaining, driver) = {
             let mut state = self.state.lock();
@@ -144,8 +147,12 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             state.change_power(adapter.0, PowerStatus::Changing);
-            let nodes = state.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
-            nodes.for_each(|node| node.watch = None); // Its time begins anew.
+            let nodes = state
+                .adapters
+                .get_mut(adapter.0)
+                .into_iter()
+                .flat_map(|adapter| &mut adapter.nodes);
+            nodes.for_each(|node| node.watch = None); // The timeout period starts again.
             if let Ok(permit) = permit {
                 permit.release(state);
             }
@@ -156,8 +163,8 @@ impl Kernel {
         true
     }
 
-    /// Closes the gate of an adapter that runs, when its work is done: what it was given, and the
-    /// packets that paging work waits for. Answers whether it did.
+    /// Closes the permit table of a running adapter after its work is done: the packets submitted
+    /// to it, and the packets that its paging work waits for. Returns whether it did.
     fn close_when_idle(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (number, about) = (adapter.0, adapter.subject());
         let awake = |state: &KernelState| {
@@ -176,7 +183,7 @@ impl Kernel {
             }
             let Ok(permit) = self.acquire_idle_permit(at, number, generation) else { return false };
             let state = &mut *self.state.lock();
-            // While this waited for its pass, too.
+            // Also check what changed while this thread waited for the permit.
             let closes = awake(state).is_some() && sent(state);
             if closes {
                 if let Some(it) = state.adapters.get_mut(number) {
@@ -191,17 +198,18 @@ impl Kernel {
         }
     }
 
-    /// Waits until nobody changes an adapter's power; then it has some again.
+    /// Waits until no thread changes the adapter's power, then turns the adapter on.
     pub(crate) fn complete_power(&self, at: &mut Passive, adapter: AdapterId) {
         let about = adapter.subject();
         let over = |state: &KernelState| {
             state.adapters.get(adapter.0).is_none_or(|adapter| !adapter.power.is_changing())
         };
-        self.wait_until(at, about, |_| format!("the power of {about}"), over);
+        self.wait_until(at, about, |_| format!("the power change of {about}"), over);
         self.power_up(at, adapter);
     }
 
-    /// An adapter works again, or never will: who waited for it looks.
+    /// Reopens the permit table of an adapter that is on again, or that is removed. Wakes the
+    /// threads that wait for it.
     pub(crate) fn reopen_permits(&self, adapter: AdapterId) {
         let mut state = self.state.lock();
         if let Some(it) = state.adapters.get_mut(adapter.0) {
@@ -214,9 +222,9 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
-    /// Waits for a pass to take the power from an adapter with: everything that would be lost is
-    /// elsewhere, and its hardware has nothing to do. None, if it was pulled out meanwhile, or
-    /// nothing could end the wait.
+    /// Waits for a permit for turning an adapter off. When it returns the permit, all memory that
+    /// would be lost is saved and the hardware is idle. Returns `None` if the adapter was
+    /// surprise-removed meanwhile, or if no thread could end the wait.
     fn acquire_quiesced_permit(
         &self,
         at: &mut Passive,
@@ -227,7 +235,7 @@ impl Kernel {
         let number = adapter.0;
         loop {
             let drained = self.drain_paging(at, number) && self.drain_nodes(at, number);
-            // Clients that were in the middle of it may have planned more.
+            // Clients in the middle of a call may have planned more paging.
             if self.plan_power_down(number, action, remaining) {
                 continue;
             }
@@ -241,7 +249,8 @@ impl Kernel {
                 permit.release(state);
                 return None;
             }
-            // While this waited for its pass, too. What did not end goes with the power.
+            // Also check what changed while this thread waited for the permit. Work that did not
+            // complete is lost with the power.
             if !drained || (state.is_paging_idle(number) && state.are_nodes_quiesced(number)) {
                 state.change_power(number, PowerStatus::Notifying);
                 return Some((permit, driver));
@@ -250,10 +259,16 @@ impl Kernel {
         }
     }
 
-    /// Waits until no node has anything, or is asked for it. Answers whether that is so.
+    /// Waits until no node holds packets or has packets to resubmit. Returns whether the wait
+    /// succeeded.
     fn drain_nodes(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let over = |state: &KernelState| state.are_nodes_quiesced(adapter);
-        self.wait_until(at, adapter.subject(), |_| format!("the nodes of {adapter} to rest"), over)
+        self.wait_until(
+            at,
+            adapter.subject(),
+            |_| format!("the nodes of {adapter} to become idle"),
+            over,
+        )
     }
 
     fn call_set_power(
@@ -271,24 +286,26 @@ impl Kernel {
         );
     }
 
-    /// No node has a context current any more: what they save into is at rest.
+    /// Switches every node to no context, so that context allocations are not in use.
     fn quiesce_nodes(&self, adapter: Id<Adapter>) {
         let state = &mut *self.state.lock();
         let number = adapter;
         if state.memory(number).is_none() {
             return;
         }
-        let nodes = state.adapters.get_mut(number).into_iter().flat_map(|it| &mut it.nodes);
-        let current =
-            |it: &mut Node| it.may_save(|_, _| true) && !std::mem::replace(&mut it.switching, true);
+        let nodes =
+            state.adapters.get_mut(number).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        let current = |node: &mut Node| {
+            node.may_save(|_, _| true) && !std::mem::replace(&mut node.switching, true)
+        };
         let places: Vec<usize> =
-            nodes.enumerate().filter_map(|(place, it)| current(it).then_some(place)).collect();
+            nodes.enumerate().filter_map(|(index, node)| current(node).then_some(index)).collect();
         for place in places {
             self.start_switch(state, number, place);
         }
     }
 
-    /// Has everything leave that would lose its bytes. Answers whether anything does.
+    /// Plans to page out every extent that would lose its contents. Returns whether there are any.
     fn plan_power_down(
         &self,
         adapter: Id<Adapter>,
@@ -304,8 +321,8 @@ impl Kernel {
             if self.plan_page_out(state, extent, "the power goes", &mut plan) {
                 remaining.push((extent, at));
                 any = true;
-                // Packets that use it were not sent, and are when it is back: it does not wait
-                // for them here, but when it leaves for another.
+                // The packets that use this extent are not submitted yet; they are submitted after
+                // resume. This page-out does not wait for them; a later eviction does.
                 if let Some((it, used)) = state.extents.get_mut(extent).zip(used) {
                     it.uses = used;
                 }
@@ -316,12 +333,12 @@ impl Kernel {
         any
     }
 
-    /// Has everything come back to where it was, or to another place of the same kind.
+    /// Plans to page every extent back in, to its previous location or to another of the same kind.
     fn plan_power_up(&self, adapter: Id<Adapter>, remaining: Vec<(Id<Extent>, SegmentLocation)>) {
         let state = &mut *self.state.lock();
         let mut plan = PagingPlan::default();
         for (extent, at) in remaining {
-            // What was thrown away or has ended meanwhile does not come back.
+            // An extent that was discarded or has ended does not return.
             if state
                 .extents
                 .get(extent)
@@ -334,7 +351,7 @@ impl Kernel {
                     state.release_location(extent, Location::System);
                 }
             } else {
-                // Who finds no place is where it was when it slept: in the system's memory.
+                // If no location is free, the extent stays in system memory.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
@@ -343,7 +360,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Who changes the power of an adapter gets on with it, unless it was pulled out meanwhile.
+    /// Sets the next power status, unless the adapter was surprise-removed meanwhile.
     fn change_power(&mut self, adapter: Id<Adapter>, to: PowerStatus) {
         if let Some(it) =
             self.adapters.get_mut(adapter).filter(|adapter| adapter.power.is_changing())
@@ -352,13 +369,13 @@ impl KernelState {
         }
     }
 
-    /// Whether no node of an adapter has anything, or is asked for it.
+    /// Whether no node of an adapter holds packets or has packets to resubmit.
     fn are_nodes_quiesced(&self, adapter: Id<Adapter>) -> bool {
         let rests = |node: &Node| !node.is_busy() && node.resubmit.is_empty();
         self.adapters.get(adapter).is_none_or(|adapter| adapter.nodes.iter().all(rests))
     }
 
-    /// What is in memory that does not keep its bytes without power, and where.
+    /// The extents in memory that loses its contents without power, and their locations.
     fn extents_lost_on_power_down(
         &self,
         adapter: Id<Adapter>,
@@ -372,11 +389,11 @@ impl KernelState {
                 PowerAction::None | PowerAction::Sleep => segment_flags.preserved_in_standby,
             })
         };
-        // Page tables stay where they are, and are written again.
+        // Page tables stay in place and are rewritten.
         let table = |extent: &Extent| extent.owner.is_table();
         let mine = |extent: &Extent| extent.adapter == adapter && !extent.ending && !table(extent);
-        let placed = extents.iter().filter(|(_, it)| mine(it));
-        let location = placed.filter_map(|(number, it)| match &it.location {
+        let placed = extents.iter().filter(|(_, extent)| mine(extent));
+        let location = placed.filter_map(|(number, extent)| match &extent.location {
             Location::Segment { segment, range } if !keeps(*segment) => {
                 Some((number, SegmentLocation { segment: *segment, offset: range.start() }))
             }

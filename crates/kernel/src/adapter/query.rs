@@ -1,4 +1,4 @@
-//! Questions of user mode: what a driver tells its other half about the hardware.
+//! Adapter queries from user mode, answered by the driver.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -10,8 +10,8 @@ use crate::state::KernelState;
 use flight::Passive;
 
 impl Kernel {
-    /// Has a driver answer its user-mode half, in place of what that sent
-    /// (`D3DKMTQueryAdapterInfo`, type `KMTQAITYPE_UMDRIVERPRIVATE`).
+    /// Passes a user-mode driver's private data to the kernel-mode driver, which replaces the data
+    /// with its reply (`D3DKMTQueryAdapterInfo`, type `KMTQAITYPE_UMDRIVERPRIVATE`).
     ///
     /// WINDOWS: the entry is of level zero (documented). It may overlap a change of power
     /// (documented); here it waits for that like any other call (our decision).
@@ -31,7 +31,7 @@ impl Kernel {
         drop(state);
         let permit = self
             .acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
-        // Who parked looks again.
+        // Check again after the wait.
         running(&self.state.lock()).ok_or(zombie)?;
         Ok(driver.tell_user_mode(at, &permit, process.0, data)?)
     }

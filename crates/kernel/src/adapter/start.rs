@@ -1,4 +1,4 @@
-//! Adapters: how a driver starts, how processes name it, how it stops.
+//! Adapters: starting and stopping a driver, and opening its adapter for processes.
 
 use crate::adapter::power::PowerStatus;
 use crate::base::error::{Argument, KernelError};
@@ -23,7 +23,7 @@ use flight::{
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// An adapter without a node takes no work, and none has more than this.
+/// Maximum number of nodes of an adapter. The minimum is one.
 const MAX_NODES: u32 = 64;
 
 /// A driver with its hardware, as clients see it (`hAdapter`).
@@ -31,62 +31,62 @@ pub(crate) struct Adapter {
     pub(crate) driver: Arc<Driver>,
     pub(crate) state: AdapterState,
     pub(crate) nodes: Vec<Node>,
-    /// A DPC was asked for.
+    /// A DPC is requested.
     pub(crate) dpc: bool,
     pub(crate) interrupt_line: Option<Arc<dyn InterruptLine>>,
-    /// How many names of it are live.
+    /// Number of open handles to the adapter.
     pub(crate) opens: u32,
-    /// Turns of its hardware that are under way.
+    /// Number of hardware turns in progress.
     pub(crate) interrupting: u32,
-    /// DPCs that came one after the other, without a step of the hardware between them.
+    /// Number of consecutive DPCs without a step of the hardware between them.
     pub(crate) dpcs: u32,
-    /// Its driver is about to stop: no interrupt and no DPC any more.
+    /// The driver is about to stop: no more interrupts and DPCs are delivered.
     pub(crate) interrupts_disabled: bool,
     pub(crate) interrupts: Interrupts,
     pub(crate) memory: Option<Memory>,
     pub(crate) scheduling: SchedulingFeatures,
-    /// When it was reset.
+    /// Times of the adapter's resets.
     pub(crate) resets: Vec<u64>,
-    /// The system has stopped because of it.
+    /// The system has stopped because of this adapter.
     pub(crate) fatal: bool,
     pub(crate) power: PowerStatus,
 }
 
-/// Where an adapter is in its life.
+/// Life cycle state of an adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdapterState {
     Starting,
     Running,
     Stopping,
-    /// Its driver has stopped it, and can start it again.
+    /// The driver has stopped the adapter and can start it again.
     Halted,
-    /// Its driver is gone.
+    /// The driver is removed.
     Stopped,
 }
 
-/// How an adapter ends.
+/// Why an adapter ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdapterEnding {
-    /// Stopped, and perhaps started again.
+    /// Stopped; it may be started again.
     Halted,
-    /// Stopped and removed, as somebody asked.
+    /// Stopped and removed on request.
     Removed,
-    /// Its hardware was pulled out.
+    /// The hardware was surprise-removed.
     SurpriseRemoved,
-    /// The machine goes down.
+    /// The machine shuts down.
     Reset,
 }
 
-/// An adapter, for whoever plugged it in.
+/// Identifies an adapter to the host that added it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdapterId(pub(crate) Id<Adapter>);
 
-/// The driver did not start.
+/// The driver failed to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartError {
-    /// The entry that refused.
+    /// The entry point that failed.
     pub entry: &'static str,
-    /// Its answer.
+    /// The error that it returned.
     pub why: DriverError,
 }
 
@@ -119,9 +119,9 @@ impl InterruptLine for AdapterInterruptLine {
             .get(number)
             .is_none_or(|adapter| adapter.interrupts_disabled)
         {
-            return; // A stopped driver hears no interrupt.
+            return; // A stopped driver gets no interrupts.
         }
-        // A routine that fails is an event; there is nobody to tell.
+        // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = self.driver.interrupt(at);
         if kernel.take_dpc(number) {
             let _ = self.driver.dpc(at);
@@ -154,19 +154,21 @@ impl InterruptLine for AdapterInterruptLine {
 }
 
 impl AdapterId {
-    /// The adapter, for events.
+    /// The adapter as the subject of events.
     pub fn subject(self) -> Subject {
         self.0.subject()
     }
 
-    /// Its locally unique id (`AdapterLuid`): never zero, and the same for the adapter's life.
+    /// The locally unique id (`AdapterLuid`): never zero, and constant while the adapter exists.
     pub fn luid(self) -> u64 {
         u64::from(self.0.serial()) << 12
     }
 }
 
 impl Kernel {
-    /// Starts a driver: `AddDevice`, `StartDevice`, then what it has.
+    /// Starts a driver: calls `AddDevice` and `StartDevice`, then queries its features.
+    ///
+    /// Fails with the entry point and the error if the driver fails or reports invalid features.
     pub fn add_adapter(
         self: &Arc<Self>,
         at: &mut Passive,
@@ -177,8 +179,8 @@ impl Kernel {
         self.finish_start(&driver, started)
     }
 
-    /// Starts an adapter again that was stopped and not removed: `StartDevice`, then what it has.
-    /// One that does not start is removed.
+    /// Starts an adapter that was stopped but not removed: calls `StartDevice`, then queries its
+    /// features. An adapter that fails to start is removed.
     ///
     /// WINDOWS: `AddDevice` is called once for an adapter, `StartDevice` whenever it starts
     /// (documented). That it keeps its id is our decision.
@@ -206,7 +208,7 @@ impl Kernel {
         self.finish_start(&driver, started).map(drop)
     }
 
-    /// An adapter runs, or it does not and is gone.
+    /// Marks the adapter as running if it started, and removes it otherwise.
     fn finish_start(
         self: &Arc<Self>,
         driver: &Arc<Driver>,
@@ -296,7 +298,7 @@ impl Kernel {
             .acquire_permit(at, ThreadingLevel::Three.keys(number, driver.generation, None))
             .map_err(stuck)?;
         if let Err(why) = driver.add_device(at, &permit) {
-            // It never met the adapter, so it has none to remove.
+            // The driver has not accepted the adapter, so there is no device to remove.
             let _ = driver.unload(at, &permit);
             driver.pool.close();
             return Err(StartError { entry: "DxgkDdiAddDevice", why });
@@ -304,7 +306,7 @@ impl Kernel {
         self.start_added(at, driver, &permit)
     }
 
-    /// Starts an adapter that its driver has met.
+    /// Starts an adapter for which `AddDevice` succeeded.
     fn start_added(
         &self,
         at: &mut Passive,
@@ -324,14 +326,16 @@ impl Kernel {
             let backed = features.memory.is_none() || ram.is_some();
             (1..=MAX_NODES).contains(&features.nodes) && passed && backed
         };
-        match features.and_then(|it| if sane(&it) { Ok(it) } else { Err(DriverError::Invalid) }) {
+        match features.and_then(|features| {
+            if sane(&features) { Ok(features) } else { Err(DriverError::Invalid) }
+        }) {
             Ok(features) => {
                 self.test_host_aperture(at, permit, driver, &features);
                 self.apply_features(driver, features, ram);
                 match self.start_system(at, permit, driver) {
                     Ok(()) => Ok(AdapterId(number)),
                     Err((entry, why)) => {
-                        // WINDOWS: what the system has there goes first (observed).
+                        // WINDOWS: the system's own objects on the adapter end first (observed).
                         self.abandon_memory(number);
                         let _ = driver.stop_device(at, permit);
                         remove(at, driver, permit);
@@ -347,14 +351,14 @@ impl Kernel {
         }
     }
 
-    /// Enters what an adapter has.
+    /// Applies the features that the driver reported: nodes, memory and MMU.
     fn apply_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
         let number = driver.adapter;
         let world = &mut *self.state.lock();
         if let Some(it) = world.adapters.get_mut(number) {
             it.scheduling = features.scheduling;
         }
-        // Numbers of nodes go on over adapters.
+        // Node numbers are unique across adapters.
         for _ in 0..features.nodes {
             let node = Node::new(world.last_node);
             world.last_node += 1;
@@ -370,34 +374,34 @@ impl Kernel {
         }
     }
 
-    /// Stops a driver, with everything that is alive on its adapter. If somebody does so already,
-    /// this waits until it is done.
+    /// Stops and removes a driver, with all live objects of its adapter. If another thread is
+    /// already stopping the adapter, waits until that thread has finished.
     pub fn remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
         self.end_adapter(at, adapter, AdapterEnding::Removed);
     }
 
-    /// Stops an adapter, with everything that is alive on it; its driver can start it again
+    /// Stops an adapter, with all its live objects. The driver can start the adapter again
     /// ([`Kernel::start_adapter`]).
     pub fn stop_adapter(&self, at: &mut Passive, adapter: AdapterId) {
         self.end_adapter(at, adapter, AdapterEnding::Halted);
     }
 
-    /// Somebody has pulled the hardware out. Its driver is told; what was in flight is lost, and
-    /// what it has in memory ends.
+    /// Surprise-removes the hardware. The driver is notified, work in flight is lost, and all
+    /// objects of the adapter end.
     pub fn surprise_remove_adapter(&self, at: &mut Passive, adapter: AdapterId) {
         self.end_adapter(at, adapter, AdapterEnding::SurpriseRemoved);
     }
 
-    /// The machine goes down: the driver resets its hardware, and is removed.
+    /// Shuts the machine down: the driver resets its hardware, and is removed.
     ///
-    /// WINDOWS: nothing is called after `DxgkDdiResetDevice`, for there is no machine any more.
-    /// Here the driver is stopped and removed, so that what it left is seen.
+    /// WINDOWS: no entry point is called after `DxgkDdiResetDevice`, because the machine is off.
+    /// Here the driver is stopped and removed, so that its leaks are found.
     pub fn reset_adapter(&self, at: &mut Passive, adapter: AdapterId) {
         self.end_adapter(at, adapter, AdapterEnding::Reset);
     }
 
-    /// Takes it on to end an adapter, if nobody else does: answers its driver, and whether that
-    /// has started it.
+    /// Moves the adapter to `Stopping`, unless another thread has done so. Returns the driver, and
+    /// whether the driver had started the adapter; `None` if there is nothing left to end.
     fn claim_end(
         &self,
         at: &mut Passive,
@@ -443,7 +447,7 @@ impl Kernel {
             } else {
                 self.complete_power(at, adapter);
             }
-            // The system's own goes last: paging runs in it.
+            // The system's own device ends last, because paging runs in it.
             let mine = |device: &Device| device.adapter == adapter.0 && device.process.is_some();
             self.end_devices(at, adapter.subject(), None, mine);
             self.end_spaces(at, adapter.0);
@@ -451,8 +455,8 @@ impl Kernel {
         }
         if let Ok(permit) = self.acquire_permit(at, keys) {
             if started {
-                // WINDOWS: level three runs alone with an idle GPU (documented), so nothing is
-                // left to interrupt for.
+                // WINDOWS: a level three call excludes all others and the GPU is idle (documented),
+                // so no interrupt is expected.
                 self.end_system(at, &permit, &driver);
                 self.disable_interrupts(at, adapter);
                 stop(at, &driver, &permit, ending);
@@ -481,8 +485,7 @@ impl Kernel {
         self.wake_all(&mut world);
     }
 
-    /// The hardware of an adapter is gone: its driver hears of it first, then all that it had to
-    /// do is lost.
+    /// Notifies the driver of the surprise removal, then fails all outstanding work of the adapter.
     fn call_surprise_removal(&self, at: &mut Passive, adapter: AdapterId, driver: &Driver) {
         let about = adapter.subject();
         self.disable_interrupts(at, adapter);
@@ -491,19 +494,20 @@ impl Kernel {
             driver.surprise_removal(at, &permit);
             self.log.emit(about, EventKind::AdapterSurpriseRemoved {});
         }
-        self.reopen_permits(adapter); // Who waited for its power waits in vain.
+        self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
         let devices: Vec<Id<Device>> = {
             let world = self.state.lock();
-            let mine = world.devices.iter().filter(|(_, it)| it.adapter == adapter.0);
+            let mine = world.devices.iter().filter(|(_, device)| device.adapter == adapter.0);
             mine.map(|(number, _)| number).collect()
         };
         for device in devices {
             self.lose_device(device, DeviceLoss::AdapterRemoved);
         }
         self.fail_paging(adapter.0);
-        // Engines that are gone save nothing any more.
+        // Removed engines save no context state.
         let world = &mut *self.state.lock();
-        let nodes = world.adapters.get_mut(adapter.0).into_iter().flat_map(|it| &mut it.nodes);
+        let nodes =
+            world.adapters.get_mut(adapter.0).into_iter().flat_map(|adapter| &mut adapter.nodes);
         let subjects: Vec<Subject> = nodes
             .map(|node| {
                 node.lost_packets.clear();
@@ -516,7 +520,8 @@ impl Kernel {
         self.complete_context_allocations(world);
     }
 
-    /// A driver about to stop hears no interrupt any more: what is under way ends first.
+    /// Stops delivery of interrupts to a driver that is about to stop. Waits until the interrupts
+    /// in progress have returned.
     fn disable_interrupts(&self, at: &mut Passive, adapter: AdapterId) {
         if let Some(it) = self.state.lock().adapters.get_mut(adapter.0) {
             (it.interrupts_disabled, it.dpc) = (true, false);
@@ -533,10 +538,11 @@ impl Kernel {
         world
             .adapters
             .get_mut(adapter)
-            .is_some_and(|it| std::mem::take(&mut it.dpc) && !it.interrupts_disabled)
+            .is_some_and(|adapter| std::mem::take(&mut adapter.dpc) && !adapter.interrupts_disabled)
     }
 
-    /// What rings when [`Kernel::turn`] may find something.
+    /// The work-available token of the adapter's hardware: [`Kernel::run_hardware_turn`] may find
+    /// work when it is woken.
     pub fn hardware_work_available(&self, adapter: AdapterId) -> Option<WaitToken> {
         self.state
             .lock()
@@ -545,7 +551,7 @@ impl Kernel {
             .map(|adapter| adapter.driver.work_available.clone())
     }
 
-    /// Has a host move an adapter's hardware, and look at the time for it.
+    /// Spawns the worker that runs the adapter's hardware and checks its timeouts.
     pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>, adapter: AdapterId) {
         let Some(work_available) = self.hardware_work_available(adapter) else { return };
         let (hardware, watch) = (self.clone(), self.clone());
@@ -563,14 +569,17 @@ impl Kernel {
         );
     }
 
-    /// The adapters that run.
+    /// The running adapters.
     pub fn adapters(&self) -> Vec<AdapterId> {
         let world = self.state.lock();
-        let running = world.adapters.iter().filter(|(_, it)| it.state == AdapterState::Running);
+        let running =
+            world.adapters.iter().filter(|(_, adapter)| adapter.state == AdapterState::Running);
         running.map(|(number, _)| AdapterId(number)).collect()
     }
 
-    /// Names an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
+    /// Opens an adapter for a process (`D3DKMTOpenAdapterFromLuid`).
+    ///
+    /// Fails if the process has ended, its handle table is full, or the adapter is not running.
     pub fn open_adapter(
         &self,
         process: ProcessId,
@@ -578,7 +587,7 @@ impl Kernel {
     ) -> Result<Handle, KernelError> {
         let mut world = self.state.lock();
         if world.processes.get(process.0).is_none_or(|process| process.ended) {
-            return Err(KernelError::HandleTableFull); // An ended process gets no more names.
+            return Err(KernelError::HandleTableFull); // An ended process gets no more handles.
         }
         match world.adapters.get_mut(adapter.0) {
             Some(it) if it.state == AdapterState::Running => it.opens += 1,
@@ -598,7 +607,8 @@ impl Kernel {
         Ok(handle)
     }
 
-    /// Ends a process's name of an adapter (`D3DKMTCloseAdapter`). Its devices stay.
+    /// Closes a process's handle to an adapter (`D3DKMTCloseAdapter`). The adapter's devices stay
+    /// open.
     pub fn close_adapter(
         &self,
         at: &mut Passive,
@@ -619,8 +629,9 @@ impl Kernel {
 
 /// Stops an adapter.
 ///
-/// WINDOWS: what hands the display on comes first, and the plain call only if that failed
-/// (documented). Hardware that is gone, or about to, has nothing to hand on (our reading).
+/// WINDOWS: `DxgkDdiStopDeviceAndReleasePostDisplayOwnership` is called first, and
+/// `DxgkDdiStopDevice` only if that failed (documented). Hardware that is removed or about to be
+/// reset has no display to hand over (our reading).
 fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: AdapterEnding) {
     let released = match ending {
         AdapterEnding::Halted | AdapterEnding::Removed => driver.stop_and_release(at, permit),
@@ -631,14 +642,14 @@ fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: Adapt
         }
     };
     if !released {
-        // What a driver answers at its end changes nothing: it has stopped.
+        // The driver has stopped, whatever status it returns.
         let _ = driver.stop_device(at, permit);
     }
 }
 
-/// The last calls of a driver.
+/// Removes the adapter from its driver and unloads the driver.
 fn remove(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>) {
-    // What a driver answers at its end changes nothing: it is gone.
+    // The driver is removed, whatever status it returns.
     let _ = driver.remove_device(at, permit);
     let _ = driver.unload(at, permit);
     driver.pool.close();

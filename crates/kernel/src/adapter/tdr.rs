@@ -1,13 +1,16 @@
-//! Recovery: a node that does not move is asked, preempted, reset; else the whole adapter is.
+//! Timeout detection and recovery (TDR).
 //!
-//! Time comes from outside ([`Kernel::tick`]). What is to be done is noted there and done as a
-//! job, since a driver may be inside a call.
+//! A node that makes no progress is first queried for its fence, then preempted, then reset. If a
+//! node reset does not help, the whole adapter is reset.
+//!
+//! The host supplies the time ([`Kernel::check_timeouts`]). That call only queues a
+//! [`RecoveryAction`]; a job performs the action, because a thread may be inside the driver.
 //!
 //! # Invariants
 //!
-//! 1. A node is late when what is first on it has been first for [`TDR_DELAY`].
-//! 2. After a reset nothing of before is on the nodes it hit: what is over is done, the rest is
-//!    in line again.
+//! 1. A node has timed out when the same packet has been at its front for [`TDR_DELAY`].
+//! 2. After a reset, no packet from before the reset is on the affected nodes: finished packets are
+//!    completed, the others are queued again.
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
@@ -26,26 +29,26 @@ use flight::{Component, EventKind, Fence, Passive, RuleId, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// How long a node may stand still, in units of 100 nanoseconds: two seconds.
+/// How long a node may make no progress, in units of 100 nanoseconds: two seconds.
 ///
 /// WINDOWS: documented as the default of `TdrDelay`.
 pub(crate) const TDR_DELAY: u64 = 20_000_000;
 
-/// A minute.
+/// The period over which adapter resets are counted: one minute, in units of 100 nanoseconds.
 const TDR_LIMIT_TIME: u64 = 600_000_000;
 
-/// So many resets of the adapter within a minute stop the system, the last one included.
+/// Number of adapter resets allowed within [`TDR_LIMIT_TIME`]. One more stops the system.
 ///
 /// WINDOWS: documented as the default of `TdrLimitCount`: five are allowed.
 const TDR_LIMIT_COUNT: usize = 5;
 
-/// So many resets of an engine in a row that end nothing did not help.
+/// Number of consecutive engine resets without a completed packet after which the adapter is reset.
 const MAX_FRUITLESS_RESETS: u32 = 2;
 
-/// How many bytes a driver may write down about a reset.
+/// Size in bytes of the buffer for a driver's debug report about a reset.
 const DEBUG_REPORT_SIZE: usize = 64 << 10;
 
-/// What stands first on a node, and since when.
+/// The packet at the front of a node, and since when it has been there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimeoutWatch {
     front: Option<Fence>,
@@ -53,7 +56,7 @@ pub(crate) struct TimeoutWatch {
     stage: TimeoutStage,
 }
 
-/// What was done about a node that is late.
+/// The last recovery step taken for a node that has timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TimeoutStage {
     Watching,
@@ -61,20 +64,20 @@ enum TimeoutStage {
     Resetting,
 }
 
-/// What is to be done about a node that does not move.
+/// A recovery step for a node that makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecoveryAction {
-    /// Ask its driver, then have it preempted.
+    /// Query the driver for the node's current fence, then request a preemption.
     QueryFence(Id<Adapter>, usize),
-    /// Reset it.
+    /// Reset the node.
     ResetNode(Id<Adapter>, usize),
-    /// Reset its adapter; the node at fault is known or not.
+    /// Reset the adapter. The node at fault is given if it is known.
     ResetAdapter(Id<Adapter>, Option<usize>),
 }
 
 impl crate::schedule::report::Node {
-    /// What stands first there, if it has something to do. Another one than before is watched
-    /// from now on.
+    /// Returns the watch of a busy node, or `None` if the node is idle. If the front packet has
+    /// changed, the watch starts again at `now`.
     fn update_watch(&mut self, now: u64) -> Option<&mut TimeoutWatch> {
         if !self.is_busy() {
             self.watch = None;
@@ -89,7 +92,7 @@ impl crate::schedule::report::Node {
         Some(watch)
     }
 
-    /// Whether what was first when it was last looked at is first still.
+    /// Whether the node is busy and its front packet is the one recorded by the last check.
     fn is_stalled(&self) -> bool {
         let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
         self.is_busy() && self.watch.is_some_and(|timeout_watch| timeout_watch.front == front)
@@ -97,7 +100,7 @@ impl crate::schedule::report::Node {
 }
 
 impl Adapter {
-    /// Whether its nodes are to move.
+    /// Whether timeouts of its nodes are detected: the adapter runs and has power.
     fn is_watched(&self) -> bool {
         self.is_running() && self.power.is_powered()
     }
@@ -118,26 +121,28 @@ impl RecoveryAction {
 }
 
 impl Kernel {
-    /// Until when somebody has to look again, if a node of the adapter has something to do.
+    /// The time of the next timeout check, or `None` if no node of the adapter needs one.
     pub fn deadline(&self, adapter: AdapterId, now: u64) -> Option<u64> {
         let state = &mut *self.state.lock();
-        // Who is to be reset needs no more looking at: whoever holds that up may be stuck.
+        // An adapter with a pending reset needs no check: the thread that delays the reset may be
+        // blocked.
         if state.is_reset_pending(adapter.0) {
             return None;
         }
-        // Nor does a node about which something is to be done: time that passes does not help.
+        // A node with a pending recovery action needs no check either: more time does not help.
         let action = &state.recoveries;
         let known = |node: usize| {
             action.iter().any(|recovery_action| recovery_action.is_about(adapter.0, node))
         };
         let it = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())?;
         let nodes = it.nodes.iter_mut().enumerate().filter(|(node, _)| !known(*node));
-        let since = nodes
-            .filter_map(|(_, it)| it.update_watch(now).map(|timeout_watch| timeout_watch.since));
+        let since = nodes.filter_map(|(_, node)| {
+            node.update_watch(now).map(|timeout_watch| timeout_watch.since)
+        });
         since.min().map(|value| value.saturating_add(TDR_DELAY))
     }
 
-    /// Looks which nodes do not move.
+    /// Queues a recovery action for each node of the adapter that has timed out.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
         let state = &mut *self.state.lock();
         let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())
@@ -169,8 +174,8 @@ impl Kernel {
         }
     }
 
-    /// Has something done about a node, once: a reset of the adapter is for all its nodes, and
-    /// whoever waits for them inside a call looks again.
+    /// Queues a recovery action unless it is already queued. An adapter reset covers all nodes, and
+    /// wakes the threads that wait for those nodes inside a call, so that they check again.
     fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
         let known = match action {
             RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
@@ -187,15 +192,15 @@ impl Kernel {
         self.wake_one(&self.work_available);
     }
 
-    /// Does what is to be done about a node that does not move. Answers whether it did.
+    /// Performs one queued recovery action. Returns whether it performed one.
     pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
         let all = self.state.lock().recoveries.clone();
-        // One whose pass is held leaves the others alone.
+        // An action whose permit is taken does not block the other actions.
         all.into_iter().any(|recovery_action| self.recover(at, recovery_action))
     }
 
     fn recover(&self, at: &mut Passive, action: RecoveryAction) -> bool {
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state guard, so that it is dropped after the guard.
         let driver = {
             let state = &mut *self.state.lock();
             let Some(argument) =
@@ -232,12 +237,13 @@ impl Kernel {
                 self.reset_timed_out_adapter(at, &driver, &permit, node)
             }
         }
-        // Somebody looks at the time again.
+        // The hardware worker computes the next deadline.
         self.wake_one(&driver.work_available);
         true
     }
 
-    /// A driver may have missed an interrupt: it says what its node has done.
+    /// Queries the driver for the node's completed fence, because the driver may have missed an
+    /// interrupt. Then requests a preemption, or a reset if the node cannot be preempted.
     fn query_current_fence(
         &self,
         at: &mut Passive,
@@ -269,7 +275,7 @@ impl Kernel {
         let Some(watch) = it.watch.as_mut() else { return };
         watch.stage = TimeoutStage::Preempting;
         if moved {
-            return; // The rest is the DPC's, if it comes.
+            return; // The DPC handles the rest, if it arrives.
         }
         let waits = it.preemption.is_some();
         let asks = state.adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.preempts);
@@ -280,7 +286,7 @@ impl Kernel {
         }
     }
 
-    /// Entry rule: what the hardware has done was reported before the driver says so.
+    /// Entry rule: the driver reported a fence by interrupt before it returns that fence here.
     fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
         let mut state = self.state.lock();
         let Some(it) = state.node_mut(adapter, index) else { return };
@@ -288,10 +294,10 @@ impl Kernel {
         if it.just_reset {
             self.judge_reset_complete(adapter, it, message, argument);
         }
-        // It may report more before this looks.
+        // The driver may report more fences before this check runs.
         let broken = (!it.just_reset && !it.reported.covers(message)).then(|| {
             format!(
-                "{} has done fence {message}, the driver says, and it has reported {}",
+                "the driver returns fence {message} for {}, but the last fence it reported is {}",
                 it.subject(),
                 it.reported
             )
@@ -305,18 +311,18 @@ impl Kernel {
         );
     }
 
-    /// Entry rule: these always succeed.
+    /// Entry rule: these entry points always succeed.
     fn judge_status(
         &self,
         adapter: Id<Adapter>,
         argument: &'static str,
         error: Option<DriverError>,
     ) {
-        let broken = error.map(|why| format!("the driver answered {}", why.name()));
+        let broken = error.map(|why| format!("the driver returned {}", why.name()));
         self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
     }
 
-    /// Resets a node, and those that a reset of it hits.
+    /// Resets a node and the nodes that depend on it.
     fn reset_node(
         &self,
         at: &mut Passive,
@@ -329,7 +335,7 @@ impl Kernel {
             let state = &mut *self.state.lock();
             // The adapter may have stopped since this was queued.
             let Some(it) = state.adapters.get(adapter) else { return };
-            // While this waited for its pass, the node may have moved on.
+            // The node may have made progress while this thread waited for the permit.
             if it.nodes.get(index).is_none_or(|node| !node.is_stalled()) {
                 return;
             }
@@ -353,12 +359,13 @@ impl Kernel {
         }
     }
 
-    /// Entry rule: the nodes that a reset of one hits are that one, at least.
+    /// Entry rule: the set of nodes affected by a node's reset includes the node itself.
     fn judge_dependent(&self, adapter: Id<Adapter>, index: usize, mask: &Result<u64, DriverError>) {
         let broken = match mask {
-            Err(why) => Some(format!("the driver answered {}", why.name())),
+            Err(why) => Some(format!("the driver returned {}", why.name())),
             Ok(mask) if mask >> (index & 63) & 1 == 0 => Some(format!(
-                "a reset of node {index} hits the nodes {mask:#x}, says the driver, and not itself"
+                "the driver returned the mask {mask:#x} for node {index}, which excludes the \
+                 node itself"
             )),
             Ok(_) => None,
         };
@@ -366,7 +373,7 @@ impl Kernel {
         self.log.judge(RuleId::KMD_TDR_011, Component::Driver, adapter.subject(), argument, broken);
     }
 
-    /// Resets one engine. Answers whether that is all there is to do.
+    /// Resets one engine. Returns whether the reset was enough, so that the adapter needs none.
     fn call_reset_engine(
         &self,
         at: &mut Passive,
@@ -397,7 +404,7 @@ impl Kernel {
                 .partition(|in_flight_packet| aborted.covers(in_flight_packet.fence));
         it.fruitless_resets =
             if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
-        // What did not move comes back and will not move again: only more helps.
+        // The stalled packet is queued again and stalls again: only an adapter reset helps.
         let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
         let paging = over.iter().any(|in_flight_packet| in_flight_packet.batch.is_some());
         let mut hit: Vec<Id<Device>> = Vec::new();
@@ -410,13 +417,13 @@ impl Kernel {
                         hit.push(device);
                     }
                 }
-                // Whoever comes after it has to know: its adapter is reset.
+                // The adapter reset that follows needs to find this packet.
                 if let Some(it) = state.node_mut(adapter, index) {
                     it.resubmit.push_back(packet);
                 }
                 continue;
             }
-            // What the driver had reported done is done by itself.
+            // A packet that the driver has reported as done completes normally.
             if !done.covers(packet.fence) && !hit.contains(&packet.client().1) {
                 hit.push(packet.client().1);
             }
@@ -436,14 +443,14 @@ impl Kernel {
         !paging && !fruitless_resets
     }
 
-    /// Entry rules: what the hardware has done or given back was reported. What it still has, it
-    /// did not; that is nobody's fault here.
+    /// Entry rules: the driver reported every packet that the hardware completed or gave back.
+    /// Packets that the hardware still holds break no rule here.
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
         let holds = driver.hardware.holds_work(Some(u32::try_from(index).unwrap_or(u32::MAX)));
         let mut state = self.state.lock();
         // The adapter may have stopped since this was queued.
         let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
-        // An interrupt routine that runs may be about to report.
+        // A running interrupt routine may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
         let Some(node) = it.nodes.get_mut(index) else { return };
         let subject = node.subject();
@@ -459,8 +466,8 @@ impl Kernel {
         };
         let broken = quiet.then(|| {
             format!(
-                "{subject} was given fence {} and its engine has nothing left to do, but its \
-                 driver has reported it neither done nor given back",
+                "fence {} was submitted to {subject} and its engine is idle, but its driver has \
+                 reported the fence neither as completed nor as preempted",
                 first.fence
             )
         });
@@ -474,9 +481,9 @@ impl Kernel {
         );
     }
 
-    /// Resets an adapter though nobody is late.
+    /// Resets an adapter although no node has timed out.
     ///
-    /// WINDOWS: what a debugger asks for (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
+    /// WINDOWS: a debugger requests this (documented as `D3DKMT_TDRDBGCTRLTYPE_FORCETDR`).
     pub fn force_reset(&self, adapter: AdapterId) {
         let state = &mut *self.state.lock();
         if state.adapters.get(adapter.0).is_some_and(Adapter::is_running) {
@@ -484,7 +491,8 @@ impl Kernel {
         }
     }
 
-    /// Entry rules: what a reset says it ended was there, and nothing is left after it.
+    /// Entry rules: the last aborted fence of a reset was submitted, and no work is left after the
+    /// reset.
     fn judge_aborted(
         &self,
         adapter: Id<Adapter>,
@@ -494,7 +502,7 @@ impl Kernel {
     ) -> bool {
         let (done, given) = (node.reported, node.submitted);
         let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
-        // What a lost device had given counts as done, and the hardware has it still.
+        // Packets of a lost device count as done while the hardware still holds them.
         if node
             .queue
             .iter()
@@ -503,8 +511,8 @@ impl Kernel {
         {
             let broken = (aborted != done).then(|| {
                 format!(
-                    "{} was reset with nothing left to do, and fence {aborted} is said to be \
-                     the last that is over; it has done {done}",
+                    "{} was idle when it was reset, but the driver returned {aborted} as the last \
+                     aborted fence; the last completed fence is {done}",
                     node.subject()
                 )
             });
@@ -519,14 +527,14 @@ impl Kernel {
         let right = aborted.distance_from(done) <= given.distance_from(done);
         let broken = (!right).then(|| {
             format!(
-                "{} was reset, and fence {aborted} is said to be the last that is over; it has \
-                 done {done} and was given up to {given}",
+                "{} was reset, and the driver returned {aborted} as the last aborted fence; the \
+                 last completed fence is {done}, the last submitted is {given}",
                 node.subject()
             )
         });
         self.log.judge(RuleId::KMD_TDR_007, Component::Driver, adapter.subject(), argument, broken);
         let broken = remaining.then(|| {
-            format!("the reset of {} has returned, and its engine still has work", node.subject())
+            format!("the reset of {} has returned, but its engine still has work", node.subject())
         });
         self.log.judge(
             RuleId::KMD_TDR_006,
@@ -538,7 +546,7 @@ impl Kernel {
         right
     }
 
-    /// Resets an adapter. Nobody else is inside its driver.
+    /// Resets an adapter. The permit excludes all other threads from its driver.
     fn reset_timed_out_adapter(
         &self,
         at: &mut Passive,
@@ -578,11 +586,11 @@ impl Kernel {
         self.discard_locations(at, driver, permit);
         let restarted = driver.restart(at, permit);
         let broken =
-            restarted.as_ref().err().map(|why| format!("the driver answered {}", why.name()));
+            restarted.as_ref().err().map(|why| format!("the driver returned {}", why.name()));
         let argument = "DxgkDdiRestartFromTimeout";
         self.log.judge(RuleId::KMD_TDR_005, Component::Driver, adapter.subject(), argument, broken);
         if reset.is_err() || restarted.is_err() {
-            // WINDOWS: either stops the system (documented).
+            // WINDOWS: either failure stops the system (documented).
             self.stop_system(number, "its GPU could not be reset");
             return;
         }
@@ -596,12 +604,12 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Entry rule: when a reset has returned, the GPU touches no memory any more.
+    /// Entry rule: after a reset has returned, the GPU accesses no memory.
     fn judge_reset(&self, adapter: Id<Adapter>, error: Option<DriverError>, remaining: bool) {
         let broken = match error {
-            Some(why) => Some(format!("the driver answered {}", why.name())),
+            Some(why) => Some(format!("the driver returned {}", why.name())),
             None if remaining => {
-                Some("the reset has returned, and engines still have work".to_owned())
+                Some("the reset has returned, but engines still have work".to_owned())
             }
             None => None,
         };
@@ -609,7 +617,7 @@ impl Kernel {
         self.log.judge(RuleId::KMD_TDR_001, Component::Driver, adapter.subject(), argument, broken);
     }
 
-    /// Has a driver write down what it knows.
+    /// Calls `DxgkDdiCollectDbgInfo`, if the driver implements it.
     fn collect_debug_info(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
         if !driver.miniport.offers().contains(&"DxgkDdiCollectDbgInfo") {
             return;
@@ -617,7 +625,7 @@ impl Kernel {
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
         let wrote = driver.collect(at, reason, &mut notes);
         let broken = wrote.ok().filter(|index| *index > DEBUG_REPORT_SIZE).map(|index| {
-            format!("the driver wrote up to byte {index} where {DEBUG_REPORT_SIZE} were free")
+            format!("the driver returned {index} bytes for a buffer of {DEBUG_REPORT_SIZE}")
         });
         let argument = "DxgkDdiCollectDbgInfo.BufferSize";
         self.log.judge(
@@ -629,15 +637,15 @@ impl Kernel {
         );
     }
 
-    /// Everything on an adapter was lost with its GPU.
+    /// Fails all work on an adapter after the reset of its GPU.
     fn fail_all_work(&self, adapter: Id<Adapter>, fault: Option<usize>) {
         {
             let state = &mut *self.state.lock();
-            // What else was to be done about its nodes is done with it.
+            // The adapter reset replaces every other pending action for its nodes.
             state.recoveries.retain(|recovery_action| recovery_action.adapter() != adapter);
             let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
-            let mine = state.devices.iter().filter(|(_, it)| it.adapter == adapter);
+            let mine = state.devices.iter().filter(|(_, device)| device.adapter == adapter);
             let devices: Vec<Id<Device>> = mine.map(|(number, _)| number).collect();
             for device in devices {
                 let why =
@@ -649,7 +657,9 @@ impl Kernel {
         let planned = {
             let state = &mut *self.state.lock();
             let mut again = Vec::new();
-            for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+            for node in
+                state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes)
+            {
                 let (subject, done, given) = (node.subject(), node.reported, node.submitted);
                 (node.reported, node.passed, node.just_reset) = (given, given, true);
                 (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
@@ -674,7 +684,7 @@ impl Kernel {
             }
             let memory =
                 state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
-            memory.map(|it| std::mem::take(&mut it.planned)).unwrap_or_default()
+            memory.map(|memory| std::mem::take(&mut memory.planned)).unwrap_or_default()
         };
         for paging in planned {
             self.abandon_paging(paging);
@@ -682,7 +692,7 @@ impl Kernel {
         self.complete_context_allocations(&mut self.state.lock());
     }
 
-    /// The system stops: nothing on the adapter works any more.
+    /// Stops the system: the adapter accepts no more work.
     fn stop_system(&self, adapter: Id<Adapter>, why: &str) {
         {
             let state = &mut *self.state.lock();
@@ -697,7 +707,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The devices that have opened an allocation, or own a context, which paging commands name.
+    /// The devices that have opened an allocation, or own a context, used by the batch's commands.
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
@@ -710,8 +720,8 @@ impl KernelState {
                         .allocation_of(owner)
                         .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device = |it: &Id<View>| {
-                        self.views.get(*it).map(|view| (view.device, owner.subject()))
+                    let device = |view: &Id<View>| {
+                        self.views.get(*view).map(|view| (view.device, owner.subject()))
                     };
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }

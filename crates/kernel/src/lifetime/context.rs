@@ -1,4 +1,4 @@
-//! Contexts: streams of work of a device, each for one node.
+//! Contexts: a device's queues of GPU work, each for one node.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -23,33 +23,33 @@ use flight::{Component, EventKind, Kind, Log, Passive};
 use smallvec::smallvec;
 use std::sync::Arc;
 
-/// A stream of work (`hContext`).
+/// A queue of GPU work (`hContext`).
 pub struct Context {
     pub(crate) device: Id<Device>,
-    /// Who made it, and is to blame for its work.
+    /// The component that created it, which findings about its work blame.
     pub(crate) component: Component,
-    /// Its place among the adapter's nodes.
+    /// Index of its node among the adapter's nodes.
     pub(crate) node: usize,
     pub(crate) handle: Handle,
     pub(crate) driver_handle: Option<Arc<DriverContext>>,
-    /// How many of its packets are not done.
+    /// Number of its packets that are not done.
     pub(crate) in_flight: u32,
-    /// Client calls that are using it now.
+    /// Number of client calls that are using it.
     pub(crate) active_calls: u32,
-    /// The kernel's own name for it.
+    /// The handle that the kernel passes to the driver.
     pub(crate) kernel_handle: Handle,
-    /// What its driver made for it to save into.
+    /// The context allocations that the driver created for it.
     pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
-    /// What is held where it is, since the context may run.
+    /// Context allocations that are held resident because the context may run.
     pub(crate) held_extents: Vec<Id<ContextAllocation>>,
-    /// The root of its addresses, as its driver was last told it.
+    /// The page table root that the driver was last notified of.
     pub(crate) root: Option<Root>,
-    /// Its root changes: nothing of it is sent meanwhile.
+    /// The root is changing: no packet of the context is submitted meanwhile.
     pub(crate) changing_root: bool,
     pub(crate) queue: crate::schedule::dispatch::ContextQueue,
-    /// The buffers that its client writes packets with lists into, if it has such.
+    /// The buffers into which the client writes packets with lists, if the context uses lists.
     pub(crate) lists: Option<RenderLists>,
-    /// How many bytes of private data a packet has at most, if it has no lists.
+    /// Maximum size in bytes of a packet's private data, if the context uses no lists.
     pub(crate) private_size: u32,
 }
 
@@ -75,11 +75,13 @@ impl Context {
     }
 }
 
-/// The space whose root a new context was given, and that root.
+/// The address space of a new context, and the page table root that the context got.
 type Rooted = Option<(Id<AddressSpace>, Root)>;
 
 impl Kernel {
-    /// Makes a context (`D3DKMTCreateContextVirtual`).
+    /// Creates a context (`D3DKMTCreateContextVirtual`).
+    ///
+    /// Fails if a handle or the node is invalid, the device does not work, or the driver fails.
     pub fn create_context(
         &self,
         at: &mut Passive,
@@ -90,8 +92,8 @@ impl Kernel {
         self.new_context(at, process, device, args, None).map(|pair| pair.0)
     }
 
-    /// Makes a context whose packets have lists (`D3DKMTCreateContext`), with the buffers for
-    /// the first.
+    /// Creates a context whose packets have lists (`D3DKMTCreateContext`), with buffers for the
+    /// first packet.
     pub fn create_context_with_lists(
         &self,
         at: &mut Passive,
@@ -112,7 +114,8 @@ impl Kernel {
         entries: Option<EntrySizes>,
     ) -> Result<(Handle, RenderBuffers), KernelError> {
         let guard = self.enter_device(process, device)?;
-        // A driver of WDDM 1.x has contexts of the one kind only, most others of the other.
+        // A WDDM 1.x driver supports only contexts with lists; most other drivers support only the
+        // other kind.
         let needs = if entries.is_some() { "DxgkDdiRender" } else { "DxgkDdiSubmitCommandVirtual" };
         if !guard.driver.implements(needs) {
             return Err(KernelError::Driver(DriverError::Unsupported));
@@ -161,7 +164,8 @@ impl Kernel {
             }
             Err(why) => {
                 self.cancel_handles(&mut state, process.0, smallvec![name]);
-                // What the driver made for a context it then refused, it left behind.
+                // The driver leaked these context allocations: it created them for a context that
+                // it then failed to create.
                 self.end_owner_context_allocations(&mut state, number, "DxgkDdiCreateContext");
                 state.contexts.take(number);
                 state.kernel_handles.cancel(own);
@@ -170,7 +174,8 @@ impl Kernel {
         }
     }
 
-    /// Enters a context that its driver is about to make: it may use the kernel's name for it.
+    /// Adds a context before the driver creates it, because the driver may use its kernel handle
+    /// during the call.
     fn reserve_context(
         &self,
         process: ProcessId,
@@ -247,7 +252,7 @@ impl Kernel {
         Ok((driver_handle, None))
     }
 
-    /// Enters the system's own context, which no client names.
+    /// Adds the system's own context, which has no client handle.
     pub(crate) fn reserve_system_context(
         &self,
         device: Id<Device>,
@@ -260,7 +265,7 @@ impl Kernel {
         Ok((number, own))
     }
 
-    /// Ends a context once its work is done (`D3DKMTDestroyContext`).
+    /// Destroys a context after its work is done (`D3DKMTDestroyContext`).
     pub fn destroy_context(
         &self,
         at: &mut Passive,
@@ -281,14 +286,14 @@ impl Kernel {
             (number, guard)
         };
         self.end_context(at, process.0, number);
-        drop(guard); // Only now: the device cannot go while this thread is inside it.
+        drop(guard); // Only now: the guard keeps the device alive.
         Ok(())
     }
 
-    /// Drains a context and ends it for its driver. With its name goes the rest of it; one that
-    /// keeps its name is a husk, until its client destroys it.
+    /// Drains a context and destroys it in the driver. If its client handle is closed, the context
+    /// is removed; otherwise it stays as a zombie until the client destroys it.
     pub(crate) fn end_context(&self, at: &mut Passive, process: Id<Process>, number: Id<Context>) {
-        // Another thread may have ended it meanwhile.
+        // Another thread may have destroyed it meanwhile.
         let Some(device) = self.state.lock().contexts.get(number).map(|context| context.device)
         else {
             return;
@@ -305,7 +310,8 @@ impl Kernel {
             let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;
-            // WINDOWS: after a refusal it is gone all the same (our decision).
+            // WINDOWS: if the driver returns a failure, the context is destroyed all the same (our
+            // decision).
             let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
             let _ = driver.destroy_context(at, &permit, details, driver_handle);
@@ -327,8 +333,8 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
-    /// Waits until nothing of the context is queued and nobody is using it. Work that nothing
-    /// could end is given up: its device is lost, and what it had queued counts as done.
+    /// Waits until no packet of the context is queued and no call uses the context. If no thread
+    /// can complete the work, the device is lost and its queued packets count as done.
     fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
         let about = number.subject();
         let in_flight =
@@ -348,16 +354,16 @@ impl Kernel {
         };
         while !self.wait_until(at, about, what, empty) {
             if !self.lose_device(device, DeviceLoss::TimedOut) {
-                return; // It was lost before, and that did not help: nothing more can.
+                return; // The device was lost already, which did not end the wait.
             }
         }
     }
 }
 
 impl KernelState {
-    /// Forgets a context that its driver has, if it has no name.
+    /// Removes a context that is destroyed in the driver, if its client handle is closed.
     pub(crate) fn remove_context(&mut self, number: Id<Context>) {
-        // Another thread may have ended it meanwhile.
+        // Another thread may have destroyed it meanwhile.
         let Some(it) = self.contexts.get(number) else { return };
         let owner = self.devices[it.device].process.map(|process| &self.processes[process]);
         let name = ObjectId::Context(number);
@@ -368,7 +374,7 @@ impl KernelState {
         }
         let (device, own) = (it.device, it.kernel_handle);
         self.contexts.take(number);
-        let _ = self.kernel_handles.close(own); // It is closed already if its driver ended it.
+        let _ = self.kernel_handles.close(own); // It is closed already if the driver ended it.
         self.devices[device].contexts.remove(&number);
     }
 }

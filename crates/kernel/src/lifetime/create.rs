@@ -1,7 +1,8 @@
-//! Creating allocations: alone, with a new resource, into one that is there.
+//! Creating allocations: standalone, with a new resource, or in an existing resource.
 //!
-//! Names are reserved first and published last, all at once. A step that fails is undone in
-//! reverse: views that were opened are closed, what was created is destroyed, names go back.
+//! Handles are reserved first and published last, all at once. A failure undoes the earlier steps
+//! in reverse order: opened views are closed, created allocations are destroyed, and the reserved
+//! handles are released.
 
 use crate::base::digest::digest;
 use crate::base::error::{Argument, KernelError};
@@ -26,46 +27,46 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
 use smallvec::SmallVec;
 
-/// No driver has more private data for a standard allocation.
+/// Maximum size in bytes of a driver's private data for a standard allocation.
 const MAX_PRIVATE_SIZE: u32 = 1 << 24;
 
-/// What a client asks to create (`D3DKMT_CREATEALLOCATION`).
+/// A client's request to create allocations (`D3DKMT_CREATEALLOCATION`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateAllocationRequest {
-    /// On which device.
+    /// The device.
     pub device: Handle,
-    /// Into this resource.
+    /// An existing resource that gets the new allocations.
     pub resource: Option<Handle>,
-    /// With a new resource.
+    /// Whether to create a resource.
     pub new_resource: bool,
-    /// Whether others may open the new resource.
+    /// Whether other devices may open the new resource.
     pub sharing: Sharing,
-    /// The client runtime's private data, kept as it is.
+    /// The client runtime's private data, stored unchanged.
     pub runtime: Vec<u8>,
     /// The new resource's private data for the driver.
     pub private: Vec<u8>,
     /// Each allocation's private data for the driver.
     pub allocations: Vec<Vec<u8>>,
-    /// Which of them are primaries, by their places in the list.
+    /// Indices of the primaries in the list.
     pub primaries: Vec<usize>,
-    /// One standard allocation of so many bytes, whose private data the driver supplies.
+    /// The size in bytes of one standard allocation, whose private data the driver supplies.
     pub standard: Option<u64>,
 }
 
-/// Whether others may open a resource, and how.
+/// Whether and how other devices may open a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
-    /// Nobody else.
+    /// Not shared.
     #[default]
     None,
-    /// By a global handle.
+    /// Through a global handle.
     Global,
-    /// By NT handles only.
+    /// Through NT handles only.
     Nt,
 }
 
 impl Sharing {
-    /// Its name in events.
+    /// The name of the value in events.
     pub fn name(self) -> &'static str {
         match self {
             Sharing::None => "none",
@@ -75,18 +76,18 @@ impl Sharing {
     }
 }
 
-/// What was created.
+/// The created objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateAllocationResponse {
-    /// The name of the new resource, or of the one they joined.
+    /// The handle of the new or given resource.
     pub resource: Option<Handle>,
-    /// The global name of the new resource.
+    /// The global handle of the new resource.
     pub global: Option<Handle>,
-    /// The names of the allocations, in order.
+    /// The handles of the allocations, in order.
     pub allocations: Vec<Handle>,
-    /// The resource's private data as the driver left it.
+    /// The resource's private data as the driver returned it.
     pub private: Vec<u8>,
-    /// Each allocation's private data as the driver left it.
+    /// Each allocation's private data as the driver returned it.
     pub privates: Vec<Vec<u8>>,
 }
 
@@ -98,28 +99,32 @@ pub(crate) struct ResourceTarget {
     pub(crate) created: bool,
 }
 
-/// The digests of private data, one for each allocation.
+/// Digests of private data, one per allocation.
 pub(crate) type Digests = SmallVec<[Hex; 4]>;
 
-/// A create call, while it is under way.
+/// A create or open call in progress.
 pub(crate) struct CreateScope<'a> {
     pub(crate) process: Id<Process>,
     pub(crate) device: &'a RundownGuard<'a>,
-    /// The resource that is there already.
+    /// The existing resource, if there is one.
     pub(crate) joins: Option<ResourceTarget>,
-    /// The shared resource that is opened, by its global name: nothing is created.
+    /// The shared resource that is opened, with its global handle. Such a call creates no
+    /// allocations.
     pub(crate) shared: Option<(Handle, Id<Resource>)>,
 }
 
 impl Kernel {
     /// Creates allocations (`D3DKMTCreateAllocation`, `D3DKMTCreateAllocation2`).
+    ///
+    /// Fails if a handle or flag of the request is invalid, the device does not work, or the driver
+    /// fails. A failed call leaves no objects and no handles.
     pub fn create_allocations(
         &self,
         at: &mut Passive,
         process: ProcessId,
         mut request: CreateAllocationRequest,
     ) -> Result<CreateAllocationResponse, KernelError> {
-        let guard; // Before the world, so that it is dropped after it.
+        let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
         let device = state.working_device(process, request.device)?;
         if request.allocations.is_empty() {
@@ -130,7 +135,7 @@ impl Kernel {
         };
         let joins = request.resource.map(find).transpose()?;
         guard = self.acquire_rundown(&mut state, device)?;
-        // A new resource's name comes first.
+        // The handle of a new resource comes first.
         let count =
             request.allocations.len() + usize::from(request.new_resource && joins.is_none());
         let mut handles = self.reserve_handles(&mut state, process.0, count)?;
@@ -147,8 +152,8 @@ impl Kernel {
         }
     }
 
-    /// The part that calls the driver, and comes back with the world held. On failure everything
-    /// but the names is undone.
+    /// Calls the driver, and returns with the state locked. On failure everything except the
+    /// reserved handles is undone.
     fn create_with_permit<'k>(
         &'k self,
         at: &mut Passive,
@@ -164,7 +169,7 @@ impl Kernel {
             (PermitKey::Resource(resource_target.resource), PermitMode::Exclusive)
         }));
         let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
-        // Who parked looks again.
+        // Check again after the wait.
         check_still_valid(&state, creating)?;
         drop(state);
         let mut given = self.digests(&request.allocations);
@@ -175,8 +180,11 @@ impl Kernel {
         let described = self.call_create_allocation(at, &permit, creating, request);
         if request.standard.is_some() {
             let why = described.as_ref().err().filter(|error| is_data_error(error));
-            let broken = why
-                .map(|error| format!("its private data was refused by its own create: {error:?}"));
+            let broken = why.map(|error| {
+                format!(
+                    "the driver rejected its own private data in DxgkDdiCreateAllocation: {error:?}"
+                )
+            });
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
@@ -219,7 +227,8 @@ impl Kernel {
         }
     }
 
-    /// Has the driver describe the allocations. Answers the digests of what it was shown, too.
+    /// Calls `DxgkDdiCreateAllocation`. Returns also the digests of the private data that was
+    /// passed.
     fn call_create_allocation(
         &self,
         at: &mut Passive,
@@ -250,7 +259,7 @@ impl Kernel {
         let lent = creating
             .joins
             .zip(known.as_ref())
-            .map(|(it, driver_handle)| (it.resource, driver_handle.word()));
+            .map(|(target, driver_handle)| (target.resource, driver_handle.word()));
         let log_arguments = |log: &Log| {
             if let Some((resource, driver_handle)) = lent {
                 let carried = EventKind::DdiResource {
@@ -265,7 +274,7 @@ impl Kernel {
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
         let mut created = driver.create_allocations(at, permit, details, args);
         for (private, length) in request.allocations.iter_mut().zip(lengths) {
-            private.resize(length, 0); // A driver edits bytes; it does not change how many.
+            private.resize(length, 0); // A driver edits the bytes; the length stays.
         }
         if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
             let changed = created
@@ -284,13 +293,14 @@ impl Kernel {
         Ok((created?, seen))
     }
 
-    /// The digests of private data, for events; of none where nobody listens.
+    /// Digests of private data for events; zeros if the log is disabled.
     fn digests(&self, private: &[Vec<u8>]) -> Digests {
         let listens = self.log.is_enabled();
         private.iter().map(|bytes| if listens { digest(bytes) } else { Hex(0) }).collect()
     }
 
-    /// Takes a resource's word out, to lend it. Its key is held.
+    /// Takes a resource's driver handle out, to lend it. The caller holds the resource's permit
+    /// key.
     fn take_resource_handle(&self, resource: Id<Resource>) -> Option<DriverResource> {
         self.state
             .lock()
@@ -301,7 +311,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The resource that a client's handle names on its device, open to growth.
+    /// Resolves the handle of a resource that accepts more allocations on this device.
     fn find_owning_resource(
         &self,
         process: ProcessId,
@@ -329,18 +339,18 @@ impl KernelState {
 }
 
 impl AllocationInfo {
-    /// Whether no memory could have it.
+    /// Whether the size is zero or the alignment is not a power of two.
     fn is_misaligned(&self) -> bool {
         self.size == 0 || !(self.alignment == 0 || self.alignment.is_power_of_two())
     }
 }
 
-/// How long each one's private data is.
+/// The length of each allocation's private data.
 pub(crate) fn lengths(private: &[Vec<u8>]) -> SmallVec<[usize; 4]> {
     private.iter().map(Vec::len).collect()
 }
 
-/// Has the driver supply the private data of a standard allocation: sizes, then bytes.
+/// Calls `DxgkDdiGetStandardAllocationDriverData` twice: for the sizes, then for the private data.
 fn standard_private(
     at: &mut Passive,
     driver: &Driver,
@@ -353,7 +363,8 @@ fn standard_private(
         StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
     driver.standard_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
-    let broken = (sizes == [0, 0]).then(|| "it gave both private data no bytes".to_owned());
+    let broken = (sizes == [0, 0])
+        .then(|| "the driver returned size zero for both kinds of private data".to_owned());
     judge_standard(driver, RuleId::KMD_STD_003, broken);
     if standard.allocation_size.max(standard.resource_size) > MAX_PRIVATE_SIZE {
         return Err(KernelError::BadAllocationInfo);
@@ -368,7 +379,7 @@ fn standard_private(
     let given = [&private.allocation, &private.resource].map(Vec::len);
     let agree = sizes == again && sizes.map(|number| number as usize) == given;
     let broken = (!agree).then(|| {
-        format!("it asked for {sizes:?} bytes of private data, then gave {given:?} of {again:?}")
+        format!("the driver returned sizes {sizes:?}, then {again:?}, and {given:?} bytes of data")
     });
     judge_standard(driver, RuleId::KMD_STD_004, broken);
     request.allocations = vec![private.allocation];
@@ -376,12 +387,13 @@ fn standard_private(
     Ok(())
 }
 
-/// Whether a driver refused private data for what is in it.
+/// Whether a driver rejected the contents of the private data.
 fn is_data_error(why: &KernelError) -> bool {
     matches!(why, KernelError::Driver(DriverError::Invalid | DriverError::Mismatch))
 }
 
-/// Entry rules on what a driver says of a standard allocation: it has no object yet.
+/// Judges an entry rule on a standard allocation. The adapter is the subject, because the
+/// allocation has no object yet.
 fn judge_standard(driver: &Driver, rule: RuleId, broken: Option<String>) {
     let place = "DxgkDdiGetStandardAllocationDriverData";
     driver.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);

@@ -1,4 +1,4 @@
-//! Primaries: what is to be shown on a display, so its driver can say what it looks like.
+//! Primaries: the driver describes the surfaces that a display can show.
 
 use crate::ddi::miniport::{DriverResult, SurfaceInfo};
 use crate::ddi::permit::DdiPermit;
@@ -8,11 +8,11 @@ use crate::lifetime::open::NewObjects;
 use flight::{Component, Passive, RuleId};
 
 impl Kernel {
-    /// Has the driver describe the primaries of a create call.
+    /// Calls `DxgkDdiDescribeAllocation` for the primaries of a create call.
     ///
     /// WINDOWS: pages say that primaries and sources of presents are described, not when. Our
-    /// decision: once, when they are open. Nothing reads the description yet, so a driver that
-    /// has none is named and the primary is made.
+    /// decision: once, when they are open. No code reads the description yet, so a missing
+    /// description is reported and the primary is created anyway.
     pub(crate) fn describe_primaries(
         &self,
         at: &mut Passive,
@@ -23,7 +23,8 @@ impl Kernel {
     ) {
         for place in &request.primaries {
             let Some(&number) = objects.allocations.get(*place) else { continue };
-            // Nobody else knows it yet: it is between, and its pass is ours.
+            // No other thread knows the allocation yet: its handle is not published, and this
+            // thread holds the permit.
             let driver_handle = self
                 .state
                 .lock()
@@ -44,7 +45,7 @@ impl Kernel {
     }
 }
 
-/// What is missing in a description of a primary.
+/// Returns why a description of a primary is incomplete, or `None`.
 fn describe_error(described: DriverResult<SurfaceInfo>) -> Option<String> {
     match described {
         Err(why) => Some(format!("a primary was not described: {}", why.name())),

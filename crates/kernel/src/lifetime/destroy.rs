@@ -1,11 +1,12 @@
-//! How views are closed and allocations destroyed: the calls of the driver at an end.
+//! Closing views and destroying allocations: the driver calls of a retirement.
 //!
 //! # Invariants
 //!
 //! 1. Views of a device that end together are closed in one call.
-//! 2. Members of a resource are destroyed in one call; an allocation alone in a call of its own.
-//! 3. A resource goes with the last of its members, once no device has a view of it. Its word
-//!    is taken out, lent or moved, and put back under the resource's key.
+//! 2. Members of a resource are destroyed in one call; a standalone allocation in a call of its
+//!    own.
+//! 3. A resource is destroyed with the last of its members, once no device has a view of it. Its
+//!    driver handle is taken out, lent or moved, and put back under the resource's permit key.
 
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
@@ -28,20 +29,20 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, Log, Passive, RuleId, Subject};
 use smallvec::SmallVec;
 
-/// Who ends things: which driver is called, under which pass, on whose behalf.
+/// The context of destroy calls: the driver, the permit, and the process they are made for.
 pub(crate) struct DestroyScope<'a> {
     pub(crate) driver: &'a Driver,
     pub(crate) permit: &'a DdiPermit<'a>,
-    /// The caller's process; none when the system does it.
+    /// The caller's process; `None` for the system.
     pub(crate) process: Option<Id<Process>>,
 }
 
-/// Drivers' words, nearly always one.
+/// Driver handles, nearly always one.
 type DriverHandles = SmallVec<[usize; 2]>;
 
 impl Kernel {
-    /// Closes the views of an idle retirement and ends what they were the last views of. Comes
-    /// back with the world held.
+    /// Closes the views of an idle retirement and destroys the allocations they were the last views
+    /// of. Returns with the state locked.
     pub(crate) fn finish_retirement<'k>(
         &'k self,
         at: &mut Passive,
@@ -71,14 +72,14 @@ impl Kernel {
         state
     }
 
-    /// A retirement of a device is done; whoever waits for the last one looks again.
+    /// Counts down the device's retirements, and wakes the threads that wait for the last one.
     fn finish_device_retirement(&self, state: &mut KernelState, device: Id<Device>) {
         state.devices[device].retiring -= 1;
         self.wake_all(state);
     }
 
-    /// Has the driver close views of a device, in one call; answers the allocations that no
-    /// device has open any more, with the world held again. Those are unplaced first.
+    /// Closes views of a device in one driver call. Decommits first the allocations they are the
+    /// last views of. Returns those allocations, with the state locked.
     pub(crate) fn close_views<'k>(
         &'k self,
         at: &mut Passive,
@@ -91,7 +92,7 @@ impl Kernel {
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
         let take =
-            |it: &Id<View>| state.views.get_mut(*it).and_then(|view| view.driver_handle.take());
+            |view: &Id<View>| state.views.get_mut(*view).and_then(|view| view.driver_handle.take());
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
         let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
         let watched = state.surviving_allocations(device, &closing, views);
@@ -106,7 +107,8 @@ impl Kernel {
                 }
             };
             let details = CallDetails { process: component.process, log_arguments: &log_arguments };
-            // WINDOWS: after a refusal they are closed all the same (our decision).
+            // WINDOWS: if the driver returns a failure, the views are closed all the same (our
+            // decision).
             let _ = component.driver.close_allocations(
                 at,
                 component.permit,
@@ -116,7 +118,7 @@ impl Kernel {
             );
             self.judge_references(component.driver, lent.word(), device.subject(), &watched);
         }
-        drop(lent); // Before the device learns that its views are gone: it needs the only one.
+        drop(lent); // Before the views are removed: ending the device needs the only reference.
         let mut state = self.state.lock();
         for (view, driver_handle) in views.iter().zip(given) {
             self.log.emit(view.subject(), EventKind::ViewClosed {});
@@ -126,8 +128,7 @@ impl Kernel {
         (orphans, state)
     }
 
-    /// Allocations whose last view is idle give their memory back. `closing` are the views by
-    /// number.
+    /// Decommits the allocations whose last view is idle. `closing` are the ids of the views.
     fn decommit_allocations(
         &self,
         state: &mut KernelState,
@@ -147,7 +148,7 @@ impl Kernel {
         }
     }
 
-    /// After a close, the allocation's data has no business with the device.
+    /// Judges that, after a close, the allocation's driver data does not reference the device's.
     fn judge_references(
         &self,
         driver: &Driver,
@@ -160,7 +161,7 @@ impl Kernel {
             let broken = driver.pool.refers_to(*driver_handle, device_word).then(|| {
                 format!(
                     "the driver's data of {about} still points at its data of {device}, \
-                         which has closed it: an allocation belongs to the adapter"
+                         which has closed the allocation: allocations belong to the adapter"
                 )
             });
             let place = "DxgkDdiCloseAllocation.hDevice";
@@ -168,7 +169,7 @@ impl Kernel {
         }
     }
 
-    /// A device's view of a resource is closed. Answers the resource if that was the last.
+    /// Removes a device's view of a resource. Returns the resource if that was its last view.
     pub(crate) fn close_resource_view(
         &self,
         state: &mut KernelState,
@@ -182,10 +183,11 @@ impl Kernel {
         resource.views.is_empty().then_some(it.resource)
     }
 
-    /// Has the driver destroy allocations that nobody has open: members of one resource in one
-    /// call, others in a call each. `ended` is a resource that may go now, with them or alone.
+    /// Destroys allocations without views in the driver: the members of one resource in one call,
+    /// standalone allocations in a call each. `ended` is a resource that may now be destroyed, with
+    /// its members or alone.
     ///
-    /// Comes back with the world held, as those below do.
+    /// Returns with the state locked, as do the functions below.
     pub(crate) fn destroy_orphans<'k>(
         &'k self,
         at: &mut Passive,
@@ -194,8 +196,8 @@ impl Kernel {
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
     ) -> StateGuard<'k, KernelState> {
-        let resource = |it: &Id<Allocation>| {
-            state.allocations.get(*it).and_then(|allocation| allocation.resource)
+        let resource = |allocation: &Id<Allocation>| {
+            state.allocations.get(*allocation).and_then(|allocation| allocation.resource)
         };
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
@@ -207,8 +209,8 @@ impl Kernel {
         state
     }
 
-    /// Destroys members of a resource; with the last of them the resource, if no device has a
-    /// view of it.
+    /// Destroys members of a resource. Destroys the resource with its last members, if no device
+    /// has a view of it.
     fn destroy_members<'k>(
         &'k self,
         at: &mut Passive,
@@ -217,13 +219,13 @@ impl Kernel {
         resource: Id<Resource>,
         members: &[Id<Allocation>],
     ) -> StateGuard<'k, KernelState> {
-        // Another thread may have ended it meanwhile.
+        // Another thread may have destroyed it meanwhile.
         let Some(it) = state.resources.get_mut(resource) else { return state };
-        // Those given are members, so all of them are when there are as many.
+        // The given allocations are all members, so equal counts mean that no other member is left.
         let last = it.members.len() == members.len();
         let goes = it.views.is_empty() && last;
         if members.is_empty() && !goes {
-            return state; // Members that a list destroyed before hold it back.
+            return state; // Members in earlier retirements keep it alive.
         }
         let Some(driver_handle) = it.driver_handle.take() else { return state };
         self.call_destroy_allocation(
@@ -244,8 +246,11 @@ impl Kernel {
         allocations: &[Id<Allocation>],
         home: Option<(Id<Resource>, DriverResource, bool)>,
     ) -> StateGuard<'k, KernelState> {
-        let take = |it: &Id<Allocation>| {
-            state.allocations.get_mut(*it).and_then(|allocation| allocation.driver_handle.take())
+        let take = |allocation: &Id<Allocation>| {
+            state
+                .allocations
+                .get_mut(*allocation)
+                .and_then(|allocation| allocation.driver_handle.take())
         };
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(state);
@@ -273,8 +278,8 @@ impl Kernel {
                 let args = DestroyAllocationArgs { allocations: tokens.drain(..), resource };
                 component.driver.destroy_allocations(at, component.permit, &log_arguments, args)
             };
-        // WINDOWS: after a refusal they are gone all the same, and the driver does not get
-        // them again (our decision; observation is silent).
+        // WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
+        // are not passed to the driver again (our decision; observation is silent).
         let not_offered = match home {
             None => {
                 let _ = call(at, &mut tokens, None);
@@ -295,7 +300,7 @@ impl Kernel {
         };
         let mut state = self.state.lock();
         for (allocation, driver_handle) in allocations.iter().zip(driver_handles) {
-            // One that was never opened has memory still.
+            // An allocation that was never opened still has memory.
             let extents = state.allocations.get_mut(*allocation).map(Allocation::take_extents);
             for extent in extents.unwrap_or_default() {
                 self.release_extent(&mut state, extent);
@@ -320,7 +325,7 @@ impl Kernel {
         state
     }
 
-    /// Puts a resource's word back; a changed one is used from then on.
+    /// Puts a resource's driver handle back. A changed handle replaces the old one.
     pub(crate) fn set_resource_handle(
         &self,
         state: &mut KernelState,
@@ -341,8 +346,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The driver's words for the allocations that live on for other devices, when these views
-    /// of a device are closed.
+    /// The driver handles of the allocations that other devices keep open when these views of a
+    /// device are closed.
     fn surviving_allocations(
         &self,
         device: Id<Device>,
@@ -355,19 +360,19 @@ impl KernelState {
             let stays = |view: &&Id<View>| closing.binary_search(view).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
-            let mine =
-                remaining.any(|it| self.views.get(*it).is_some_and(|view| view.device == device));
+            let mine = remaining
+                .any(|view| self.views.get(*view).is_some_and(|view| view.device == device));
             let driver_handle = allocation.driver_handle.as_ref()?.word();
             (lives && !mine).then_some((number, driver_handle))
         };
         views.iter().filter_map(driver_handle).collect()
     }
 
-    /// Removes a closed view everywhere; answers its allocation if that was the last view.
+    /// Removes a closed view from all tables. Returns its allocation if that was its last view.
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
         self.devices[view.device].standalone_views.remove(&number);
-        if let Some(it) = view.part_of.and_then(|it| self.resource_views.get_mut(it)) {
+        if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
         }
         let allocation = self.allocations.get_mut(view.allocation)?;
@@ -379,7 +384,7 @@ impl KernelState {
     fn remove_allocation(&mut self, number: Id<Allocation>) {
         let zombie = self.allocations.take(number);
         let home = zombie.and_then(|allocation| allocation.resource);
-        if let Some(it) = home.and_then(|it| self.resources.get_mut(it)) {
+        if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(&number);
         }
     }

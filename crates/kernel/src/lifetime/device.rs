@@ -1,4 +1,4 @@
-//! Devices: a process's link to an adapter.
+//! Devices: a process's connection to an adapter.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -24,41 +24,41 @@ use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A process's link to an adapter (`hDevice`).
+/// A process's connection to an adapter (`hDevice`).
 pub struct Device {
-    /// None: it is the system's own.
+    /// The owning process; `None` for the system's own device.
     pub(crate) process: Option<Id<Process>>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
     pub(crate) driver_handle: Option<Arc<DriverDevice>>,
     pub(crate) contexts: BTreeSet<Id<Context>>,
-    /// Those of them that have packets which are not over, in order.
+    /// The contexts with packets that are not done, in order.
     pub(crate) busy: Vec<Id<Context>>,
     pub(crate) resource_views: BTreeSet<Id<ResourceView>>,
-    /// Views of allocations that belong to no resource.
+    /// Views of standalone allocations.
     pub(crate) standalone_views: BTreeSet<Id<View>>,
-    /// Retirements of its views that are not done.
+    /// Number of unfinished retirements of its views.
     pub(crate) retiring: u32,
-    /// Retirements that wait for its work, in the order they were asked for.
+    /// Retirements that wait for its work, in request order.
     pub(crate) retirements: VecDeque<Id<Retirement>>,
-    /// Why it cannot work any more; what it had queued counts as done.
+    /// Why the device is lost. The queued packets of a lost device count as done.
     pub(crate) lost: Option<DeviceLoss>,
-    /// Its end is under way, or over: it lets nobody in.
+    /// The device is ending or has ended: no call can enter it.
     pub(crate) ending: bool,
-    /// Its driver has ended it: while its client has not, it is a husk, nothing but a name.
+    /// The driver has destroyed the device, but the client's handle is still open (zombie device).
     pub(crate) zombie: bool,
-    /// Client calls that are using it now.
+    /// Number of client calls that are using it.
     pub(crate) active_calls: u32,
-    /// The kernel's own name for it.
+    /// The handle that the kernel passes to the driver.
     pub(crate) kernel_handle: Handle,
-    /// What its driver made for all its contexts to save into.
+    /// The context allocations that the driver created for all contexts of the device.
     pub(crate) context_allocations: Vec<Id<ContextAllocation>>,
     pub(crate) queues: BTreeSet<Id<PagingQueue>>,
-    /// What its client sees still of what ended with the adapter.
+    /// Mappings of allocations that ended with the adapter. The client can still access them.
     pub(crate) user_mappings: Vec<UserMapping>,
 }
 
-/// Memory that a client sees, and where it does. It does so until this is dropped.
+/// Memory mapped into a client, with its address. Dropping this unmaps it.
 pub(crate) struct UserMapping {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) run: Run,
@@ -72,39 +72,42 @@ impl Drop for UserMapping {
     }
 }
 
-/// Why a device cannot work any more. It never works again.
+/// Why a device is lost. A lost device never works again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceLoss {
-    /// Its work does not end.
+    /// Its work did not complete in time.
     TimedOut,
-    /// Its GPU was reset, and it was not its fault.
+    /// Its GPU was reset, and another device caused the reset.
     Reset,
-    /// The driver refused its packet.
+    /// The driver failed to accept its packet.
     SubmitFailed,
-    /// What it cannot do without found no memory.
+    /// Memory for a required allocation could not be found.
     OutOfMemory,
-    /// Its packet touched memory that was not there.
+    /// Its packet accessed memory that was not resident.
     PageFault,
     /// Its adapter was removed.
     AdapterRemoved,
 }
 
 impl DeviceLoss {
-    /// In words, for events.
+    /// The reason as text, for events.
     pub fn name(self) -> &'static str {
         match self {
             DeviceLoss::TimedOut => "its work does not end",
             DeviceLoss::Reset => "its GPU was reset",
-            DeviceLoss::SubmitFailed => "its packet was refused",
-            DeviceLoss::OutOfMemory => "what it must have found no memory",
-            DeviceLoss::PageFault => "its packet touched memory that was not there",
+            DeviceLoss::SubmitFailed => "its packet could not be submitted",
+            DeviceLoss::OutOfMemory => "no memory for a required allocation",
+            DeviceLoss::PageFault => "its packet accessed memory that was not resident",
             DeviceLoss::AdapterRemoved => "its adapter was removed",
         }
     }
 }
 
 impl Kernel {
-    /// Makes a device (`D3DKMTCreateDevice`).
+    /// Creates a device (`D3DKMTCreateDevice`).
+    ///
+    /// Fails if the process has ended, the adapter is not running, the handle table is full, or the
+    /// driver fails.
     pub fn create_device(
         &self,
         at: &mut Passive,
@@ -123,7 +126,7 @@ impl Kernel {
         let mut name = Some(name);
         let made = self.call_create_device(at, process, &driver, &mut name);
         let mut world = self.state.lock();
-        // A name that was not published goes back.
+        // Release the handle if it was not published.
         self.cancel_handles(&mut world, process.0, name.into_iter().collect());
         world.processes[process.0].creating -= 1;
         self.wake_all(&mut world);
@@ -132,7 +135,7 @@ impl Kernel {
         made
     }
 
-    /// Has the driver make a device, in the space of its process.
+    /// Acquires the permit and the process's address space, then creates the device in the driver.
     fn call_create_device(
         &self,
         at: &mut Passive,
@@ -142,7 +145,7 @@ impl Kernel {
     ) -> Result<Handle, KernelError> {
         let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process.0);
         let permit = self.acquire_permit(at, keys)?;
-        // Who parked looks again: the adapter may have stopped, the process may have ended.
+        // Check again after the wait: the adapter may have stopped, or the process may have ended.
         self.state.lock().check_accepts_devices(process, driver.adapter)?;
         let space = self.acquire_space(at, &permit, driver, process.0)?;
         let made = self.call_create_device_with_permit(at, &permit, process, driver, name);
@@ -150,7 +153,8 @@ impl Kernel {
         made
     }
 
-    /// Has the driver make a device, and publishes it if there is still something to have it.
+    /// Creates the device in the driver, and publishes it if the process and the adapter still
+    /// accept it.
     fn call_create_device_with_permit(
         &self,
         at: &mut Passive,
@@ -168,7 +172,8 @@ impl Kernel {
         let driver_handle = match made {
             Ok(driver_handle) => driver_handle,
             Err(why) => {
-                // What the driver made for a device it then refused, it left behind.
+                // The driver leaked these context allocations: it created them for a device that it
+                // then failed to create.
                 self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
                 world.take_device(device);
                 world.kernel_handles.cancel(own);
@@ -207,8 +212,8 @@ impl Kernel {
         Ok(handle)
     }
 
-    /// Enters a device that its driver is about to make: it may use the kernel's name for it.
-    /// Until it is made, it lets nobody in.
+    /// Adds a device before the driver creates it, because the driver may use its kernel handle
+    /// during the call. No call can enter the device until it is created.
     pub(crate) fn reserve_device(
         &self,
         process: Option<ProcessId>,
@@ -241,7 +246,7 @@ impl Kernel {
         Ok((number, own))
     }
 
-    /// Ends a device with everything it has (`D3DKMTDestroyDevice`).
+    /// Destroys a device with all its objects (`D3DKMTDestroyDevice`).
     pub fn destroy_device(
         &self,
         at: &mut Passive,
@@ -258,8 +263,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Ends every device that is so, and waits for those that others end. What has its name
-    /// still is a husk then.
+    /// Ends every device that matches, and waits for those that other threads are ending. A device
+    /// whose client handle is still open becomes a zombie.
     pub(crate) fn end_devices(
         &self,
         at: &mut Passive,
@@ -288,15 +293,16 @@ impl Kernel {
         );
     }
 
-    /// Ends a device: calls inside it leave, contexts drain, views and what they were the last
-    /// views of go, then the driver's device. Whoever comes second waits for the first.
+    /// Ends a device. In order: waits for the calls inside the device, drains its contexts, closes
+    /// its views, destroys the allocations they were the last views of, and destroys the device in
+    /// the driver. If another thread is ending the device, waits for that thread.
     pub(crate) fn end_device(&self, at: &mut Passive, number: Id<Device>) {
         let first = {
             let mut world = self.state.lock();
             // Another thread may have ended it meanwhile.
             let Some(it) = world.devices.get_mut(number) else { return };
             let first = !std::mem::replace(&mut it.ending, true);
-            // Who waits inside it looks again.
+            // Threads that wait inside the device check again.
             self.wake_all(&mut world);
             first
         };
@@ -351,7 +357,8 @@ impl Kernel {
             let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;
-            // WINDOWS: after a refusal it is gone all the same (our decision).
+            // WINDOWS: if the driver returns a failure, the device is destroyed all the same (our
+            // decision).
             let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
             let _ = driver.destroy_device(at, &permit, details, driver_handle);
@@ -368,9 +375,10 @@ impl Kernel {
         world.devices[number].zombie = true;
     }
 
-    /// Forgets a device that its driver has ended, if it has no name; its contexts' names, too.
+    /// Removes a device that is destroyed in the driver, and its contexts' handles, if its client
+    /// handle is closed.
     pub(crate) fn remove_device_object(&self, world: &mut KernelState, number: Id<Device>) {
-        // Another thread may have ended it meanwhile.
+        // Another thread may have removed it meanwhile.
         let Some(it) = world.devices.get(number) else { return };
         let (process, handle) = (it.owner(), it.handle);
         let named = world.processes[process].handles.lookup(handle) == Ok(number.into());
@@ -386,8 +394,8 @@ impl Kernel {
         world.remove_device(number);
     }
 
-    /// Waits until `done` is true of the device. A wait that nothing could end is given up:
-    /// the device is lost, and what it had queued counts as done.
+    /// Waits until `done` is true of the device. If no thread can end the wait, the device is lost
+    /// and its queued packets count as done.
     fn wait_device(
         &self,
         at: &mut Passive,
@@ -400,13 +408,13 @@ impl Kernel {
         while !self.wait_until(at, about, |_| format!("{about}: {what}"), over) {
             let adapter = self.state.lock().devices[number].adapter;
             if !self.lose_device(number, DeviceLoss::TimedOut) && !self.fail_paging(adapter) {
-                return; // It was lost before, and that did not help: nothing more can.
+                return; // The device was lost already, which did not end the wait.
             }
         }
     }
 
-    /// A device cannot work any more. What it had queued counts as done, so everything that
-    /// waited for it goes on. Answers whether it was not lost before.
+    /// Marks a device as lost. Its queued packets count as done, so all waits for them end. Returns
+    /// whether the device was not lost before.
     ///
     /// WINDOWS: a device in error ends its destroy calls with success, as if its fences had
     /// completed (our decision; the reset that makes the GPU quiet is not modelled yet).
@@ -443,7 +451,7 @@ impl Kernel {
         true
     }
 
-    /// Whether a device works, or why not (`D3DKMTGetDeviceState`).
+    /// Logs the state of a device and returns why it is lost, if it is (`D3DKMTGetDeviceState`).
     pub fn device_state(
         &self,
         process: ProcessId,
@@ -461,16 +469,16 @@ impl Kernel {
         Ok(loss)
     }
 
-    /// Retires everything a device still has. What cannot start now is left to the jobs.
+    /// Retires all live views of a device. Retirements that cannot start now are left to the jobs.
     fn retire_device_views(&self, number: Id<Device>) -> Vec<Id<Retirement>> {
         let mut world = self.state.lock();
         let it = &world.devices[number];
-        // What a client destroyed before is in retirements of its own.
+        // Views that the client destroyed earlier are in their own retirements.
         let live = |view: &&Id<View>| {
             world.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
         };
-        let named = |it: &&Id<ResourceView>| {
-            world.resource_views.get(**it).is_some_and(|resource_view| resource_view.published)
+        let named = |view: &&Id<ResourceView>| {
+            world.resource_views.get(**view).is_some_and(|resource_view| resource_view.published)
         };
         let resources = it
             .resource_views
@@ -494,8 +502,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Forgets a device and the kernel's name for it.
-    /// Enters a device.
+    /// Adds a device.
     fn add_device(&mut self, it: Device) -> Id<Device> {
         let process = it.process;
         let number = self.devices.insert(it);
@@ -505,7 +512,7 @@ impl KernelState {
         number
     }
 
-    /// Takes a device out.
+    /// Removes and returns a device.
     pub(crate) fn take_device(&mut self, number: Id<Device>) -> Option<Device> {
         let it = self.devices.take(number)?;
         if let Some(process) = it.process
@@ -521,11 +528,12 @@ impl KernelState {
 
     fn remove_device(&mut self, number: Id<Device>) {
         if let Some(it) = self.take_device(number) {
-            let _ = self.kernel_handles.close(it.kernel_handle); // It is closed if the driver ended it.
+            // It is closed already if the driver ended it.
+            let _ = self.kernel_handles.close(it.kernel_handle);
         }
     }
 
-    /// Whether a process may have a device on an adapter now.
+    /// Fails unless the process may create a device on the adapter now.
     fn check_accepts_devices(
         &self,
         process: ProcessId,

@@ -1,11 +1,13 @@
-//! Holds: a driver's own data that it has acquired by a client's handle and not let go of.
+//! Handle data: references that a driver acquires to its own data through a client's handle
+//! (`DxgkCbAcquireHandleData`).
 //!
 //! # Invariants
 //!
-//! 1. While a driver holds the data of an allocation or a resource, the view by which it was
-//!    acquired does not end, and so neither do they: the retirement waits as a job, and is
-//!    looked at again when a hold ends.
-//! 2. A hold ends once: by the driver, or with the device by whose view it was acquired.
+//! 1. While a driver holds a reference to the data of an allocation or a resource, the view through
+//!    which it was acquired does not end, and neither does the allocation or resource. The
+//!    retirement waits as a job, and is checked again when a reference is released.
+//! 2. A reference ends once: released by the driver, or with the device whose view it was acquired
+//!    through.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -21,18 +23,18 @@ use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject};
 
-/// Data that a driver has acquired.
+/// A reference that a driver has acquired.
 pub(crate) struct HandleDataReference {
     adapter: Id<Adapter>,
-    /// What it is the data of: an allocation, a resource, or a view.
+    /// The owner of the data: an allocation, a resource, or a view.
     of: Subject,
-    /// The allocation or resource whose end it holds back.
+    /// The allocation or resource that the reference keeps alive.
     pub(crate) keeps_alive: Subject,
-    /// The device by whose view it was acquired.
+    /// The device through whose view it was acquired.
     pub(crate) device: Id<Device>,
-    /// The kind of handle that the driver said, whatever it means.
+    /// The handle type that the driver passed.
     kind: u32,
-    /// The call it was acquired in.
+    /// The call in which it was acquired.
     call: u32,
 }
 
@@ -40,8 +42,8 @@ const ACQUIRE: &str = "DxgkCbAcquireHandleData.Flags.DeviceSpecific";
 const RELEASE: &str = "DxgkCbReleaseHandleData";
 
 impl Kernel {
-    /// The driver's word behind a client's handle, in the process the running call is for, and
-    /// the number it is let go with.
+    /// Resolves a client's handle in the process of the current call. Returns the driver handle,
+    /// and the number with which the reference is released.
     pub(crate) fn acquire_handle_data(
         &self,
         _at: &mut Passive,
@@ -58,7 +60,9 @@ impl Kernel {
         let stray = of_device && matches!(object, ObjectId::ResourceView(_));
         let broken = stray.then(|| {
             let (handle, subject) = (Hex(handle.0), object.subject());
-            format!("DeviceSpecific is set for {handle}, which names {subject} and no allocation")
+            format!(
+                "DeviceSpecific is set for {handle}, the handle of {subject}, not of an allocation"
+            )
         });
         self.log.judge(
             RuleId::CB_HANDLE_002,
@@ -78,7 +82,7 @@ impl Kernel {
             HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
         );
         state.calls.insert(call);
-        CallGuard::mark(); // Its end is looked at.
+        CallGuard::mark(); // The end of this call is checked for the reference.
         self.log.emit(
             of,
             EventKind::HandleDataAcquired {
@@ -89,7 +93,7 @@ impl Kernel {
         Some((driver_handle, number))
     }
 
-    /// Lets go of what was acquired under that number.
+    /// Releases the reference with that number.
     pub(crate) fn release_handle_data(
         &self,
         _at: &mut Passive,
@@ -101,11 +105,11 @@ impl Kernel {
         let known = u32::try_from(number)
             .ok()
             .and_then(|number| Some((number, state.handle_data.get(&number)?)));
-        let known = known.filter(|(_, it)| it.adapter == adapter);
+        let known = known.filter(|(_, reference)| reference.adapter == adapter);
         let broken = match known {
-            None => Some(format!("{number:#x} is let go of, but nothing is held by that number")),
+            None => Some(format!("{number:#x} is released, but no reference has that number")),
             Some((_, it)) if it.kind != kind => Some(format!(
-                "the data of {} is let go of as of type {kind}, but was acquired as of type {}",
+                "the data of {} is released as type {kind}, but was acquired as type {}",
                 it.of, it.kind
             )),
             Some(_) => None,
@@ -130,10 +134,10 @@ impl Kernel {
         }
     }
 
-    /// Ends what a driver has forgotten to let go of, in calls that have returned, before
-    /// something goes that cannot wait for it.
+    /// Ends references that a driver acquired in calls that have returned and did not release,
+    /// before an object is destroyed that cannot wait for the release.
     ///
-    /// WINDOWS: our decision; what waited for the driver would never go.
+    /// WINDOWS: our decision; an object that waited for the driver would never be destroyed.
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
         let mut state = self.state.lock();
         let forgotten = |reference: &HandleDataReference| {
@@ -142,12 +146,12 @@ impl Kernel {
         let numbers: Vec<u32> = state
             .handle_data
             .iter()
-            .filter(|(_, it)| forgotten(it))
+            .filter(|(_, reference)| forgotten(reference))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
             let Some(it) = state.handle_data.get(&number) else { continue };
-            let broken = format!("the data of {} was acquired and never let go of", it.of);
+            let broken = format!("the data of {} was acquired and never released", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
                 Component::Driver,
@@ -159,9 +163,9 @@ impl Kernel {
         }
     }
 
-    /// Makes a retirement wait as a job where a driver holds something that it would end, and
-    /// judges whether anybody is left to let go. Looked at and queued under one hold, so that
-    /// whoever lets go finds the job.
+    /// Requeues a retirement as a job if a driver holds a reference to an object that it would end.
+    /// Judges whether a running call can still release the reference. Checks and queues under one
+    /// lock, so that the releasing thread finds the job.
     pub(crate) fn defer_retirement(
         &self,
         state: &mut KernelState,
@@ -173,7 +177,7 @@ impl Kernel {
         let broken = forgotten.next().map(|reference| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
-                 returned, and holds it: the end waits for its release",
+                 returned, and still holds it: the destroy call waits for the release",
                 reference.keeps_alive
             )
         });
@@ -194,7 +198,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What the data behind a handle is of, whose end it holds back, the device, and the word.
+    /// The owner of the data behind a handle, the object that a reference keeps alive, the device,
+    /// and the driver handle.
     fn data_of(
         &self,
         named: ObjectId,
@@ -223,8 +228,9 @@ impl KernelState {
         }
     }
 
-    /// What a driver holds that a retirement would end. What it acquired by another device's
-    /// view holds back that device's view, and so the allocation or resource, but not this one.
+    /// The references to objects that a retirement would end. A reference acquired through another
+    /// device's view keeps that view, and so the allocation or resource, alive, but does not hold
+    /// back this retirement.
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
         let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty())
         else {

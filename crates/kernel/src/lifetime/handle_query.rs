@@ -1,5 +1,7 @@
-//! What a driver asks about a client's handle besides its own data, by the names of the process
-//! the running call is for: its kin, and where it is.
+//! Driver callbacks that query a client's handle: its parent, its children, and its capture
+//! address.
+//!
+//! Handles are resolved in the process of the current call.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -17,7 +19,7 @@ const PARENT: &str = "DxgkCbGetHandleParent.hAllocation";
 const CAPTURE: &str = "DxgkCbGetCaptureAddress.hAllocation";
 
 impl Kernel {
-    /// The name of the resource that an allocation belongs to, if it belongs to one.
+    /// Returns the handle of the resource that an allocation belongs to, if it belongs to one.
     pub(crate) fn parent_of(
         &self,
         _at: &mut Passive,
@@ -28,8 +30,12 @@ impl Kernel {
         let named = state.find_object(handle);
         let broken = match named {
             Some(ObjectId::View(_)) => None,
-            Some(it) => Some(format!("{} names {} and no allocation", Hex(handle.0), it.subject())),
-            None => Some(format!("{} names nothing here", Hex(handle.0))),
+            Some(it) => Some(format!(
+                "{} is the handle of {}, not of an allocation",
+                Hex(handle.0),
+                it.subject()
+            )),
+            None => Some(format!("{} is no handle of this process", Hex(handle.0))),
         };
         self.log.judge(RuleId::CB_HANDLE_008, Component::Driver, adapter.subject(), PARENT, broken);
         let Some(ObjectId::View(view)) = named else { return None };
@@ -37,7 +43,7 @@ impl Kernel {
         Some(state.resource_views[part_of].handle)
     }
 
-    /// The name of a member of a resource, counted from zero in the order they were made.
+    /// Returns the handle of a member of a resource, by its index in creation order.
     pub(crate) fn child_of(&self, _at: &mut Passive, handle: Handle, index: u32) -> Option<Handle> {
         let state = self.state.lock();
         let resource = ResourceView::named_by(state.find_object(handle)?)?;
@@ -46,8 +52,8 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Where an allocation is that video is captured into: its segment, from one on, and its
-    /// address there.
+    /// Returns the segment id (from one) and the address of an allocation that captures video.
+    /// Fails if the handle is of no capture allocation, or the allocation is in no segment.
     pub(crate) fn capture_address(
         &self,
         _at: &mut Passive,
@@ -60,12 +66,12 @@ impl Kernel {
         let broken = match it {
             Some(it) if it.capture => None,
             Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
-            None => Some(format!("{} names no allocation here", Hex(handle.0))),
+            None => Some(format!("{} is no allocation handle of this process", Hex(handle.0))),
         };
         let error = broken.is_some();
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
         let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
-        // WINDOWS: nobody says what is answered where it is in no segment.
+        // WINDOWS: the status for an allocation in no segment is undocumented.
         let extent =
             extent.and_then(|extent| state.extents.get(extent)).ok_or(DriverError::Unsupported)?;
         let Location::Segment { segment, .. } = extent.location else {
@@ -78,7 +84,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What a name means in the process the running call is for.
+    /// Resolves a handle in the process of the current call.
     fn find_object(&self, handle: Handle) -> Option<ObjectId> {
         let Call { process, .. } = CallGuard::current()?;
         let process = self.processes.find_serial(process?)?;
@@ -86,7 +92,7 @@ impl KernelState {
         Some(self.as_view(found))
     }
 
-    /// The name of a member, also of one that the running call is building.
+    /// The handle of a member. Includes members that the current call is creating.
     fn member_handle(&self, resource: Id<ResourceView>, index: usize) -> Option<Handle> {
         let member = |view: &&View| view.stage <= ViewStage::Live && view.part_of == Some(resource);
         let it = self.resource_views.get(resource)?;

@@ -1,10 +1,12 @@
-//! Building what a driver described: objects entered, views opened, names published.
+//! Opening views: adds the objects that a driver created, opens their views and publishes their
+//! handles.
 //!
 //! # Invariants
 //!
-//! 1. A view whose driver is opening it is `Building`: its name is promised, so the driver may
-//!    use it in callbacks, and a client may not.
-//! 2. `finish` makes everything live and publishes all names under one lock, or nothing.
+//! 1. While the driver opens a view, the view is `Unpublished`: its handle is bound, so that the
+//!    driver can use it in callbacks, but clients cannot.
+//! 2. [`Kernel::publish_objects`] makes all objects live and publishes all handles under one lock,
+//!    or none.
 
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -35,18 +37,18 @@ use flight::{EventKind, Hex, Log, Passive, Subject};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
-/// What has been built so far.
+/// The objects created so far.
 #[derive(Default)]
 pub(crate) struct NewObjects {
     pub(crate) resource: Option<ResourceTarget>,
     pub(crate) allocations: IdList<Allocation>,
     pub(crate) views: IdList<View>,
-    /// The names of the views, promised.
+    /// The handles of the views, bound but not published.
     pub(crate) handles: SmallVec<[Handle; 4]>,
 }
 
 impl Kernel {
-    /// Enters what the driver described.
+    /// Adds the objects that the driver created.
     pub(crate) fn create_objects(
         &self,
         state: &mut KernelState,
@@ -110,7 +112,7 @@ impl Kernel {
                 decommitted: false,
             };
             state.allocations.fill(number, allocation);
-            if let Some(it) = home.and_then(|it| state.resources.get_mut(it)) {
+            if let Some(it) = home.and_then(|resource| state.resources.get_mut(resource)) {
                 it.members.insert(number);
             }
             objects.allocations.push(number);
@@ -125,7 +127,7 @@ impl Kernel {
         request: &CreateAllocationRequest,
         driver_handle: Option<DriverResource>,
     ) -> ResourceTarget {
-        // A driver that gives no word has given the NULL word.
+        // A driver that sets no driver handle has a NULL driver handle.
         let driver_handle = driver_handle.unwrap_or_else(|| HandleSlot::new().fill(0));
         let given = driver_handle.word();
         let (shared, sharing) = (request.sharing != Sharing::None, request.sharing.name().into());
@@ -151,7 +153,7 @@ impl Kernel {
         self.create_resource_view(state, guard, resource)
     }
 
-    /// Enters a device's view of a resource, without a name yet. The resource lives for it.
+    /// Adds a device's view of a resource, without a handle. The view keeps the resource alive.
     pub(crate) fn create_resource_view(
         &self,
         state: &mut KernelState,
@@ -172,7 +174,7 @@ impl Kernel {
         ResourceTarget { resource, view, created: true }
     }
 
-    /// Has the driver open the views, and comes back with the world held.
+    /// Calls `DxgkDdiOpenAllocation` for the views. Returns with the state locked.
     pub(crate) fn open_allocations<'k>(
         &'k self,
         at: &mut Passive,
@@ -203,7 +205,7 @@ impl Kernel {
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
         let driver_handles = guard.driver.open_allocations(at, permit, details, args);
         for (private, length) in request.allocations.iter_mut().zip(lengths) {
-            private.resize(length, 0); // A driver edits bytes; it does not change how many.
+            private.resize(length, 0); // A driver edits the bytes; the length stays.
         }
         let mut driver_handles = driver_handles?.into_iter();
         let mut state = self.state.lock();
@@ -224,8 +226,8 @@ impl Kernel {
         Ok(state)
     }
 
-    /// Makes it all live and publishes the names, all at once, if what it belongs to is still
-    /// there.
+    /// Makes all objects live and publishes their handles, all at once. Fails if the device or the
+    /// resource has ended.
     pub(crate) fn publish_objects(
         &self,
         state: &mut KernelState,
@@ -265,13 +267,14 @@ impl Kernel {
             let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
             let (allocation, device) = (it.allocation, it.device);
-            if let Some(it) = objects.resource.and_then(|it| state.resource_views.get_mut(it.view))
+            if let Some(it) =
+                objects.resource.and_then(|target| state.resource_views.get_mut(target.view))
             {
                 it.views.insert(*view);
             } else if let Some(it) = state.devices.get_mut(device) {
                 it.standalone_views.insert(*view);
             }
-            // What a plain open did to its copy stays its own.
+            // A plain open does not change the allocation's private data; only a create does.
             if let Some(it) = state.allocations.get_mut(allocation).filter(|_| create) {
                 it.private.clone_from(private);
                 it.in_transition = false;
@@ -300,8 +303,8 @@ impl Kernel {
         })
     }
 
-    /// Undoes a create or an open in reverse: what was opened is closed, what was created is
-    /// destroyed, a new resource with it.
+    /// Undoes a create or an open in reverse order: closes the opened views, then destroys the
+    /// created allocations and a new resource.
     ///
     /// WINDOWS: that the driver sees these calls is our decision; pages do not say.
     pub(crate) fn undo_create(
@@ -316,8 +319,8 @@ impl Kernel {
         let component = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
-            let opened = |it: &Id<View>| {
-                state.views.get(*it).is_some_and(|view| view.driver_handle.is_some())
+            let opened = |view: &Id<View>| {
+                state.views.get(*view).is_some_and(|view| view.driver_handle.is_some())
             };
             views.into_iter().partition(opened)
         };
@@ -335,7 +338,7 @@ impl Kernel {
             self.close_views(at, &component, state, guard.device, &opened);
         orphans.extend(unopened.into_iter().filter_map(|view| state.remove_view(view)));
         if creating.shared.is_none() {
-            orphans = allocations; // Also those that never had a view.
+            orphans = allocations; // Includes allocations without a view.
         }
         let new = place.filter(|resource_target| resource_target.created);
         let ended = new
@@ -344,8 +347,8 @@ impl Kernel {
     }
 }
 
-/// Whether the device still works and the resource is still named: for who parked, and again
-/// for who publishes.
+/// Fails unless the device still works and the resource still has its handle. Called after each
+/// wait and before publishing.
 pub(crate) fn check_still_valid(
     state: &KernelState,
     creating: &CreateScope<'_>,
@@ -363,7 +366,7 @@ pub(crate) fn check_still_valid(
 }
 
 impl KernelState {
-    /// Enters the views that are about to be opened: their driver may use their names.
+    /// Adds the views that are about to be opened, and binds their handles for the driver's use.
     pub(crate) fn bind_view_handles(
         &mut self,
         creating: &CreateScope<'_>,

@@ -1,4 +1,4 @@
-//! Processes: who owns names.
+//! Processes and their handle tables.
 
 use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterState;
@@ -13,26 +13,26 @@ use flight::{EventKind, Passive, Subject};
 /// A client process.
 pub struct Process {
     pub(crate) handles: HandleTable,
-    /// It gets no new name, and is over when what it has is gone.
+    /// The process gets no new handles, and is removed after its objects have ended.
     pub(crate) ended: bool,
-    /// Devices of it that a driver is making now.
+    /// Number of its devices that are being created.
     pub(crate) creating: u32,
-    /// What it asked to be kept for it, of an adapter's group.
+    /// Bytes reserved for it, by adapter and segment group.
     pub(crate) reserved: Vec<(Id<Adapter>, SegmentGroup, u64)>,
-    /// What its devices' lists come to, in an adapter's group.
+    /// Bytes in its devices' residency lists, by adapter and segment group.
     pub(crate) usage: Vec<(Id<Adapter>, SegmentGroup, u64)>,
 }
 
-/// A process, for the door that speaks for it.
+/// Identifies a process to the thunk layer that represents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessId(pub(crate) Id<Process>);
 
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessExit {
-    /// By itself: what it left alive is its fault.
+    /// The process exits: objects that it leaks break a rule.
     Orderly,
-    /// It was killed, and could not tidy up.
+    /// The process was killed, and could not clean up.
     Killed,
 }
 
@@ -44,14 +44,14 @@ impl Process {
 }
 
 impl ProcessId {
-    /// The process, for events.
+    /// The process as the subject of events.
     pub fn subject(self) -> Subject {
         self.0.subject()
     }
 }
 
 impl Kernel {
-    /// A process begins.
+    /// Adds a process.
     pub fn open_process(&self) -> ProcessId {
         let mut state = self.state.lock();
         let number = state.processes.insert(Process::new());
@@ -59,7 +59,7 @@ impl Kernel {
         ProcessId(number)
     }
 
-    /// A process ends, with everything in it: devices with all they have, then adapters.
+    /// Ends a process with all its objects: devices with their objects, then adapter handles.
     pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: ProcessExit) {
         {
             let mut state = self.state.lock();
@@ -77,13 +77,18 @@ impl Kernel {
             }
             self.end_events(&mut state, process.0);
         }
-        // From here on nobody gets in: calls that are inside leave, and find no way back.
+        // From here on no call can enter the process's devices; calls inside them return.
         self.end_devices(at, process.subject(), Some(process.0), |_| true);
         let about = process.subject();
         let over = |state: &KernelState| {
             state.processes.get(process.0).is_none_or(|process| process.creating == 0)
         };
-        self.wait_until(at, about, |_| format!("what is being made for {about}"), over);
+        self.wait_until(
+            at,
+            about,
+            |_| format!("the objects that are being created for {about}"),
+            over,
+        );
         let adapters = {
             let mut state = self.state.lock();
             self.close_handles(&mut state, process.0);
@@ -98,7 +103,8 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
-    /// Closes what names an ended process still has: of adapters, husks and keyed mutexes.
+    /// Closes the remaining handles of an ended process: adapters, zombie devices, synchronization
+    /// objects and keyed mutexes.
     fn close_handles(&self, state: &mut KernelState, process: Id<Process>) {
         let handles =
             state.processes.get(process).map(|process| process.handles.iter().collect::<Vec<_>>());

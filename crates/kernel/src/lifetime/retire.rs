@@ -1,14 +1,14 @@
-//! The ends of views, and of what they were the last views of.
+//! Retirements: the end of views and of the allocations they are the last views of.
 //!
-//! Views go `Live → Retiring → Idle →` closed, and an allocation is unplaced before its last
-//! view is closed and gone after. One function, the flags are its arguments.
+//! A view goes `Live → Retiring → Idle →` closed. An allocation is decommitted before its last view
+//! is closed, and destroyed after. Every destroy call uses the same path; its flags are arguments.
 //!
 //! # Invariants
 //!
-//! 1. A view is in one retirement, from the moment its name is closed.
-//! 2. A retirement waits for everything its device had queued before it was asked for, on all
-//!    nodes (packets of WDDM 2 name nothing); `AssumeNotInUse` skips that wait and no other.
-//!    So those of a device become ready in the order they were asked for.
+//! 1. A view is in exactly one retirement, from the moment its handle is closed.
+//! 2. A retirement waits for all work that its device had queued before the request, on all nodes
+//!    (packets of WDDM 2 do not list allocations). `AssumeNotInUse` skips this wait and no other.
+//!    Therefore the retirements of a device become ready in request order.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -34,47 +34,47 @@ use flight::{EventKind, Kind, Passive, Subject, WaitResult, WaitToken};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The end of some views of one device.
+/// The end of a set of views of one device.
 pub(crate) struct Retirement {
     pub(crate) device: Id<Device>,
-    /// The view of a resource that ends as a whole.
+    /// The view of a resource that ends as a whole, if there is one.
     pub(crate) resource_view: Option<Id<ResourceView>>,
     pub(crate) views: IdList<View>,
-    /// Work that has to pass first, by node.
+    /// Work that must complete first, by node.
     pub(crate) waits: Vec<QueuePoint>,
-    /// Who waits for it.
+    /// The thread that waits for it.
     pub(crate) waiter: Option<WaitToken>,
 }
 
-/// What a client asks to destroy (`D3DKMT_DESTROYALLOCATION2`).
+/// A client's request to destroy allocations (`D3DKMT_DESTROYALLOCATION2`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DestroyAllocationRequest {
-    /// Whose views.
+    /// The device of the views.
     pub device: Handle,
-    /// Which.
+    /// The views to destroy.
     pub target: DestroyTarget,
-    /// The client says that no queued work uses them (`AssumeNotInUse`).
+    /// The client guarantees that no queued work uses them (`AssumeNotInUse`).
     pub assume_not_in_use: bool,
-    /// The call returns when they are closed (`SynchronousDestroy`).
+    /// The call returns after they are closed (`SynchronousDestroy`).
     pub synchronous: bool,
 }
 
-/// Which views.
+/// The views to destroy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestroyTarget {
-    /// None: a device alone.
+    /// No views: only the device handle was given.
     Nothing,
-    /// A resource, with all its members.
+    /// A resource with all its members.
     Resource(Handle),
-    /// These.
+    /// A list of allocations.
     List(Vec<Handle>),
 }
 
-/// What to end.
+/// The views to retire.
 pub(crate) enum RetireTarget {
     /// A device's view of a resource, with its views of all members.
     Resource(Id<ResourceView>),
-    /// These views.
+    /// A list of views.
     Views(IdList<View>),
 }
 
@@ -85,22 +85,26 @@ pub(crate) struct StartedRetirement {
 }
 
 impl Kernel {
-    /// Ends views (`D3DKMTDestroyAllocation2`). Their names are closed when this returns; with
-    /// `sync` they are closed too, and what they were the last views of is gone.
+    /// Destroys allocations (`D3DKMTDestroyAllocation2`). Their handles are closed when this
+    /// returns. With `synchronous`, the views are closed as well, and the allocations they were the
+    /// last views of are destroyed.
+    ///
+    /// Fails if a handle is invalid; then no view is retired.
     pub fn destroy(
         &self,
         at: &mut Passive,
         process: ProcessId,
         request: &DestroyAllocationRequest,
     ) -> Result<(), KernelError> {
-        let guard; // Before the world, so that it is dropped after it.
+        let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
         let device = state.resolve_handle::<Device>(process, Argument::Device, request.device)?;
         if state.is_zombie(device) {
-            // WINDOWS: destroy calls on a lost device succeed (our decision); it is all gone.
+            // WINDOWS: destroy calls on a lost device succeed (our decision); its objects are
+            // already destroyed.
             return Ok(());
         }
-        // Also a lost one is entered: what ends things always works.
+        // A lost device is entered as well: destroy calls always work.
         guard = self.acquire_rundown(&mut state, device)?;
         let ending = match &request.target {
             DestroyTarget::Nothing => return Ok(()),
@@ -114,13 +118,13 @@ impl Kernel {
         let Some(asked) = asked else { return Ok(()) };
         let subject = asked.number.subject();
         let token = request.synchronous.then(|| state.wait_token(asked.number)).flatten();
-        // WINDOWS: on the caller's thread when it can be done at once, else on a system
-        // worker (our decision).
+        // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
+        // decision).
         if asked.ready {
             state = self.run_retirement(at, state, asked.number, process.0);
         }
         let mut done = true;
-        // One that ran on this thread has rung already.
+        // A retirement that ran on this thread has woken the token already.
         if let Some(token) = token.filter(|_| state.retirements.get(asked.number).is_some()) {
             drop(state);
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
@@ -131,7 +135,8 @@ impl Kernel {
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
-    /// Closes the names of views and asks for their end. `None` when there is nothing to end.
+    /// Closes the handles of views and queues their retirement. Returns `None` if there is no view
+    /// to retire.
     pub(crate) fn retire(
         &self,
         state: &mut KernelState,
@@ -144,9 +149,9 @@ impl Kernel {
             RetireTarget::Views(views) => (None, views),
             RetireTarget::Resource(it) => {
                 let view = state.resource_views.get(it)?;
-                // Members that a list destroyed before are in retirements of their own.
-                let live = |it: &&Id<View>| {
-                    state.views.get(**it).is_some_and(|view| view.stage == ViewStage::Live)
+                // Members destroyed by an earlier list are in their own retirements.
+                let live = |view: &&Id<View>| {
+                    state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
                 };
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
@@ -215,20 +220,21 @@ impl Kernel {
         self.close_handle(state, process, handle);
         self.log
             .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
-        // WINDOWS: a global name holds nothing, and dies with the last local one (observed).
+        // WINDOWS: a global handle keeps no object alive, and is closed with the last local handle
+        // (observed).
         let others = state
             .resources
             .get(resource)
             .map(|resource| resource.views.clone())
             .unwrap_or_default();
-        let named = |it: &Id<ResourceView>| {
-            state.resource_views.get(*it).is_some_and(|resource_view| resource_view.published)
+        let named = |view: &Id<ResourceView>| {
+            state.resource_views.get(*view).is_some_and(|resource_view| resource_view.published)
         };
         if !others.iter().any(named)
             && let Some(global) =
                 state.resources.get_mut(resource).and_then(|resource| resource.global.take())
         {
-            let _ = state.global_handles.close(global); // It was live: it was the resource's.
+            let _ = state.global_handles.close(global); // It was live: it belonged to the resource.
         }
     }
 
@@ -243,7 +249,7 @@ impl Kernel {
         self.log.emit(number.subject(), EventKind::RetireIdle {});
     }
 
-    /// Retirements that have become ready go idle and become jobs.
+    /// Marks ready retirements idle and queues them as jobs.
     pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
             self.mark_idle(state, number);
@@ -252,9 +258,9 @@ impl Kernel {
         }
     }
 
-    /// Runs a job if its pass can be had. Answers whether it ran.
+    /// Runs a retirement job if its permit is free. Returns whether it ran.
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
         let Some((driver, keys)) = state.retirement_keys(number, None) else { return false };
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
@@ -272,7 +278,7 @@ impl Kernel {
         true
     }
 
-    /// Runs a retirement on this thread, waiting for its pass. Comes back with the world held.
+    /// Runs a retirement on this thread, waiting for its permit. Returns with the state locked.
     pub(crate) fn run_retirement<'k>(
         &'k self,
         at: &mut Passive,
@@ -291,14 +297,16 @@ impl Kernel {
             return state;
         }
         let Ok((permit, state)) = self.acquire_permit_locked(at, state, keys) else {
-            // Whoever holds the pass cannot go on. The job runs if it ever does.
+            // The thread that holds the permit is blocked. The job runs if that thread ever
+            // continues.
             let mut state = self.state.lock();
             state.jobs.push_back(number);
             self.wake_one(&self.work_available);
             return state;
         };
         let mut state = state;
-        // Who parked looks again: somebody may have wanted the memory meanwhile.
+        // Check again after the wait: another thread may have planned paging for the memory
+        // meanwhile.
         if self.defer_for_paging(&mut state, number) {
             state.jobs.push_back(number);
             permit.release(&mut state);
@@ -312,8 +320,8 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Whether paging work of what a retirement ends is not done. Memory that must be unmapped
-    /// is unmapped from here on.
+    /// Whether paging work for the retirement's allocations is not done. Starts unmapping the
+    /// memory that must be unmapped.
     fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
         if state.extents.is_empty() {
             return false;
@@ -327,15 +335,14 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Whether addresses still lead to what the views of a retirement show. They do not any more
-    /// from here on.
+    /// Whether GPU virtual addresses still map the retirement's allocations. Starts unmapping them.
     fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
         let it = &state.retirements[number];
         let views = it.views.clone();
         if self.unmap_views(state, &views) {
             return true;
         }
-        // Of one that others have open as well only this part has to be done.
+        // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
             let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
             extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
@@ -353,7 +360,7 @@ impl KernelState {
         Some(token)
     }
 
-    /// Whom a retirement calls, and under which keys.
+    /// The driver that a retirement calls, and the permit keys it needs.
     fn retirement_keys(
         &self,
         number: Id<Retirement>,
@@ -375,7 +382,7 @@ impl KernelState {
         Some((driver, keys))
     }
 
-    /// A device's view of a resource, to be ended as a whole.
+    /// A device's view of a resource, to be retired as a whole.
     fn resource_retire_target(
         &self,
         process: ProcessId,
@@ -391,7 +398,7 @@ impl KernelState {
         Err(KernelError::OtherDevice { argument, handle, owner: owner.subject() })
     }
 
-    /// Views of a list: all of them or none.
+    /// The views of a list. Fails if any handle is invalid.
     fn list_retire_target(
         &self,
         process: ProcessId,
@@ -430,7 +437,7 @@ impl KernelState {
         Ok(RetireTarget::Views(views))
     }
 
-    /// The memory of the allocations whose last views a retirement ends.
+    /// The extents of the allocations whose last views a retirement ends.
     fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
         let it = &self.retirements[retirement];
         let last = |view: &Id<View>| {
@@ -442,7 +449,7 @@ impl KernelState {
         it.views.iter().filter_map(last).flatten().collect()
     }
 
-    /// The retirements of a device whose work has passed, taken off its queue.
+    /// Takes the retirements off a device's queue whose work is complete.
     pub(crate) fn retire_ready(&mut self, device: Id<Device>) -> Vec<Id<Retirement>> {
         let mut ready = Vec::new();
         while let Some(it) = self.devices.get(device)
@@ -460,7 +467,7 @@ impl KernelState {
         waits.unwrap_or_default().iter().all(|queue_point| self.is_work_done(adapter, *queue_point))
     }
 
-    /// What a retirement waits behind, in words.
+    /// Describes as text what a retirement waits for.
     pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
         let Some(it) = self.retirements.get(number) else { return String::new() };
         let message = |work: &QueuePoint| match *work {

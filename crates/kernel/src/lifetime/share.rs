@@ -1,11 +1,11 @@
-//! Sharing: resources that other devices and processes open by a global name.
+//! Sharing: resources that other devices and processes open by a global handle.
 //!
 //! # Invariants
 //!
-//! 1. A shared resource is sealed: its members are what they were when it was created.
-//! 2. An opener has a view of the resource and of every member, opened in one call. The
-//!    resource lives while any device has a view, and each ends its own, in any order.
-//! 3. A global name holds nothing: it ends with the last local one.
+//! 1. A shared resource is sealed: its members do not change after creation.
+//! 2. An opener has a view of the resource and of every member, opened in one call. The resource
+//!    lives while any device has a view of it. Each device closes its own views, in any order.
+//! 3. A global handle keeps no object alive: it is closed with the last local handle.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -24,39 +24,40 @@ use crate::objects::resource::Resource;
 use crate::state::KernelState;
 use flight::{Component, Passive, RuleId, Subject};
 
-/// What an opener has to know (`D3DKMTQueryResourceInfo`).
+/// Sizes of a shared resource's data, for an opener (`D3DKMTQueryResourceInfo`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShareInfo {
-    /// The resource, for events.
+    /// The resource as the subject of events.
     pub resource: Subject,
-    /// How many bytes of the runtime's private data it has.
+    /// Size in bytes of the runtime's private data.
     pub runtime: usize,
-    /// How many bytes of the driver's private data the resource has.
+    /// Size in bytes of the driver's private data for the resource.
     pub private: usize,
-    /// How many bytes of the driver's private data its members have together.
+    /// Total size in bytes of the driver's private data for the members.
     pub total: usize,
-    /// How many members it has.
+    /// Number of members.
     pub members: usize,
 }
 
-/// What was opened.
+/// The opened objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenResourceResponse {
-    /// The opener's name of the resource.
+    /// The opener's handle of the resource.
     pub resource: Handle,
-    /// The opener's names of the members, in the order they were created.
+    /// The opener's handles of the members, in creation order.
     pub allocations: Vec<Handle>,
-    /// The runtime's private data, as it was given at creation.
+    /// The runtime's private data, as given at creation.
     pub runtime: Vec<u8>,
-    /// The resource's private data for the driver, if a client gave it; what a driver supplied
-    /// for a standard allocation is not told.
+    /// The resource's private data for the driver, if a client supplied it. Data that a driver
+    /// supplied for a standard allocation is not returned.
     pub private: Vec<u8>,
     /// Each member's private data for the driver.
     pub privates: Vec<Vec<u8>>,
 }
 
 impl Kernel {
-    /// What a shared resource has, for a device of its adapter.
+    /// Returns the sizes of a shared resource. Fails if the global handle is unknown or the device
+    /// is on another adapter.
     pub fn share_info(
         &self,
         process: ProcessId,
@@ -77,6 +78,9 @@ impl Kernel {
     }
 
     /// Opens a shared resource for a device (`D3DKMTOpenResource`).
+    ///
+    /// Fails if a handle is invalid, the device does not work, or the driver fails. A failed call
+    /// leaves no views and no handles.
     pub fn open_resource(
         &self,
         at: &mut Passive,
@@ -104,7 +108,7 @@ impl Kernel {
         opened
     }
 
-    /// The part that calls the driver. On failure everything but the names is undone.
+    /// Calls the driver. On failure everything except the reserved handles is undone.
     fn open_with_permit(
         &self,
         at: &mut Passive,
@@ -119,13 +123,13 @@ impl Kernel {
         let permit = self.acquire_permit(at, keys)?;
         let (mut objects, mut request, (runtime, private)) = {
             let state = &mut *self.state.lock();
-            // Who parked looks again.
+            // Check again after the wait.
             check_still_valid(state, creating)?;
             let zombie = KernelError::ResourceDestroyed(resource.subject());
             let it = state.resources.get(resource).ok_or(zombie)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
-            let private = |it: &Id<Allocation>| {
-                state.allocations.get(*it).map(|allocation| allocation.private.clone())
+            let private = |allocation: &Id<Allocation>| {
+                state.allocations.get(*allocation).map(|allocation| allocation.private.clone())
             };
             let request = CreateAllocationRequest {
                 allocations: allocations.iter().filter_map(private).collect(),
@@ -164,14 +168,12 @@ impl Kernel {
         }
     }
 
-    /// A plain open may read private data, not write it.
+    /// Judges that a plain open did not change private data.
     fn judge_edits(&self, objects: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
         for ((view, before), after) in objects.views.iter().zip(before).zip(after) {
             let about = view.subject();
             let broken = (before != after).then(|| {
-                format!(
-                    "the private data of {about} was changed by a plain open: only a create may"
-                )
+                format!("a plain open changed the private data of {about}: only a create may")
             });
             let place = "DxgkDdiOpenAllocation.pPrivateDriverData";
             self.log.judge(RuleId::KMD_OPEN_002, Component::Driver, about, place, broken);
@@ -180,7 +182,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The shared resource a global name means, if it is on the device's adapter.
+    /// Resolves a global handle to a shared resource on the device's adapter.
     fn find_shared_resource(
         &self,
         guard: &RundownGuard<'_>,

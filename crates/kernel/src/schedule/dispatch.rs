@@ -1,14 +1,14 @@
-//! The lines of contexts: packets, waits and signals in the order their client gave them.
+//! Context queues: packets, waits and signals in the order their client queued them.
 //!
 //! # Invariants
 //!
-//! 1. What a client gave a context happens in that order: a packet is sent when everything
-//!    before it was sent and the waits before it have passed; a signal happens when the packets
-//!    before it are done.
-//! 2. Packets are taken out of a line and sent under the scheduler's key, so that two who send
-//!    for one context cannot overtake one another.
-//! 3. What was sent stays in `sent` until it is done: what a node gives back goes to the front
-//!    of the line, as it was.
+//! 1. The items of a context take effect in queue order. A packet is submitted when all items
+//!    before it are submitted and all waits before it are satisfied. A signal happens when the
+//!    packets before it are done.
+//! 2. Packets are taken out of a queue and submitted under the scheduler's permit key, so that two
+//!    threads that submit for one context keep the order.
+//! 3. A submitted item stays in `submitted` until it is done. An item that a node gives back
+//!    returns to the front of the queue unchanged.
 
 mod send;
 
@@ -31,41 +31,41 @@ use flight::{EventKind, Fence, Passive};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What a context is to do that is not done.
+/// The unfinished items of a context.
 #[derive(Default)]
 pub(crate) struct ContextQueue {
-    /// What was not sent, in order.
+    /// Items that are not submitted, in order.
     pending: VecDeque<QueueItem>,
-    /// What was sent and is not done, in order.
+    /// Items that are submitted and not done, in order.
     submitted: VecDeque<QueueItem>,
-    /// How many packets it was ever given.
+    /// Number of packets ever queued.
     pub(crate) queued: u64,
-    /// How many of them are over.
+    /// Number of packets that are over.
     pub(crate) done: u64,
-    /// It is among those that may be sent for.
+    /// The context is in the list of runnable contexts.
     runnable: bool,
-    /// The higher, the sooner.
+    /// Scheduling priority; higher values run first.
     pub(crate) priority: i32,
-    /// Packets that its driver is to be told of, which will never be sent.
+    /// Number of packets that will never be submitted and whose driver is not yet notified.
     cancelling: u32,
 }
 
-/// One thing in a line.
+/// One item of a queue.
 pub(crate) enum QueueItem {
     Packet(u64, PacketPayload),
     Wait(SyncPoints),
     Signal(SyncPoints),
 }
 
-/// What a packet carries.
+/// The contents of a packet.
 pub(crate) enum PacketPayload {
-    /// Commands at virtual addresses.
+    /// Commands at GPU virtual addresses.
     Virtual(Arc<SubmittedCommands>),
-    /// Commands with lists, by its number.
+    /// Commands with lists.
     Render(Id<RenderPacket>),
 }
 
-/// A packet on its way.
+/// A packet that is being submitted.
 struct SubmittedPacket {
     node: usize,
     fence: Fence,
@@ -74,12 +74,12 @@ struct SubmittedPacket {
 }
 
 impl ContextQueue {
-    /// Whether nothing is left to do.
+    /// Whether no item is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0
     }
 
-    /// Whether something waits to be sent.
+    /// Whether an item is not submitted yet.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -88,7 +88,7 @@ impl ContextQueue {
         matches!(self.pending.front(), Some(QueueItem::Packet(..)))
     }
 
-    /// The packet with lists that is first.
+    /// The packet with lists at the front, if there is one.
     fn first_render_packet(&self) -> Option<Id<RenderPacket>> {
         match self.pending.front() {
             Some(QueueItem::Packet(_, PacketPayload::Render(it))) => Some(*it),
@@ -96,7 +96,7 @@ impl ContextQueue {
         }
     }
 
-    /// What was sent and is not done, if it has no lists: the first, or one behind it.
+    /// The submitted packet without lists at this index.
     pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
         let payload = |queue_item: &QueueItem| match queue_item {
             QueueItem::Packet(_, payload) => Some(payload.resubmission()),
@@ -108,7 +108,7 @@ impl ContextQueue {
         }
     }
 
-    /// The wait it stands at.
+    /// The wait at the front, if there is one.
     pub(crate) fn first_wait(&self) -> Option<&SyncPoints> {
         match self.pending.front() {
             Some(QueueItem::Wait(it)) => Some(it),
@@ -172,7 +172,7 @@ impl Kernel {
         })
     }
 
-    /// Does something with a context that cannot go meanwhile.
+    /// Calls a function with a context that is kept alive during the call.
     pub(crate) fn with_context<T>(
         &self,
         at: &mut Passive,
@@ -186,7 +186,7 @@ impl Kernel {
         result
     }
 
-    /// Enters a context: it cannot go until its caller leaves.
+    /// Enters a context. The context stays alive until [`Kernel::leave_context_call`].
     pub(crate) fn enter_context(
         &self,
         process: ProcessId,
@@ -213,8 +213,7 @@ impl Kernel {
         guard.release(&mut state);
     }
 
-    /// Puts a packet at the end of a context's line. What its engine saves into is on its way
-    /// from here on.
+    /// Queues a packet on a context. From here on its context allocations are being paged in.
     pub(crate) fn queue_packet(
         &self,
         number: Id<Context>,
@@ -227,7 +226,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a packet can be put in a context's line, which has then what it saves into.
+    /// Fails unless a packet can be queued on the context. Pages in and holds the context
+    /// allocations.
     pub(crate) fn may_queue(
         &self,
         state: &mut KernelState,
@@ -235,7 +235,7 @@ impl Kernel {
         guard: &RundownGuard<'_>,
         payload: &PacketPayload,
     ) -> Result<(), KernelError> {
-        // Who parked looks again.
+        // Check again after the wait.
         state.check_working(guard.device)?;
         let zombie = KernelError::Removed(guard.subject());
         let it = state.contexts.get(number).ok_or(zombie)?;
@@ -255,7 +255,7 @@ impl Kernel {
         self.plan_context_allocations(state, guard.adapter, number)
     }
 
-    /// Puts a packet at the end of a context's line.
+    /// Puts a packet at the end of a context's queue.
     pub(crate) fn push_packet(
         &self,
         state: &mut KernelState,
@@ -275,7 +275,7 @@ impl Kernel {
         self.preempt_for_priority(state, number);
     }
 
-    /// Changes how important a context is (`D3DKMTSetContextSchedulingPriority`).
+    /// Sets a context's priority (`D3DKMTSetContextSchedulingPriority`).
     pub fn set_priority(
         &self,
         process: ProcessId,
@@ -290,28 +290,28 @@ impl Kernel {
         Ok(())
     }
 
-    /// How important a context is (`D3DKMTGetContextSchedulingPriority`).
+    /// Returns a context's priority (`D3DKMTGetContextSchedulingPriority`).
     pub fn priority(&self, process: ProcessId, context: Handle) -> Result<i32, KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         Ok(state.contexts.get(number).map_or(0, |context| context.queue.priority))
     }
 
-    /// How many packets of a context are not over.
+    /// Returns the number of a context's packets that are not over.
     pub fn unfinished(&self, process: ProcessId, context: Handle) -> Result<u32, KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         Ok(state.contexts.get(number).map_or(0, |context| context.in_flight))
     }
 
-    /// A packet is over, or will never be sent.
+    /// Releases a packet that is over, or will never be submitted.
     fn release_payload(&self, state: &mut KernelState, payload: &PacketPayload) {
         if let PacketPayload::Render(packet) = payload {
             self.end_render_packet(state, *packet);
         }
     }
 
-    /// Plans that everything a context saves into is there, and holds it.
+    /// Plans page-ins for all context allocations of a context, and holds them.
     fn plan_context_allocations(
         &self,
         state: &mut KernelState,
@@ -344,11 +344,11 @@ impl Kernel {
         Ok(())
     }
 
-    /// Goes over what a context can do without its driver. Answers whether a packet is first
-    /// then.
+    /// Processes the waits and signals at the front of a queue. Returns whether a packet is at the
+    /// front then.
     fn advance_queue(&self, state: &mut KernelState, context: Id<Context>) -> bool {
         loop {
-            // A context that was to go on may have ended meanwhile.
+            // The context may have ended meanwhile.
             let Some(it) = state.contexts.get_mut(context) else { return false };
             match it.queue.pending.pop_front() {
                 None => return false,
@@ -372,10 +372,10 @@ impl Kernel {
         }
     }
 
-    /// What a context waited for may be there: it goes on, if it can.
+    /// Advances a context whose wait may be satisfied.
     ///
-    /// One that goes on may signal what others wait for, and so on: they go on one after the
-    /// other, not inside one another.
+    /// An advanced context may signal objects that other contexts wait for. Those contexts are
+    /// advanced one after the other, not recursively.
     pub(crate) fn advance(&self, state: &mut KernelState, context: Id<Context>) {
         state.advancing.push(context);
         if state.advancing.len() > 1 {
@@ -392,9 +392,9 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Has somebody send what is first in a context's line.
+    /// Adds a context to the runnable list, and wakes the worker to submit its front packet.
     fn make_runnable(&self, state: &mut KernelState, context: Id<Context>) {
-        // A context that was to go on may have ended meanwhile.
+        // The context may have ended meanwhile.
         let Some(it) = state.contexts.get_mut(context) else { return };
         if !std::mem::replace(&mut it.queue.runnable, true) {
             state.runnable.push(context);
@@ -402,7 +402,7 @@ impl Kernel {
         self.wake_one(&self.work_available);
     }
 
-    /// Contexts of a node may be sent for again.
+    /// Makes the contexts of a node runnable again.
     pub(crate) fn reopen_node(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let on = |device: Id<Device>| {
             state.devices.get(device).is_some_and(|device| device.adapter == adapter)
@@ -413,8 +413,8 @@ impl Kernel {
         }
     }
 
-    /// The first packet that a context sent is done, or counts as done: what comes behind it
-    /// happens.
+    /// Completes the first submitted packet of a context, and runs the signals behind it. Returns
+    /// the packet's number.
     pub(crate) fn complete_submitted(&self, state: &mut KernelState, context: Id<Context>) -> u64 {
         let it = &mut state.contexts[context];
         let (number, listed) = match it.queue.submitted.pop_front() {
@@ -422,7 +422,7 @@ impl Kernel {
                 (number, Some(listed))
             }
             Some(QueueItem::Packet(number, _)) => (number, None),
-            // Its device was lost, and it counts as done already.
+            // Its device was lost, and the packet counts as done already.
             _ => return 0,
         };
         it.queue.done += 1;
@@ -436,7 +436,7 @@ impl Kernel {
         number
     }
 
-    /// Signals that come right behind what counts as done, of a lost device: they never happen.
+    /// Drops the signals directly behind a packet of a lost device; they never happen.
     pub(crate) fn drop_signals(&self, state: &mut KernelState, context: Id<Context>) {
         while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
@@ -447,7 +447,7 @@ impl Kernel {
         }
     }
 
-    /// Signals that come right behind what is done.
+    /// Runs the signals directly behind the completed packets.
     pub(crate) fn signal_queued(&self, state: &mut KernelState, context: Id<Context>) {
         while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
@@ -456,14 +456,14 @@ impl Kernel {
                 self.signal_points(state, context, &points);
             }
         }
-        // A wait may stand first, or a signal that nothing is before any more.
+        // A wait may be at the front, or a signal with no packet before it.
         if state.contexts.get(context).is_some_and(|context| context.queue.is_waiting()) {
             self.advance(state, context);
         }
     }
 
-    /// A node gave back what it has of a context: it is first in line again.
-    /// Answers the packets among it.
+    /// Puts the submitted items of a context back at the front of its queue. Returns the numbers of
+    /// the packets among them.
     pub(crate) fn requeue_submitted(
         &self,
         state: &mut KernelState,
@@ -481,7 +481,7 @@ impl Kernel {
         packets
     }
 
-    /// A context's device is lost: what it was to do is over. Packets that never were sent are
+    /// Ends all items of a context whose device is lost. Packets that were never submitted are
     /// cancelled.
     pub(crate) fn clear_queue(&self, state: &mut KernelState, context: Id<Context>) {
         let it = &mut state.contexts[context];
@@ -526,7 +526,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// A context has packets that are not over, or not any more.
+    /// Updates the device's list of busy contexts for this context.
     fn mark_busy(&mut self, context: Id<Context>) {
         let it = &self.contexts[context];
         let (busy, device) = (it.in_flight > 0, it.device);
@@ -540,15 +540,15 @@ impl KernelState {
         }
     }
 
-    /// Whether a packet is first in a context's line, and everything it needs is there.
+    /// Whether the front item of a context is a packet that can be submitted now.
     fn may_submit(&self, context: Id<Context>) -> bool {
         self.is_next(context) && self.is_ready(context)
     }
 
-    /// Whether a packet is first in a context's line, what it lists is in place, and its node
-    /// takes packets.
+    /// Whether the front item of a context is a packet whose allocations are resident and whose
+    /// node accepts packets.
     fn is_next(&self, context: Id<Context>) -> bool {
-        // A context that was to go on may have ended meanwhile.
+        // The context may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };
         let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
@@ -563,7 +563,7 @@ impl KernelState {
                 .is_none_or(|render_packet| self.is_packet_resident(render_packet))
     }
 
-    /// Those that may be sent for, the most important first.
+    /// The runnable contexts, highest priority first.
     fn by_priority(&self) -> Vec<Id<Context>> {
         let mut all = self.runnable.clone();
         all.sort_by_key(|it| {
@@ -573,18 +573,18 @@ impl KernelState {
         all
     }
 
-    /// A context with nothing to send is not runnable any more.
+    /// Removes a context from the runnable list if no packet is at its front.
     fn clear_runnable_if_empty(&mut self, context: Id<Context>) {
         let waits = self.contexts.get_mut(context).is_some_and(|context| {
             context.queue.runnable = context.queue.has_packet_first();
             context.queue.runnable
         });
         if !waits {
-            self.runnable.retain(|it| *it != context);
+            self.runnable.retain(|runnable| *runnable != context);
         }
     }
 
-    /// What stands before a context's next packet, in words.
+    /// Describes as text what a context's next packet waits for.
     pub(crate) fn describe_queue(&self, context: Id<Context>) -> String {
         let wait = self.contexts.get(context).and_then(|context| context.queue.first_wait());
         wait.map_or(String::new(), |sync_points| {

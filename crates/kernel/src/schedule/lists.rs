@@ -1,11 +1,11 @@
-//! The buffers that clients write packets with lists into: commands, allocations, patch
-//! locations. They are the kernel's, and clients see them.
+//! Buffers for packets with lists: commands, allocations and patch locations. The kernel owns the
+//! buffers and maps them into the client.
 //!
 //! # Invariants
 //!
-//! 1. Each has a spare. With every call the two change places, and what the client gave back is
-//!    poisoned: who goes on with it is seen.
-//! 2. Behind the bytes a client was granted, up to the end of a page, there is poison, too.
+//! 1. Each buffer has a spare. Every call swaps the two and poisons the buffer that the client
+//!    returned, so that later writes to it are detected.
+//! 2. The bytes from the end of the granted size to the end of the page are poisoned as well.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -19,71 +19,71 @@ use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
 use flight::{Ram, Run};
 
-/// What a byte is that no client wrote.
+/// The value of a byte that the client has not written.
 const POISON: u8 = 0xdb;
-/// A client that asks for more gets up to so many times what its driver wants.
+/// Maximum size of a buffer, as a multiple of the size that the driver requires.
 const MAX_SIZE_FACTOR: u32 = 2;
 
-/// How many bytes an entry of the two lists has.
+/// Sizes in bytes of a list's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntrySizes {
-    /// Of the list of allocations.
+    /// An entry of the allocation list.
     pub list: u32,
-    /// Of the list of patch locations.
+    /// An entry of the patch location list.
     pub patches: u32,
 }
 
-/// A buffer as its client sees it.
+/// A buffer in the client's address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserBuffer {
-    /// Where it is.
+    /// Its address.
     pub address: usize,
-    /// How many bytes it has, or entries.
+    /// Its size, in bytes or entries.
     pub size: u32,
 }
 
-/// The buffers that a client writes its next packet into.
+/// The buffers for a client's next packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderBuffers {
-    /// The commands.
+    /// The command buffer.
     pub commands: UserBuffer,
-    /// The allocations they use.
+    /// The allocation list.
     pub list: UserBuffer,
-    /// Where they name them.
+    /// The patch location list.
     pub patches: UserBuffer,
 }
 
-/// What a client asks of its next buffers: none is what it has.
+/// New sizes of a client's buffers. `None` keeps the current size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferResize {
-    /// How many bytes of commands.
+    /// Size of the command buffer in bytes.
     pub commands: Option<u32>,
-    /// How many allocations.
+    /// Entries of the allocation list.
     pub list: Option<u32>,
-    /// How many patch locations.
+    /// Entries of the patch location list.
     pub patches: Option<u32>,
 }
 
-/// What a client has written.
+/// The contents that a client has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapturedBuffers {
     /// The commands.
     pub commands: Vec<u8>,
-    /// The entries of the list of allocations.
+    /// The entries of the allocation list.
     pub list: Vec<u8>,
-    /// The entries of the list of patch locations.
+    /// The entries of the patch location list.
     pub patches: Vec<u8>,
-    /// What is wrong with the buffers it had before this call, or with its commands: it went on
-    /// with a buffer that it had given back.
+    /// Describes a write to a buffer that the client had already returned, or commands that are
+    /// only poison.
     pub stale: Option<String>,
-    /// What it wrote behind what it was granted.
+    /// Describes a write beyond the granted size.
     pub overrun: Option<String>,
 }
 
 /// The buffers of a context.
 pub(crate) struct RenderLists {
     pub(crate) sizes: BufferSizes,
-    /// How many buffers its driver rendered into.
+    /// Number of buffers that the driver rendered into.
     pub(crate) renders: u32,
     shelves: [BufferPair; 3],
 }
@@ -91,18 +91,18 @@ pub(crate) struct RenderLists {
 /// A buffer and its spare.
 struct BufferPair {
     name: &'static str,
-    /// How many bytes an entry has, and how many entries the driver wants.
+    /// Size in bytes of an entry, and the number of entries that the driver requires.
     entry: u32,
     next_size: u32,
     current: MappedBuffer,
     spare: MappedBuffer,
 }
 
-/// Memory that the client sees.
+/// Memory mapped into the client.
 struct MappedBuffer {
     run: Run,
     view: usize,
-    /// How many bytes of it the client was granted.
+    /// Size in bytes granted to the client.
     bytes: u32,
 }
 
@@ -133,7 +133,7 @@ impl MappedBuffer {
         ram.free(self.run);
     }
 
-    /// Where somebody wrote, from so many bytes on.
+    /// Returns the offset of the first byte at or after `from` that is not poison.
     fn first_overwritten(&self, ram: &dyn Ram, from: u32) -> Option<u64> {
         let start = u64::from(from).min(self.run.bytes);
         let mut bytes = vec![0; usize::try_from(self.run.bytes - start).unwrap_or(0)];
@@ -150,7 +150,8 @@ impl MappedBuffer {
 }
 
 impl RenderLists {
-    /// Buffers as a driver wants them, or none if the machine has not so much memory.
+    /// Allocates buffers of the sizes that a driver requires. Returns `None` if the machine has not
+    /// enough memory.
     pub(crate) fn new(ram: &dyn Ram, sizes: BufferSizes, entries: EntrySizes) -> Option<Self> {
         let requirements = [
             ("command buffer", 1, sizes.commands),
@@ -190,16 +191,19 @@ impl RenderLists {
         }
     }
 
-    /// Reads what the client has written: so many bytes of commands, so many entries.
+    /// Reads what the client has written: bytes of commands, and entries of each list.
     fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> CapturedBuffers {
         let [first, second, third] = &self.shelves;
         let bytes = first.current.read(ram, commands);
         let untouched = !bytes.is_empty() && bytes.iter().all(|byte| *byte == POISON);
         let stale = self.shelves.iter().find_map(|buffer_pair| {
             let at = buffer_pair.spare.first_overwritten(ram, 0)?;
-            Some(format!("byte {at} of a {} that it had given back was written", buffer_pair.name))
+            Some(format!(
+                "byte {at} of a {} was written after the client had returned it",
+                buffer_pair.name
+            ))
         });
-        let nothing = || "its commands are the poison that the buffer came with".to_owned();
+        let nothing = || "its commands are the poison that the buffer was filled with".to_owned();
         let beyond = self.shelves.iter().find_map(|buffer_pair| {
             let at = buffer_pair.current.first_overwritten(ram, buffer_pair.current.bytes)?;
             let (name, bytes) = (buffer_pair.name, buffer_pair.current.bytes);
@@ -214,8 +218,8 @@ impl RenderLists {
         }
     }
 
-    /// The client gives its buffers back and gets the others, as large as it asked for if that
-    /// is not too much.
+    /// Takes the client's buffers back and hands out the spares, in the requested sizes up to the
+    /// maximum.
     fn swap(&mut self, ram: &dyn Ram, resize: BufferResize) -> RenderBuffers {
         let asked = [resize.commands, resize.list, resize.patches];
         for (shelf, asked) in self.shelves.iter_mut().zip(asked) {
@@ -245,7 +249,8 @@ impl BufferPair {
 }
 
 impl Kernel {
-    /// The buffers that a client writes a context's next packet into.
+    /// Returns the buffers for a context's next packet. Fails if the handle is of no context with
+    /// lists.
     pub fn render_buffers(
         &self,
         process: ProcessId,
@@ -254,17 +259,17 @@ impl Kernel {
         self.with_lists(process, context, |_, lists| lists.user_buffers())
     }
 
-    /// What it has written there: so many bytes of commands, so many entries of each list.
+    /// Reads what the client has written: bytes of commands, and entries of each list.
     pub fn capture_buffers(
         &self,
         process: ProcessId,
         context: Handle,
         (commands, list, patches): (u32, u32, u32),
     ) -> Result<CapturedBuffers, KernelError> {
-        self.with_lists(process, context, |ram, it| it.capture(ram, commands, list, patches))
+        self.with_lists(process, context, |ram, lists| lists.capture(ram, commands, list, patches))
     }
 
-    /// Takes the buffers back, and gives others.
+    /// Takes the client's buffers back and returns the spares.
     pub fn swap_buffers(
         &self,
         process: ProcessId,
@@ -294,7 +299,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// A context ends, and with it its buffers; a client that has its device still sees them.
+    /// Ends the buffers of a context. A client whose device handle is still open keeps its
+    /// mappings.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
         let lists = self.contexts.get_mut(context).and_then(|context| context.lists.take());

@@ -1,10 +1,12 @@
-//! Preemption: a node gives back what it has not begun, and gets it again in another order.
+//! Preemption: a node gives back the packets it has not started, and gets them again in another
+//! order.
 //!
 //! # Invariants
 //!
-//! 1. While a node is asked to give back what it has, it gets nothing.
-//! 2. What comes back is first in its context's line. Paging commands go again before anything
-//!    else, in order and with the fences they had; packets are given new ones.
+//! 1. While a preemption of a node is pending, the node gets no packets.
+//! 2. Packets that a node gives back go to the front of their context's queue. Paging commands are
+//!    resubmitted before all other packets, in order and with their fences; client packets get new
+//!    fences.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -17,27 +19,27 @@ use crate::state::KernelState;
 use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Why a node is to give back what it has.
+/// Why a node is preempted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PreemptionReason {
-    /// A context that is more important has a packet.
+    /// A context with a higher priority has a packet.
     Priority,
-    /// It does not move.
+    /// The node makes no progress.
     TimedOut,
-    /// Somebody wants it so.
+    /// A caller requested it.
     Requested,
 }
 
-/// What a node was asked to give back.
+/// A pending preemption of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preemption {
     pub(crate) fence: Fence,
     why: PreemptionReason,
-    /// The driver was told.
+    /// `DxgkDdiPreemptCommand` was called.
     asked: bool,
-    /// The last fence that is done, as the driver reported it.
+    /// The last completed fence, as the driver reported it.
     last: Option<Fence>,
-    /// When the driver was told, everything was done and reported.
+    /// When the driver was called, all packets were done and reported.
     idle: bool,
 }
 
@@ -45,8 +47,8 @@ impl PreemptionReason {
     fn name(self) -> &'static str {
         match self {
             PreemptionReason::Priority => "a context with a higher priority has a packet",
-            PreemptionReason::TimedOut => "it does not move",
-            PreemptionReason::Requested => "somebody wants it so",
+            PreemptionReason::TimedOut => "it makes no progress",
+            PreemptionReason::Requested => "the caller requested it",
         }
     }
 }
@@ -56,13 +58,13 @@ impl Preemption {
         Self { fence, why, asked: false, last: None, idle: false }
     }
 
-    /// Entry rule: a driver that is told to take back what it has not reports that, too. It had
-    /// its time.
+    /// Entry rule: a driver reports a preemption also if the node had no packets. Called when the
+    /// driver had enough time to report.
     pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
         if self.asked && self.idle && self.last.is_none() {
             let message = format!(
-                "{node} was asked with fence {} to give back what it has, when all it was given was \
-                 done and reported, and its driver has not reported that it did",
+                "{node} was preempted with fence {} when all its packets were completed and \
+                 reported, but its driver has not reported the preemption",
                 self.fence
             );
             let place = "DxgkDdiPreemptCommand";
@@ -78,9 +80,9 @@ impl Preemption {
 }
 
 impl Kernel {
-    /// Has a node give back what it has, also if that is nothing, if its driver can.
+    /// Preempts a node, also an idle one, if its driver supports preemption.
     ///
-    /// WINDOWS: the scheduler does so whenever it likes (documented).
+    /// WINDOWS: the scheduler preempts at any time (documented).
     pub fn preempt_node(&self, adapter: crate::adapter::start::AdapterId, node: usize) {
         let state = &mut *self.state.lock();
         let it = state
@@ -95,7 +97,7 @@ impl Kernel {
         }
     }
 
-    /// Has a node give back what it has, if it has something and its driver can.
+    /// Queues a preemption of a node, if the node has packets and its driver supports preemption.
     pub(crate) fn request_preemption(
         &self,
         state: &mut KernelState,
@@ -117,13 +119,14 @@ impl Kernel {
         self.wake_one(&self.work_available);
     }
 
-    /// A packet was given to a context: who is before it, with less right, gives way.
+    /// Preempts the context's node if packets of a lower priority are ahead of the context's new
+    /// packet.
     pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
         let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = state.devices[device].adapter;
         let queue = state.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(node));
-        // What is first may be under way.
+        // The front packet may already run.
         let waits = queue.into_iter().flat_map(|node| node.queue.iter().skip(1));
         let less = |in_flight_packet: &InFlightPacket| {
             in_flight_packet
@@ -135,8 +138,8 @@ impl Kernel {
         }
     }
 
-    /// Asks a driver to take back what a node has, or gives it again what came back. Answers
-    /// whether it did something.
+    /// Calls a driver to preempt a node, or resubmits the paging commands that a node gave back.
+    /// Returns whether it did either.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
         let next_size = {
             let state = &mut *self.state.lock();
@@ -147,7 +150,7 @@ impl Kernel {
     }
 
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state guard, so that it is dropped after the guard.
         let (driver, asked) = {
             let state = &mut *self.state.lock();
             let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
@@ -177,8 +180,8 @@ impl Kernel {
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(fence) = asked {
             if driver.preempt(at, &permit, node, fence).is_err() {
-                // WINDOWS: a refusal stops the system (observed); here the node keeps what it
-                // has, and the answer is judged.
+                // WINDOWS: a failure stops the system (observed); here the node keeps its packets,
+                // and the returned status is judged.
                 let state = &mut *self.state.lock();
                 if let Some(it) = state.node_mut(adapter, index) {
                     it.preemption = None;
@@ -193,7 +196,7 @@ impl Kernel {
         true
     }
 
-    /// Gives a node the paging commands again that it gave back, with the fences they had.
+    /// Resubmits the paging commands that a node gave back, with their previous fences.
     fn resubmit_paging(
         &self,
         at: &mut Passive,
@@ -229,7 +232,7 @@ impl Kernel {
         }
     }
 
-    /// Records that a node gave back what it had (`DXGK_INTERRUPT_DMA_PREEMPTED`).
+    /// Records that a node was preempted (`DXGK_INTERRUPT_DMA_PREEMPTED`).
     pub(crate) fn report_preempted(
         &self,
         _at: &mut DeviceLevel,
@@ -240,8 +243,7 @@ impl Kernel {
     ) {
         let state = &mut *self.state.lock();
         let Some(it) = state.node_mut(adapter, node as usize) else {
-            let message =
-                format!("node {node} was reported as preempted, and there is no such node");
+            let message = format!("node {node} was reported as preempted, but does not exist");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
             self.log.judge(
                 RuleId::KMD_PREEMPT_003,
@@ -259,7 +261,7 @@ impl Kernel {
             .filter(|preemption| preemption.asked && preemption.last.is_none());
         let expected = asked.as_ref().map(|preemption| preemption.fence);
         let idle = asked.is_some_and(|preemption| preemption.idle);
-        // What was reported done, or at most what was given after it.
+        // The fence must be the last reported one, or one submitted after it.
         let reported = it.reported;
         let given = |in_flight_packet: &InFlightPacket| {
             in_flight_packet.fence == last && !reported.covers(last)
@@ -268,17 +270,20 @@ impl Kernel {
         let just_reset = it.just_reset && expected == Some(preemption);
         let broken = match expected {
             None => Some(format!(
-                "{} was reported as preempted by fence {preemption}, and was not asked for that",
+                "{} was reported as preempted by fence {preemption}, but no preemption was \
+                 requested",
                 Kind::Node.subject(it.number)
             )),
             Some(fence) if fence != preemption => Some(format!(
-                "{} was reported as preempted by fence {preemption}, and was asked with {fence}",
+                "{} was reported as preempted by fence {preemption}, but the request has fence \
+                 {fence}",
                 Kind::Node.subject(it.number)
             )),
-            // This one has a rule of its own.
+            // Another rule judges this case.
             Some(_) if just_reset => None,
             Some(_) if !done => Some(format!(
-                "{} was reported as preempted after fence {last}, and has reported {} and was given up to {}",
+                "{} was reported as preempted after fence {last}, but the last reported fence is \
+                 {}, the last submitted is {}",
                 Kind::Node.subject(it.number),
                 it.reported,
                 it.submitted
@@ -316,7 +321,7 @@ impl Kernel {
         }
     }
 
-    /// A driver has reported what it took back: it is in line again.
+    /// Completes the reported preemptions of an adapter: the packets are queued again.
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
@@ -330,7 +335,7 @@ impl Kernel {
         }
     }
 
-    /// What a node has lost is first in line again.
+    /// Puts the packets that a node gave back at the front of their contexts' queues.
     pub(crate) fn requeue_packets(
         &self,
         state: &mut KernelState,
@@ -389,11 +394,11 @@ impl KernelState {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 
-    /// Nodes whose driver has to be asked for what they have, or given it again.
+    /// The nodes whose driver has to be called for a preemption or for a resubmission.
     fn preemptions(&self) -> Vec<(Id<Adapter>, usize)> {
         let mut all = Vec::new();
         for (number, adapter) in self.adapters.iter() {
-            // What is lost with its GPU is not given again.
+            // Packets that are about to be lost with a reset are not resubmitted.
             if adapter.fatal || self.is_reset_pending(number) {
                 continue;
             }

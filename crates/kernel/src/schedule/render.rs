@@ -1,10 +1,11 @@
-//! Packets with lists: rendered by the driver; put in place, patched and sent in `sent` (WDDM 1.x).
+//! Packets with lists (WDDM 1.x): rendering them with the driver. Module `submit` pages in, patches
+//! and sends them.
 //!
 //! # Invariants
 //!
-//! 1. A packet's allocations are held where they are from when it is first in its line until it
-//!    is over: all of them, or none.
-//! 2. Its buffer is given back when no hardware can read it any more.
+//! 1. A packet's allocations are held in place from when the packet reaches the front of its queue
+//!    until it is over: all of them, or none.
+//! 2. A packet's buffer is freed when no hardware can read it.
 
 mod submit;
 
@@ -29,33 +30,32 @@ use crate::schedule::dispatch::PacketPayload;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
 
-/// A driver that needs more buffers than this for one call does not get on.
+/// Number of buffers for one call after which a driver counts as making no progress.
 const MAX_PASSES: u32 = 1000;
 
 const RENDER: &str = "DxgkDdiRender";
 const PATCH: &str = "DxgkDdiPatch";
 
-/// What a client has a context do (`D3DKMTRender`).
+/// A client's request to render (`D3DKMTRender`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderRequest {
     /// The context.
     pub context: Handle,
     /// The client's commands.
     pub commands: Vec<u8>,
-    /// What they use: each view, and whether they write to it.
+    /// The allocations that the commands use, and whether they write to them.
     pub list: Vec<(Handle, bool)>,
-    /// Where they name it.
+    /// Where the commands refer to the allocations.
     pub patches: Vec<PatchLocation>,
-    /// They are not to be done (`NullRendering`).
+    /// The commands are not to be executed (`NullRendering`).
     pub null: bool,
 }
 
-/// A packet with lists: what it uses, and where its commands name it.
+/// A packet with lists: the allocations it uses, and where its commands refer to them.
 pub(crate) struct RenderPacket {
     adapter: Id<Adapter>,
     context: Id<Context>,
-    /// Its buffer in the machine's memory, how much of it is the driver's, and how much is
-    /// written.
+    /// Its buffer in system memory, the size the driver may use, and the size written.
     run: Run,
     size: u32,
     written: u32,
@@ -63,13 +63,13 @@ pub(crate) struct RenderPacket {
     uses: Vec<AllocationUse>,
     patches: Vec<PatchLocation>,
     null: bool,
-    /// What it uses is held.
+    /// The packet's allocations are held in place.
     holds_extents: bool,
-    /// The node that has it, its number there, and whether it was patched for that.
+    /// The node it was submitted to, its fence there, and whether it was patched for that.
     submission: Option<(usize, Fence, bool)>,
 }
 
-/// A packet on its way to the hardware, with where what it uses is.
+/// A packet that is being submitted, with the current addresses of its allocations.
 struct OutgoingPacket {
     driver: Arc<Driver>,
     ram: Arc<dyn Ram>,
@@ -82,7 +82,7 @@ struct OutgoingPacket {
     private: Vec<u8>,
     patches: Vec<PatchLocation>,
     null: bool,
-    /// It is not patched: what its driver was told is still so.
+    /// The packet is not patched, because the addresses the driver rendered with are current.
     skips_patch: bool,
 }
 
@@ -94,13 +94,15 @@ struct AllocationUse {
     extent: Id<Extent>,
     write: bool,
     bytes: u64,
-    /// Where it was when its driver wrote the commands: the segment, and the address.
+    /// The segment and the address that the driver rendered with.
     rendered_at: Option<(u32, u64)>,
 }
 
 impl Kernel {
-    /// Has a driver write the hardware's commands for a client's, and gives them to its context.
-    /// Answers how many packets that are.
+    /// Renders a client's commands with the driver, and queues the packets on the context. Returns
+    /// the number of packets.
+    ///
+    /// Fails if a handle is invalid, the device does not work, or the driver fails.
     pub fn render(
         &self,
         at: &mut Passive,
@@ -119,7 +121,7 @@ impl Kernel {
         })
     }
 
-    /// Has the driver write packets, and puts them into their context's line.
+    /// Renders packets with the driver, and queues them on their context.
     fn create_render_packets(
         &self,
         at: &mut Passive,
@@ -153,15 +155,16 @@ impl Kernel {
         error.map(|()| count)
     }
 
-    /// Whether the kernel brings what packets list, for a device's driver: from WDDM 2 on its
-    /// client has it resident before.
+    /// Whether the kernel pages in the allocations that packets of this device list. From WDDM 2 on
+    /// the client makes them resident.
     pub fn pages_in_listed(&self, process: ProcessId, device: Handle) -> bool {
         let state = self.state.lock();
         let number = state.resolve_handle::<Device>(process, Argument::Device, device);
         number.is_ok_and(|device| state.pages_in_listed(device))
     }
 
-    /// What a client's list names: counted as named, until its call is over.
+    /// Resolves the handles of a client's allocation list. Counts the allocations as used until the
+    /// call is over.
     fn allocation_uses(
         &self,
         process: ProcessId,
@@ -179,8 +182,8 @@ impl Kernel {
             if it.offer.is_some() {
                 return Err(KernelError::Offered(subject));
             }
-            // WINDOWS: what is locked is mapped into an aperture; with none to go to, the packet
-            // is refused (documented).
+            // WINDOWS: a locked allocation is mapped into an aperture segment; if no aperture
+            // segment can have it, the packet fails (documented).
             if it.lock.is_some() && !memory.is_aperture_mappable(it) {
                 return Err(KernelError::LockedOutsideAperture(subject));
             }
@@ -200,7 +203,8 @@ impl Kernel {
         Ok(uses)
     }
 
-    /// From WDDM 2 on a client has what it lists resident: nobody brings it.
+    /// Judges that the listed allocations are resident. From WDDM 2 on the kernel does not page
+    /// them in.
     fn judge_resident(
         &self,
         context: Id<Context>,
@@ -220,19 +224,19 @@ impl Kernel {
         };
         let about = context.subject();
         let broken = missing
-            .map(|subject| format!("a packet of {about} lists {subject}: it is not resident"));
+            .map(|subject| format!("a packet of {about} lists {subject}, which is not resident"));
         let error = broken.is_some();
         let (rule, place) = (RuleId::RESID_MAKE_011, "D3DKMTRender.AllocationCount");
         self.log.judge(rule, Component::Client, about, place, broken);
         if error {
-            // WINDOWS: it is refused, and its device is in error (documented).
+            // WINDOWS: the call fails, and its device is in error (documented).
             self.device_lost(&mut self.state.lock(), guard.device, DeviceLoss::PageFault);
             return Err(KernelError::Removed(guard.subject()));
         }
         Ok(())
     }
 
-    /// Has the driver write the hardware's commands, into as many buffers as it needs.
+    /// Calls the driver to write the hardware's commands, into as many buffers as it needs.
     fn render_to_packets(
         &self,
         at: &mut Passive,
@@ -271,7 +275,7 @@ impl Kernel {
                 result: message,
             };
             self.log.emit(context.subject(), rendered);
-            // What a driver wrote before it found no room is a packet as well.
+            // The commands written before a buffer was full are a packet as well.
             if result.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);
             } else {
@@ -295,7 +299,7 @@ impl Kernel {
         }
     }
 
-    /// A buffer for a packet, and where what it uses is now.
+    /// Allocates a buffer for a packet, and records the current addresses of its allocations.
     fn new_render_packet(
         &self,
         context: Id<Context>,
@@ -309,7 +313,7 @@ impl Kernel {
         let lists = lists.ok_or(KernelError::NoLists(context.subject()))?;
         lists.renders = lists.renders.wrapping_add(1);
         let sizes = lists.sizes;
-        // A driver that guarantees so has as much room as its client.
+        // A driver with a guaranteed size gets at least the size of the client's commands.
         let length = u32::try_from(request.commands.len()).unwrap_or(u32::MAX);
         let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
         let memory = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1;
@@ -399,7 +403,7 @@ impl Kernel {
     }
 }
 
-/// Rules on what a driver answers.
+/// Rules on what `DxgkDdiRender` returns.
 impl Kernel {
     fn judge_fetches(
         &self,
@@ -429,9 +433,11 @@ impl Kernel {
         (patches, limit): (usize, u32),
     ) {
         let broken = if written > capacity {
-            Some(format!("the driver says it wrote {written} bytes of commands, into {capacity}"))
+            Some(format!(
+                "the driver returned {written} bytes of commands in a buffer of {capacity}"
+            ))
         } else if patches > limit as usize {
-            Some(format!("the driver says it wrote {patches} patch locations, into {limit}"))
+            Some(format!("the driver returned {patches} patch locations in a list of {limit}"))
         } else {
             None
         };
@@ -440,8 +446,8 @@ impl Kernel {
     }
 
     /// WINDOWS: the page says "strictly increasing" and speaks of elements that share a split
-    /// offset; it is read as not decreasing (our decision). Slots are not judged: nobody knows
-    /// how many a driver has.
+    /// offset; it is read as not decreasing (our decision). Slots are not judged: the kernel does
+    /// not know how many a driver has.
     fn judge_patches(&self, about: Subject, patches: &[PatchLocation], written: u32, list: usize) {
         let falls = patches.windows(2).position(|patch_locations| {
             patch_locations[1].split_offset < patch_locations[0].split_offset
@@ -453,7 +459,7 @@ impl Kernel {
         };
         let broken = if let Some(at) = falls {
             Some(format!(
-                "SplitOffset is {} in entry {at} and {} in the next: it does not fall",
+                "SplitOffset is {} in entry {at} and {} in the next, but must not decrease",
                 patches[at].split_offset,
                 patches[at + 1].split_offset
             ))
@@ -461,8 +467,8 @@ impl Kernel {
             patches.iter().position(outside).map(|at| {
                 let it = patches[at];
                 format!(
-                    "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but {written} \
-                     bytes were written",
+                    "entry {at} is for allocation {} of {list}, at byte {}, split at {}, but \
+                     {written} bytes were written",
                     it.allocation_index, it.patch_offset, it.split_offset
                 )
             })
@@ -471,23 +477,23 @@ impl Kernel {
         self.log.judge(RuleId::KMD_RENDER_009, Component::Driver, about, place, broken);
     }
 
-    /// A driver whose buffer is full goes on with the next, unless it said that it never is.
+    /// Judges that a driver whose buffer is full continues in the next one, unless it guaranteed
+    /// that one buffer is enough.
     fn judge_pass(&self, context: Id<Context>, full: bool, stuck: bool, wrote: bool) {
         let lists = |context: &Context| {
             context.lists.as_ref().map(|render_lists| render_lists.sizes.guaranteed)
         };
         let guaranteed = self.state.lock().contexts.get(context).and_then(lists);
         let about = context.subject();
-        let nowhere = || "the driver got nowhere with an empty buffer of the size it wants";
+        let nowhere = || "the driver made no progress with an empty buffer of the size it requires";
         let broken = (stuck && !wrote).then(|| nowhere().to_owned());
         self.log.judge(RuleId::KMD_CTX_005, Component::Driver, about, RENDER, broken);
-        let keeps =
-            || "the driver asked for another buffer, and keeps no progress in MultipassOffset";
+        let keeps = || "the driver requested another buffer without progress in MultipassOffset";
         let broken = (stuck && wrote).then(|| keeps().to_owned());
         self.log.judge(RuleId::KMD_RENDER_006, Component::Driver, about, RENDER, broken);
         if guaranteed == Some(true) {
             let broken = full.then(|| {
-                "the driver asked for another buffer, though it guarantees that one is enough"
+                "the driver requested another buffer, although it guarantees that one is enough"
                     .to_owned()
             });
             self.log.judge(RuleId::KMD_RENDER_007, Component::Driver, about, RENDER, broken);
@@ -496,13 +502,13 @@ impl Kernel {
 }
 
 impl RenderPacket {
-    /// What it uses, each once.
+    /// The extents of its allocations, each once.
     fn extents(&self) -> Vec<Id<Extent>> {
         distinct_extents(&self.uses)
     }
 }
 
-/// The extents that are used, each once.
+/// The extents of the allocations, each once.
 fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
     let mut extents: Vec<Id<Extent>> =
         uses.iter().map(|allocation_use| allocation_use.extent).collect();
@@ -512,7 +518,7 @@ fn distinct_extents(uses: &[AllocationUse]) -> Vec<Id<Extent>> {
 }
 
 impl AllocationUse {
-    /// As its driver was told when it wrote the commands.
+    /// The entry that the driver rendered with.
     fn list_entry(&self) -> AllocationListEntry {
         let (segment, address) = self.rendered_at.unwrap_or_default();
         AllocationListEntry { view_handle: self.driver_handle, write: self.write, segment, address }
@@ -520,7 +526,7 @@ impl AllocationUse {
 }
 
 impl AllocationListEntry {
-    /// The same, at another address.
+    /// The same entry, at another address.
     fn at_other_address(&self) -> Self {
         Self { address: self.address.wrapping_add(PAGE), ..*self }
     }

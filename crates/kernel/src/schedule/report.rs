@@ -1,10 +1,11 @@
-//! Packets and fences: what nodes were given, what drivers reported, what has passed.
+//! Packets and fences of nodes: submitted, reported by the driver, and completed.
 //!
 //! # Invariants
 //!
-//! 1. The packets of a node have fences that rise by one, and are given under the scheduler's
-//!    key. So a fence stands for all before it.
-//! 2. A report only records. `complete_fences` turns what was recorded into passed fences.
+//! 1. Fences of a node's packets increase by one, and are assigned under the scheduler's permit
+//!    key. Therefore a fence covers all fences before it.
+//! 2. An interrupt report only records a fence. [`Kernel::complete_fences`] completes the recorded
+//!    fences.
 
 use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
@@ -27,66 +28,66 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many DPCs without a step of the hardware between them are without end.
+/// Number of DPCs without a step of the hardware between them that counts as endless.
 pub(crate) const MAX_DPCS: u32 = 1000;
 
-/// What a report is about, nearly always one: a list without the heap.
+/// A list of nearly always one element, without a heap allocation.
 type SmallList<T> = SmallVec<[T; 1]>;
 
 /// An engine's queue.
 pub(crate) struct Node {
     /// Its number among all nodes, for events.
     pub(crate) number: u32,
-    /// The last fence given.
+    /// The last submitted fence.
     pub(crate) submitted: Fence,
-    /// The last fence rightly reported.
+    /// The last correctly reported fence.
     pub(crate) reported: Fence,
-    /// The last fence passed.
+    /// The last completed fence.
     pub(crate) passed: Fence,
     /// Packets that are not done, in order.
     pub(crate) queue: VecDeque<InFlightPacket>,
-    /// The context, with its device, whose packet passed last: its engine may still have to save
-    /// what it was at.
+    /// The context, with its device, of the last completed packet. The engine may still have to
+    /// save its state.
     pub(crate) current: Option<(Id<Context>, Id<Device>)>,
-    /// A switch away from it was asked for.
+    /// A switch away from that context is requested.
     pub(crate) switching: bool,
-    /// Packets of lost devices: they count as done, but the hardware has them.
+    /// Packets of lost devices: they count as done, but the hardware still holds them.
     pub(crate) lost_packets: VecDeque<InFlightPacket>,
-    /// What contexts that have ended hold as long as this may save them: context, allocation.
+    /// Context allocations of ended contexts, held as long as the engine may save state into them.
     pub(crate) held_extents: Vec<(Id<Context>, Id<ContextAllocation>)>,
-    /// Packets that faulted, with what they touched.
+    /// Packets that faulted, with the access that faulted.
     pub(crate) faults: Vec<(Fence, FaultedAccess)>,
-    /// It is asked to give back what it has.
+    /// The pending preemption.
     pub(crate) preemption: Option<Preemption>,
-    /// The last number of such a request.
+    /// The fence of the last preemption request.
     pub(crate) preempted: Fence,
-    /// Paging commands that it gave back, and gets again.
+    /// Paging commands that the node gave back, to be resubmitted.
     pub(crate) resubmit: VecDeque<InFlightPacket>,
-    /// Since when what is first there is first.
+    /// Timeout detection for the front packet.
     pub(crate) watch: Option<TimeoutWatch>,
-    /// Nothing was reported done since the last reset.
+    /// No packet was reported as done since the last reset.
     pub(crate) just_reset: bool,
-    /// Resets in a row that ended nothing, though something did not move.
+    /// Number of consecutive resets that ended no packet although the node was stalled.
     pub(crate) fruitless_resets: u32,
 }
 
 /// A packet that is not done.
 pub(crate) struct InFlightPacket {
     pub(crate) fence: Fence,
-    /// The context and the device it is of. None: it is paging work of the kernel's own.
+    /// Its context and device; `None` for the kernel's own paging work.
     pub(crate) of: Option<(Id<Context>, Id<Device>)>,
-    /// The paging work it does.
+    /// The paging work that it does.
     pub(crate) batch: Option<PagingBatch>,
-    /// It counts as done since its device is lost.
+    /// It counts as done because its device is lost.
     pub(crate) lost: bool,
 }
 
-/// Work that something waits for.
+/// Queued work that another operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueuePoint {
-    /// All that a node was given, up to this fence.
+    /// All packets of a node up to this fence.
     Node(usize, Fence),
-    /// So many packets of a context.
+    /// The first packets of a context, up to this count.
     Context(Id<Context>, u64),
 }
 
@@ -118,10 +119,10 @@ impl Node {
         Kind::Node.subject(self.number)
     }
 
-    /// Whether it was given that fence, and has not reported it.
+    /// Whether the fence was submitted and is not reported.
     fn has_in_flight(&self, fence: Fence) -> bool {
-        // Fences wrap, so distances are compared and never values. What is in the queue has not
-        // passed; it may have been reported.
+        // Fences wrap, so the code compares distances, not values. A packet in the queue is not
+        // completed, but may be reported.
         let distance = |fence: Fence| fence.distance_from(self.passed);
         let here = |queue: &VecDeque<InFlightPacket>| {
             queue
@@ -135,12 +136,12 @@ impl Node {
                 || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
     }
 
-    /// Whether it has something to do, or was asked for something.
+    /// Whether the node has packets or a pending preemption.
     pub(crate) fn is_busy(&self) -> bool {
         !self.queue.is_empty() || self.preemption.is_some()
     }
 
-    /// Takes out what was done when the last fence passed, in order.
+    /// Takes the packets out that the completed fence covers, in order.
     fn take_done(&mut self) -> SmallList<InFlightPacket> {
         let mut done = SmallList::new();
         while self
@@ -165,7 +166,7 @@ impl Node {
     }
 }
 
-/// Enters a number in its order, once.
+/// Inserts an id into a sorted list, unless it is in the list.
 fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
     if let Err(place) = list.binary_search(&number) {
         list.insert(place, number);
@@ -173,7 +174,8 @@ fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
 }
 
 impl Kernel {
-    /// Records what a driver reports. One that it was not given is said and forgotten.
+    /// Records a fence that a driver reports. A fence that was not submitted is a finding and is
+    /// ignored.
     pub(crate) fn report_fence(
         &self,
         state: &mut KernelState,
@@ -204,7 +206,7 @@ impl Kernel {
         }
     }
 
-    /// Records that a packet faulted: it is over, and its device lost.
+    /// Records that a packet faulted. The packet is over, and its device is lost.
     pub(crate) fn report_fault(
         &self,
         at: &mut DeviceLevel,
@@ -217,7 +219,7 @@ impl Kernel {
         let touched = state.find_faulted_access(adapter, node as usize, fence, touched);
         let it = state.adapters.get_mut(adapter);
         let it = it.and_then(|adapter| adapter.nodes.get_mut(node as usize));
-        // Of the kernel's own work, and of what was never given, there is nobody to blame.
+        // For the kernel's own packets, and for unknown fences, no device is to blame.
         let known = |node: &&mut Node| {
             node.queue.iter().any(|in_flight_packet| {
                 in_flight_packet.fence == fence && in_flight_packet.batch.is_none()
@@ -229,7 +231,7 @@ impl Kernel {
         self.report_fence(state, at, adapter, node, fence);
     }
 
-    /// Turns what was reported into passed fences; what waited for them wakes.
+    /// Completes all reported fences, and wakes the threads and contexts that wait for them.
     pub(crate) fn complete_fences(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let mut done: SmallList<(Subject, InFlightPacket)> = SmallList::new();
         // A driver may still report after its adapter has stopped.
@@ -267,7 +269,7 @@ impl Kernel {
             self.switch_context(state, adapter, node, Some((context, device)));
             self.finish_packet(state, node, &packet);
         }
-        // Only now: everything that has passed counts as done by itself.
+        // Only now, so that completed packets end normally.
         for device in faulted {
             self.device_lost(state, device, DeviceLoss::PageFault);
         }
@@ -284,7 +286,7 @@ impl Kernel {
         }
     }
 
-    /// Whether a packet touched memory that was not there: that ends its device.
+    /// Whether a packet accessed memory that was not resident, which loses its device.
     ///
     /// WINDOWS: documented; the engine reset before it is not modelled yet.
     fn complete_faulted(
@@ -297,8 +299,9 @@ impl Kernel {
         if state.memory(adapter).is_none() {
             return false;
         }
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        let it = nodes.into_iter().find(|it| it.subject() == node);
+        let nodes =
+            state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        let it = nodes.into_iter().find(|found| found.subject() == node);
         let fault = it.and_then(|it| {
             let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
@@ -308,7 +311,7 @@ impl Kernel {
         fault.is_some()
     }
 
-    /// A packet is done, or counts as done.
+    /// Ends a packet that is done, or counts as done.
     pub(crate) fn finish_packet(
         &self,
         state: &mut KernelState,
@@ -323,7 +326,7 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// What a lost device had queued counts as done.
+    /// Ends all queued packets of a lost device.
     pub(crate) fn forget_packets(
         &self,
         state: &mut KernelState,
@@ -332,13 +335,16 @@ impl Kernel {
     ) {
         let mut done = Vec::new();
         let remembers = state.memory(adapter).is_some();
-        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+        for node in
+            state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes)
+        {
             let (mine, others): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
                 std::mem::take(&mut node.queue)
                     .into_iter()
                     .partition(|in_flight_packet| in_flight_packet.device() == Some(device));
             node.queue = others;
-            // The hardware still has them: its engine may save into what their contexts have.
+            // The hardware still holds the packets: an engine may save state into their contexts'
+            // allocations.
             let ghost = |in_flight_packet: &InFlightPacket| InFlightPacket {
                 batch: None,
                 lost: true,
@@ -350,7 +356,7 @@ impl Kernel {
             );
         }
         for (node, packet) in done {
-            // What it was to signal before that one, it never does.
+            // Signals queued before this packet never happen.
             let (context, _) = packet.client();
             self.drop_signals(state, context);
             let number = self.complete_submitted(state, context);
@@ -364,8 +370,8 @@ impl Kernel {
         self.complete_context_allocations(state);
     }
 
-    /// One turn of an adapter's hardware: a DPC that was asked for, or a step of the machine.
-    /// Answers whether it did something.
+    /// Runs one turn of an adapter's hardware: a requested DPC, or a step of the hardware model.
+    /// Returns whether it did either.
     pub fn run_hardware_turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (driver, line, dpc, pressed) = {
             let mut state = self.state.lock();
@@ -375,7 +381,7 @@ impl Kernel {
                 return false;
             };
             let dpc = std::mem::replace(&mut it.dpc, false);
-            it.interrupting += 1; // From here on a stop waits.
+            it.interrupting += 1; // From here on, a stop waits for this turn.
             it.dpcs = if dpc {
                 it.dpcs.saturating_add(1)
             } else if it.dpcs < MAX_DPCS {
@@ -388,11 +394,12 @@ impl Kernel {
             }
             (it.driver.clone(), line, dpc, pressed)
         };
-        // The hardware has locks of its own: it is asked while the world is not held.
+        // The hardware has its own locks, so it is called without the state lock.
         let busy = dpc || !driver.hardware.idle();
         let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
-            let _ = driver.dpc(at); // A failed DPC is an event; there is nobody to tell.
+            // The call itself logs a failure; there is no caller to return it to.
+            let _ = driver.dpc(at);
         } else if busy && !late {
             driver.hardware.step(at, &*line);
         }
@@ -406,7 +413,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Under pressure, says which node's turn it is. Answers whether it is nobody's.
+    /// Under pressure, chooses the node whose turn it is. Returns whether no node has the turn.
     fn is_out_of_turn(
         &self,
         hardware: &Arc<dyn HardwareModel>,
@@ -428,12 +435,10 @@ impl Kernel {
         node.is_none()
     }
 
-    /// A driver that asks for its DPC in its DPC never lets its hardware move. It is not heard
-    /// any more.
+    /// Reports a driver that requests its DPC in every DPC, so that its hardware never steps. Its
+    /// further requests are ignored.
     fn judge_endless(&self, adapter: AdapterId) {
-        let message = format!(
-            "the driver's DPC asked for itself {MAX_DPCS} times in a row, and would for ever"
-        );
+        let message = format!("the driver's DPC queued itself {MAX_DPCS} times in a row");
         let (place, about) = ("DxgkDdiDpcRoutine", adapter.subject());
         self.log.judge(RuleId::WT_CRASH_001, Component::Driver, about, place, Some(message));
     }

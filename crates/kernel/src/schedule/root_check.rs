@@ -1,4 +1,4 @@
-//! With which address space an engine runs a packet: a driver's affair, and judged.
+//! Rules on the page table root with which an engine runs a packet.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -6,8 +6,8 @@ use crate::kernel::Kernel;
 use flight::{Component, Fence, RuleId, TableRoot};
 
 impl Kernel {
-    /// Entry rules: an engine begins a packet with the root that its driver was told last for the
-    /// packet's context, of as many entries.
+    /// Entry rules: an engine starts a packet with the root, and the number of root entries, that
+    /// its driver was last given for the packet's context.
     pub(crate) fn judge_root(
         &self,
         adapter: Id<Adapter>,
@@ -37,7 +37,7 @@ impl Kernel {
                 )
             });
             format!(
-                "{} runs packet {} of {context} {used}: the last that was set for it is at {:#x} \
+                "{} runs packet {} of {context} {used}, but the last root set for it is at {:#x} \
                  of segment {}",
                 on.subject(),
                 fence.0,
@@ -50,8 +50,8 @@ impl Kernel {
         let more = root.entries > told.entries;
         let broken = more.then(|| {
             format!(
-                "{} takes the root of {context} for one of {} entries, and it has {}: an address \
-                 behind the last one does not fault",
+                "{} uses the root of {context} with {} entries, but it has {}: an address beyond \
+                 the last entry does not fault",
                 on.subject(),
                 root.entries,
                 told.entries

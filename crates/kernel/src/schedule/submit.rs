@@ -1,4 +1,4 @@
-//! Packets at virtual addresses: giving them to contexts, and what their commands write.
+//! Packets at GPU virtual addresses: submission, and the check of their writes.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -18,25 +18,28 @@ use std::sync::Arc;
 /// Work for a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// Where the commands are, in the client's GPU addresses.
+    /// GPU virtual address of the commands.
     pub commands: u64,
-    /// How many bytes of them.
+    /// Size of the commands in bytes.
     pub length: u32,
     /// The client's private data.
     pub private: Vec<u8>,
-    /// The primaries that the commands write, as the client names them (`WrittenPrimaries`).
+    /// Handles of the primaries that the commands write (`WrittenPrimaries`).
     pub primaries: Vec<Handle>,
 }
 
-/// A packet that was believed.
+/// A packet with its handles resolved.
 pub(crate) struct SubmittedCommands {
     pub(crate) packet: Packet,
-    /// The allocations that it says it writes.
+    /// The primaries that the client declared as written.
     primaries: Vec<Id<Allocation>>,
 }
 
 impl Kernel {
-    /// Gives a context work (`D3DKMTSubmitCommand`). It is sent now if nothing is before it.
+    /// Queues a packet on a context (`D3DKMTSubmitCommand`), and sends it if no work is ahead of
+    /// it.
+    ///
+    /// Fails if a handle is invalid or the device does not work.
     pub fn submit(
         &self,
         at: &mut Passive,
@@ -47,10 +50,10 @@ impl Kernel {
         self.submit_to(at, process, &[context], packet)
     }
 
-    /// Gives several contexts the same work: all of them, or none.
+    /// Queues a packet on several contexts: on all of them, or on none.
     ///
-    /// WINDOWS: a packet that cannot be sent on one of them is sent on the others all the same,
-    /// and the first refusal is answered (our decision).
+    /// WINDOWS: a packet that cannot be sent on one of them is sent on the others all the same, and
+    /// the first failure is returned (our decision).
     pub fn submit_to(
         &self,
         at: &mut Passive,
@@ -94,8 +97,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Entry rule: commands of a packet wrote to memory, and its client has named the primaries
-    /// among what is there.
+    /// Entry rule: if a packet's commands write to a primary, the client has declared that primary.
     pub(crate) fn judge_write(
         &self,
         adapter: Id<Adapter>,
@@ -113,7 +115,7 @@ impl Kernel {
             let broken = (!packet.primaries.contains(&number)).then(|| {
                 format!(
                     "a packet of {about} wrote {} bytes of {}, a primary that is not among the {} \
-                     it names",
+                     it declares",
                     to.bytes,
                     number.subject(),
                     packet.primaries.len()
@@ -140,7 +142,7 @@ impl KernelState {
         Ok(SubmittedCommands { packet, primaries })
     }
 
-    /// The packet that has a fence on a node, and its context.
+    /// The packet with this fence on a node, and its context.
     fn packet_of(
         &self,
         adapter: Id<Adapter>,
@@ -162,7 +164,7 @@ impl KernelState {
         Some((context, given))
     }
 
-    /// The allocations that are where something was written.
+    /// The allocations in the range that was written.
     fn written_allocations(
         &self,
         adapter: Id<Adapter>,

@@ -1,4 +1,4 @@
-//! What is first in a line goes to its node, or is cancelled.
+//! Sending queued packets to their nodes, and cancelling packets.
 
 use super::{PacketPayload, QueueItem, SubmittedPacket};
 use crate::base::error::KernelError;
@@ -18,7 +18,7 @@ use flight::{EventKind, Passive};
 use std::sync::Arc;
 
 impl Kernel {
-    /// Sends what can be sent of a context, waiting for the pass.
+    /// Submits all ready packets of a context, waiting for the permit.
     pub(crate) fn submit_ready(
         &self,
         at: &mut Passive,
@@ -31,7 +31,7 @@ impl Kernel {
         loop {
             self.page_in_first(&mut state, context);
             if !state.is_next(context) {
-                // Somebody sends it when what it lacks is there.
+                // A worker submits it when its dependencies are ready.
                 if state
                     .contexts
                     .get(context)
@@ -41,9 +41,9 @@ impl Kernel {
                 }
                 return Ok(());
             }
-            // While this parked, the driver may have made more for the context.
+            // While this thread waited, the driver may have created more context allocations.
             if let Err(why) = self.plan_context_allocations(&mut state, guard.adapter, context) {
-                // It is in line, and would never be sent.
+                // The packet is queued, and could never be submitted.
                 self.device_lost(&mut state, guard.device, DeviceLoss::OutOfMemory);
                 return Err(why);
             }
@@ -62,13 +62,13 @@ impl Kernel {
             }
             let keys = ThreadingLevel::OneScheduler.keys(guard.adapter, driver.generation, process);
             let (permit, held) = self.acquire_permit_locked(at, state, keys)?;
-            // On a refusal the world is not held, and the pass gives its keys back itself.
+            // On failure the state is not locked, and dropping the permit releases its keys.
             state = self.submit_with_permit(at, &permit, held, process, context)?;
             permit.release(&mut state);
         }
     }
 
-    /// Sends for a context whose pass can be had. Answers whether it did something.
+    /// Submits for each runnable context whose permit is free. Returns whether it did any work.
     pub(crate) fn try_submit(&self, at: &mut Passive) -> bool {
         let mut all = self.state.lock().by_priority();
         all.retain(|context| self.try_submit_context(at, *context));
@@ -76,7 +76,7 @@ impl Kernel {
     }
 
     fn try_submit_context(&self, at: &mut Passive, context: Id<Context>) -> bool {
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state guard, so that it is dropped after the guard.
         let process = {
             let state = &mut *self.state.lock();
             self.page_in_first(state, context);
@@ -88,7 +88,7 @@ impl Kernel {
             let it = &state.devices[owner];
             let (adapter, process) = (it.adapter, it.owner());
             if !state.is_ready(context) {
-                // The driver may have made more for the context.
+                // The driver may have created more context allocations.
                 if state.has_more(context)
                     && self.plan_context_allocations(state, adapter, context).is_err()
                 {
@@ -106,7 +106,7 @@ impl Kernel {
             permit = taken;
             process
         };
-        // A refusal loses the device; there is nobody to tell.
+        // A failure loses the device; there is no caller to return it to.
         let sent = self.submit_with_permit(at, &permit, self.state.lock(), process, context);
         let mut state = sent.unwrap_or_else(|_| self.state.lock());
         state.clear_runnable_if_empty(context);
@@ -114,7 +114,7 @@ impl Kernel {
         true
     }
 
-    /// Has what the first packet of a line lists on its way.
+    /// Plans page-ins for the allocations of the front packet.
     fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
         let first =
             state.contexts.get(context).and_then(|context| context.queue.first_render_packet());
@@ -126,7 +126,8 @@ impl Kernel {
         }
     }
 
-    /// Sends what can be sent, and comes back with the world held. The scheduler's key is held.
+    /// Submits all ready packets, and returns with the state locked. The caller holds the
+    /// scheduler's permit key.
     fn submit_with_permit<'k>(
         &'k self,
         at: &mut Passive,
@@ -169,8 +170,8 @@ impl Kernel {
             state = self.state.lock();
             self.note_submitted(&mut state, context);
             if let Err(why) = result {
-                // WINDOWS: a refused packet puts its device in error, and its fence counts as
-                // done (documented for an invalid parameter).
+                // WINDOWS: a packet that the driver fails puts its device in error, and its fence
+                // counts as done (documented for an invalid parameter).
                 self.device_lost(&mut state, device, DeviceLoss::SubmitFailed);
                 return Err(if why == DriverError::Invalid {
                     KernelError::Removed(device.subject())
@@ -182,7 +183,7 @@ impl Kernel {
         Ok(state)
     }
 
-    /// Who sends for a context has left its driver: the context may go.
+    /// Notes that the submitting thread has left the driver, so that the context can end.
     fn note_submitted(&self, state: &mut KernelState, context: Id<Context>) {
         let it = &mut state.contexts[context];
         it.active_calls -= 1;
@@ -192,8 +193,8 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Takes the first packet of a line, if it can be sent, and draws its fence. The context
-    /// cannot go until whoever sends for it has sent it.
+    /// Takes the front packet of a queue, if it can be submitted, and assigns its fence. The
+    /// context stays alive until the packet is submitted.
     fn take_first_packet(
         &self,
         state: &mut KernelState,
@@ -232,9 +233,10 @@ impl Kernel {
         ))
     }
 
-    /// Tells a driver of a packet that will never be sent. Answers whether it did.
+    /// Notifies a driver of a packet that will never be submitted (`DxgkDdiCancelCommand`). Returns
+    /// whether it did.
     pub(crate) fn try_cancel(&self, at: &mut Passive) -> bool {
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state guard, so that it is dropped after the guard.
         let (driver, driver_handle, context, payload) = {
             let state = &mut *self.state.lock();
             let Some(context) = state.cancelled.front().map(|pair| pair.0) else { return false };
@@ -247,7 +249,8 @@ impl Kernel {
                 if let Some((_, payload)) = state.cancelled.pop_front() {
                     self.release_payload(state, &payload);
                 }
-                // There is nobody to tell any more; whoever ends the context does not wait.
+                // The driver or the context is destroyed already: wake the thread that ends the
+                // context.
                 state.contexts[context].queue.cancelling -= 1;
                 self.wake_all(state);
                 return true;
@@ -267,7 +270,7 @@ impl Kernel {
                     length: packet.length,
                     private: &packet.private,
                 };
-                // WINDOWS: a refusal stops the system (documented); the answer is judged.
+                // WINDOWS: a failure stops the system (documented); the returned status is judged.
                 let _ = driver.cancel(at, &permit, &cancelled);
             }
             PacketPayload::Render(packet) => {

@@ -1,5 +1,5 @@
-//! Packets with lists, from when they are first in their line until they are done: what they list
-//! is brought, addresses are written, the hardware gets them.
+//! Submitting packets with lists: pages in their allocations, patches their addresses and sends
+//! them to the hardware.
 
 use super::{AllocationUse, OutgoingPacket, PATCH, RENDER, RenderPacket};
 use crate::adapter::start::Adapter;
@@ -16,11 +16,11 @@ use crate::memory::segment_number;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, RuleId, Run, Subject};
 
-/// Packets in their lines.
+/// Queued packets.
 impl Kernel {
-    /// Has everything that a packet uses on its way, and held from then on. Where there is no
-    /// room, whoever comes back finds some when other packets are over; if there are none, its
-    /// device is lost.
+    /// Plans page-ins for all allocations of a packet, and holds them from then on. If there is no
+    /// room, the packet is tried again after other packets complete; if no other packet holds
+    /// allocations and no paging work is pending, the device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
         let Some(it) =
             state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents)
@@ -28,7 +28,8 @@ impl Kernel {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie = |it: &Id<Extent>| state.extents.get(*it).is_none_or(|extent| extent.ending);
+        let zombie =
+            |extent: &Id<Extent>| state.extents.get(*extent).is_none_or(|extent| extent.ending);
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
@@ -52,10 +53,11 @@ impl Kernel {
             let others = state
                 .render_packets
                 .iter()
-                .any(|(_, it)| it.holds_extents && it.adapter == adapter);
-            let pages = state.pagings.iter().any(|(_, it)| it.adapter == adapter);
+                .any(|(_, packet)| packet.holds_extents && packet.adapter == adapter);
+            let pages = state.pagings.iter().any(|(_, paging)| paging.adapter == adapter);
             if !others && !pages {
-                // WINDOWS: it would be cut where its driver says it can be; that is not done yet.
+                // WINDOWS: the packet would be split where its driver allows it; that is not
+                // implemented yet.
                 let device = state.contexts[context].device;
                 self.device_lost(state, device, DeviceLoss::OutOfMemory);
             }
@@ -67,34 +69,34 @@ impl Kernel {
         self.start_paging(state, adapter, plan, None);
     }
 
-    /// Moves something that nobody uses, between the call that wrote a packet's commands and the
-    /// one that patches them: its driver may not rely on where it was.
+    /// Moves an unused allocation between the call that wrote a packet's commands and the call that
+    /// patches them, because a driver must not rely on the old address.
     fn relocate_for_test(
         &self,
         state: &mut KernelState,
         extent: Id<Extent>,
         plan: &mut PagingPlan,
     ) {
-        // What a packet lists may have ended before it.
+        // A listed allocation may have ended before the packet.
         let Some(it) = state.extents.get(extent) else { return };
         let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
         if !self.plan_page_out(state, extent, "a packet is to find it elsewhere", plan) {
             return;
         }
-        // While somebody else is where it was, it gets another place.
+        // While another extent occupies the old location, the page-in chooses a new one.
         let (_, memory) = state.memory_mut_of(extent);
         let in_the_way = segment.and_then(|segment| {
             let ranges = &mut memory.segments[segment].ranges;
             Some((segment, ranges.allocate(bytes, alignment)?))
         });
-        let _ = self.plan_page_in(state, extent, plan); // If there is none, it gets what there is.
+        let _ = self.plan_page_in(state, extent, plan); // If no other location is free, it gets any.
         if let Some((segment, range)) = in_the_way {
             let (_, memory) = state.memory_mut_of(extent);
             memory.segments[segment].ranges.free(range);
         }
     }
 
-    /// Patches and submits. The scheduler's key is held.
+    /// Patches and submits a packet. The caller holds the scheduler's permit key.
     pub(crate) fn submit_render_packet(
         &self,
         at: &mut Passive,
@@ -127,7 +129,7 @@ impl Kernel {
         going.driver.submit_command(at, permit, process, &submission)
     }
 
-    /// A packet is about to go: what it uses is where it will be until it is over.
+    /// Fixes the addresses of a packet's allocations until the packet is over.
     fn prepare_render_packet(
         &self,
         packet: Id<RenderPacket>,
@@ -137,7 +139,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let list = state.allocation_list(packet);
         let it = state.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
-        // A packet whose addresses are those its driver was told need not be patched.
+        // A packet needs no patch if its addresses are those that its driver rendered with.
         let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
         let skips_patch = same && fence.0.is_multiple_of(2);
         it.submission = Some((node, fence, !skips_patch));
@@ -146,7 +148,7 @@ impl Kernel {
         let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
         let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
-            // What a packet lists may have ended before it.
+            // A listed allocation may have ended before the packet.
             let Some(it) = state.extents.get(using.extent) else { continue };
             let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
@@ -169,10 +171,10 @@ impl Kernel {
         })
     }
 
-    /// Has the driver write addresses into a packet.
+    /// Calls `DxgkDdiPatch` for a packet.
     ///
-    /// WINDOWS: a refusal stops the system (observed); here the packet goes on, and the answer is
-    /// judged.
+    /// WINDOWS: a failure stops the system (observed); here the packet goes on, and the returned
+    /// status is judged.
     fn patch_render_packet(
         &self,
         at: &mut Passive,
@@ -231,7 +233,7 @@ impl Kernel {
         let broken = result
             .err()
             .filter(|_| returned)
-            .map(|why| format!("{PATCH} answered {}, but it cannot fail", why.name()));
+            .map(|why| format!("{PATCH} returned {}, but it cannot fail", why.name()));
         self.log.judge(RuleId::KMD_SUBMIT_001, Component::Driver, node, PATCH, broken);
         let waits = written as usize;
         let outside = before.iter().zip(after).skip(waits).position(|(one, two)| one != two);
@@ -245,20 +247,20 @@ impl Kernel {
         let other = once.iter().zip(after).take(waits).position(|(one, two)| one != two);
         let broken = other.map(|at| {
             format!(
-                "patched a second time, with other addresses, a packet has another byte {at} than \
-                 one that was patched with them once"
+                "byte {at} of a packet that was patched twice, with different addresses, differs \
+                 from a packet that was patched once"
             )
         });
         self.log.judge(RuleId::KMD_SUBMIT_003, Component::Driver, node, place, broken);
     }
 
-    /// A packet is over: what it held may move, and its buffer goes, now or when no hardware can
-    /// read it any more.
+    /// Ends a packet: releases its allocations, and frees its buffer now or when no hardware can
+    /// read the buffer.
     pub(crate) fn end_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
         // It may have ended with its device already.
         let Some(it) = state.render_packets.take(packet) else { return };
         if it.submission.is_some() && it.null {
-            // What its driver did with its commands was said when it did.
+            // Breaks of this rule were reported when the commands ran.
             let place = "DxgkDdiSubmitCommand.NullRendering";
             let about = it.context.subject();
             self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, None);
@@ -290,9 +292,9 @@ impl Kernel {
     }
 }
 
-/// What hardware does.
+/// Checks of what the hardware does.
 impl Kernel {
-    /// A command of a packet reads or writes: that has to be something on its list.
+    /// Judges that a command of a packet accesses an allocation on the packet's list.
     pub(crate) fn judge_use(
         &self,
         adapter: Id<Adapter>,
@@ -307,7 +309,8 @@ impl Kernel {
                 .submission
                 .filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
         };
-        let found = state.render_packets.iter().find_map(|(_, it)| Some((it, sent(it)?.2)));
+        let found =
+            state.render_packets.iter().find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
         let Some((packet, patched)) = found else { return };
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {
@@ -332,19 +335,20 @@ impl Kernel {
         });
         let about = packet.context.subject();
         let at = format!("a packet of {about} uses {bytes} bytes at {address:#x}");
-        let null = packet.null.then(|| format!("{at}, though its commands are not to be done"));
+        let null = packet.null.then(|| format!("{at}, although NullRendering is set"));
         if packet.null {
             let place = "DxgkDdiSubmitCommand.NullRendering";
             self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, null);
         }
         let foreign = stranger.filter(|_| !listed && stale.is_none());
-        let broken = foreign
-            .map(|(_, it)| format!("{at}, where {} is: it is not listed", it.owner.subject()));
+        let broken = foreign.map(|(_, it)| {
+            format!("{at}, the address of {}, which is not on its list", it.owner.subject())
+        });
         let reached = broken.is_some();
         self.log.judge(RuleId::KMD_RENDER_002, Component::Driver, about, RENDER, broken);
         let broken = (!listed && !reached).then(|| match stale.and_then(of) {
-            Some(it) => format!("{at}, where {it} was when the driver wrote the command"),
-            None => format!("{at}, where nothing is that it lists"),
+            Some(it) => format!("{at}, the address of {it} when the driver wrote the command"),
+            None => format!("{at}, where no listed allocation is"),
         });
         let (rule, place) = if patched {
             (RuleId::KMD_RENDER_005, "DxgkDdiRender.pPatchLocationListOut")
@@ -356,7 +360,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Buffers of packets that were lost go when their node has passed them.
+    /// Frees the buffers of lost packets that their node has passed.
     pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
         let Some(on) = self.adapters.get_mut(adapter) else { return };
         let Some(memory) = on.memory.as_mut().filter(|memory| !memory.unfreed_buffers.is_empty())
@@ -381,7 +385,7 @@ impl KernelState {
         }
     }
 
-    /// Whether all that a packet uses is in place.
+    /// Whether all allocations of a packet are resident.
     pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
         let Some(it) =
             self.render_packets.get(packet).filter(|render_packet| render_packet.holds_extents)
@@ -391,8 +395,8 @@ impl KernelState {
         it.uses.iter().all(|allocation_use| self.current_location(allocation_use.extent).is_some())
     }
 
-    /// What is moved before a packet is patched, of every third one: something that its driver
-    /// was told the address of, and that nobody uses now.
+    /// The extent to move before a packet is patched, for every third packet: one whose address the
+    /// driver was given, and that no work uses now.
     fn extent_to_relocate(&self, packet: Id<RenderPacket>) -> Option<Id<Extent>> {
         let it = self.render_packets.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
@@ -410,21 +414,20 @@ impl KernelState {
         it.uses.iter().find(free).filter(|_| third).map(|allocation_use| allocation_use.extent)
     }
 
-    /// Where a packet's buffer is, how much of it is written, and the driver's bytes of it.
+    /// The address of a packet's buffer, the written size, and the driver's private data.
     pub(crate) fn render_buffer(&self, packet: Id<RenderPacket>) -> Option<(u64, u32, Vec<u8>)> {
         let it = self.render_packets.get(packet)?;
         Some((it.run.start, it.written, it.private.clone()))
     }
 
-    /// The segment that an extent is in, by its driver's number, and its address; none while it
-    /// is on its way.
+    /// The segment id and the address of an extent; `None` while paging work for it is pending.
     pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         let it = self.extents.get(extent).filter(|extent| extent.pending == 0)?;
         let (_, memory) = self.memory(it.adapter)?;
         Some((segment_number(it.segment()?), memory.address(it)?))
     }
 
-    /// What a packet uses, with where it is now.
+    /// The allocation list of a packet with current addresses.
     fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
         let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
         let now = |allocation_use: &AllocationUse| {

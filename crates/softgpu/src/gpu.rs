@@ -6,7 +6,7 @@
 //!    next.
 //! 2. A hang of one engine does not affect the others.
 //! 3. The lock is not held while the interrupt line is raised, because the driver calls back.
-//! 4. Events about register accesses of a driver belong to the driver call that made them.
+//! 4. A register access by a driver is recorded in the driver call that makes it (`CallGuard`).
 
 use crate::controller::{Address, Controller};
 use crate::engine::{Completion, Engine, Paging, RenderWork, Step, Stream, Work};

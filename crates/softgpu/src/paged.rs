@@ -189,8 +189,8 @@ impl SoftGpu {
 
 /// Records where an operation places allocations.
 ///
-/// The operation names the allocation; the address of a context's save area is taken from any
-/// operation on it.
+/// `Operation::Notify` reports the residency of an allocation; the address of a context's save area
+/// is taken from any operation on it.
 pub(crate) fn note_residency(records: &Records, operation: &Operation<'_>) {
     match *operation {
         Operation::Notify { driver_handle, address, resident, .. } => {

@@ -70,7 +70,7 @@ impl Writer<'_> {
             Operation::UpdateContext { location: place, private, .. } => {
                 self.update(place, private)
             }
-            // Discarded content is not moved, and a transfer to the same place moves no byte.
+            // A discard and a residency notification move no bytes.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
             Operation::UpdateTable(ref it) => self.entries(it),
             Operation::FlushTlb { root, start, end, .. } => {

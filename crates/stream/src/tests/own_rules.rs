@@ -1,4 +1,4 @@
-//! The rules that bind the class driver itself: each is judged in a flight, kept there, and
+//! The rules that bind the class driver itself: each is judged in a flight, holds there, and is
 //! broken by the same trace with one event changed.
 
 use crate::tests::source::*;
@@ -6,18 +6,18 @@ use crate::*;
 use flight::{Component, Event, RuleId};
 use std::collections::BTreeSet;
 
-/// One event of a trace, changed. Events are named by words of their lines: the first line that
-/// has all of them.
+/// One change of a trace. An event is found by parts of its line: the first line that has all of
+/// them.
 enum Change {
-    /// It is not there.
+    /// The event is removed.
     Missing(&'static str),
-    /// It is there again, right after the next one of another kind.
+    /// The event is repeated, right after the next one of another kind.
     Again(&'static str, &'static str),
-    /// It comes after the next one of another kind.
+    /// The event comes after the next one of another kind.
     Late(&'static str, &'static str),
-    /// The one right before another comes right after that.
+    /// The event right before another comes right after that.
     Swap(&'static str, &'static str),
-    /// A value of it is another one.
+    /// A value of the event is changed.
     Set(&'static str, &'static str, &'static str),
 }
 
@@ -28,10 +28,10 @@ const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_ALLOC_002, Again("ks.call name=AVStrMiniInitializeAllocator", "ks.call")),
     (
         RuleId::KS_ALLOC_005,
-        Set("allocator.used entry=AVStrMiniAllocate", "word", "driver-pointer:77"),
+        Set("allocator.used entry=AVStrMiniAllocate", "driver_handle", "driver-pointer:77"),
     ),
     (RuleId::KS_ALLOC_009, Set("allocator.ready", "frames", "2")),
-    (RuleId::KS_ALLOC_010, Set("frame.freeing", "word", "driver-pointer:77")),
+    (RuleId::KS_ALLOC_010, Set("frame.freeing", "pointer", "driver-pointer:77")),
     (RuleId::KS_ALLOC_012, Missing("frame.freed")),
     (
         RuleId::KS_ALLOC_013,
@@ -43,7 +43,7 @@ const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_BAG_002, Missing("ks.unbagged")),
     (RuleId::KS_DEV_002, Missing("ks.started")),
     (RuleId::KS_DEV_005, Late("pin.closed", "filter.closed")),
-    (RuleId::KS_FRAMING_006, Set("pin.framing set=true", "answered", "true")),
+    (RuleId::KS_FRAMING_006, Set("pin.framing set=true", "succeeded", "true")),
     (RuleId::KS_PIN_001, Set("ks.call name=AVStrMiniPinCreate", "locks", "device")),
     (RuleId::KS_PIN_003, Late("ks.return name=AVStrMiniPinClose", "pin.closed")),
     (RuleId::KS_PIN_005, Set("ks.call name=AVStrMiniPinSetDataFormat", "level", "dispatch")),
@@ -56,7 +56,7 @@ const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_STATE_004, Missing("pin.state-requested to=pause")),
 ];
 
-/// A flight in which all of them are judged.
+/// A flight in which all of the rules are judged.
 fn recorded() -> Vec<Event> {
     let (events, _) = fly(0, |run, at| {
         let source = Source::with(true, |it, entry, pin| {

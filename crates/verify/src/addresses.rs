@@ -12,7 +12,7 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 const ROOT: &str = "DxgkDdiSetRootPageTable";
 const UPDATE: &str = "D3DKMTUpdateGpuVirtualAddress";
 
-/// How many updates of a space wait at most.
+/// The maximum number of pending updates of an address space.
 const MAX_WAITING: usize = 128;
 
 /// The rules on addresses.
@@ -258,7 +258,7 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             if adapter.spaces.is_empty() {
                 return Verdict::NotApplicable; // It translates nothing.
             }
-            // The system's own is process zero.
+            // The system's own address space is process zero.
             let known = adapter.spaces.iter().any(|pair| {
                 pair.0 == Some(process.into())
                     || (pair.0.is_none() && process == Kind::Process.subject(0))

@@ -1,11 +1,10 @@
-//! What clients are told of their memory: where it is, how much they may use, and by how much
-//! they exceed that.
+//! What is reported to clients about their memory: residency, budget, and how many bytes to trim.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on what clients are told.
+/// The rules on residency queries and budgets.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["residency.queried"], RuleId::ALLOC_PRIO_003, residency_of_every_member),
     Rule::on(&["trim.required"], RuleId::RESID_BUDGET_002, trim_reports_overshoot),

@@ -72,7 +72,7 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
             else {
                 return Verdict::NotApplicable;
             };
-            // Those without their first bytes are another rule's.
+            // Another rule judges those without their first bytes.
             let missing = it.saves.unready.saturating_sub(it.saves.uninitialised);
             Verdict::holds_if(missing == 0, Component::Kernel, CREATE, || {
                 format!(
@@ -128,7 +128,7 @@ fn paging_has_driver_handle(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn kept_until_unused(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.context_allocation(event.subject) else { return Verdict::NotApplicable };
-    // What was taken out of memory before is judged there: packets that came later do not use it.
+    // An earlier eviction is judged there: packets submitted later do not use it.
     let there = it.memory.location.is_some();
     let flying =
         shadows.context(it.context).filter(|_| there).map_or(0, |context| context.in_flight);

@@ -27,7 +27,7 @@ fn handle_local_to_device(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // A process that ends closes everything, for no device.
+    // The end of a process closes everything, for no device.
     if by.kind != Kind::Device {
         return Verdict::NotApplicable;
     }
@@ -50,7 +50,7 @@ fn global_handle_if_shared(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
-    // What was created while its device was lost is undone, and gets no name.
+    // An allocation created while its device was lost is undone, and gets no handle.
     let EventKind::HandlePublished { of: to, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
@@ -171,7 +171,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // Who crashed could not undo anything: that is the one finding.
+    // A driver that crashed could not undo anything: the crash is the one finding.
     if name != CREATE_ALLOCATION || result == "ok" || result == "crashed" {
         return Verdict::NotApplicable;
     }

@@ -4,7 +4,7 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on escapes. That level two is alone and idle is a rule on levels.
+/// The rules on escapes. That level two is exclusive and idle is a rule on threading levels.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_hardware_access),
     Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails),

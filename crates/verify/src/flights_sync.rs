@@ -1,6 +1,6 @@
 //! A good flight of synchronisation objects, as a script.
 
-/// Two processes share a semaphore; contexts and the CPU wait for fences; a reset comes.
+/// Two processes share a semaphore; contexts and the CPU wait for fences; the GPU is reset.
 pub(crate) const SYNC: &str = "
     process:5 process.opened
     process:6 process.opened
@@ -67,7 +67,7 @@ mod tests {
     use crate::script::{fly, messages};
     use flight::RuleId;
 
-    /// What a rule says when a part of the script is another one.
+    /// The findings of a rule when a part of the script is replaced.
     fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
         assert!(SYNC.contains(from), "{from}");
         messages(rule, &SYNC.replacen(from, to, 1))
@@ -77,7 +77,7 @@ mod tests {
     fn a_good_flight_is_quiet_and_forgotten() {
         let verifier = fly(SYNC);
         assert_eq!(verifier.findings(), []);
-        // Whatever node and adapter it speaks of.
+        // Whatever node and adapter it is about.
         assert!(fly(&SYNC.repeat(20)).shadow_count() <= verifier.shadow_count());
     }
 

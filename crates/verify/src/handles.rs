@@ -1,4 +1,4 @@
-//! How handles look and follow each other.
+//! The form of handles and their order.
 //!
 //! WINDOWS: observed. A local handle ends in six zeroes, a global one in 2, and one table per
 //! process serves all kinds, first in, first out.
@@ -115,7 +115,7 @@ fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The client call this happened in.
+/// The client call in which the event happened.
 fn entry_name(event: &Event, process: Option<&Process>) -> Text {
     let call = process.and_then(|process| process.call(event.thread));
     call.map_or("handle table".into(), |client_call| client_call.name.clone())

@@ -5,7 +5,7 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::{Adapter, Shadows};
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on interrupts that are history; the others are judged where drivers report.
+/// The history rules on interrupts; the others are judged where drivers report.
 pub(crate) static RULES: &[Rule] =
     &[Rule::on(&["dpc.queued", "ddi.call"], RuleId::KMD_ISR_012, one_dpc)];
 

@@ -122,7 +122,7 @@ fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(KeyedMutexState::Free { key: free, fence: last }) =
         shadows.keyed_mutex(event.subject).map(|keyed_mutex| keyed_mutex.state)
     else {
-        return Verdict::NotApplicable; // Whose turn it was is another rule's.
+        return Verdict::NotApplicable; // Another rule judges whose turn it was.
     };
     Verdict::holds_if((key, fence) == (free, last), Component::Kernel, RELEASE, || {
         format!(
@@ -173,7 +173,7 @@ fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, place, || what(subject, &describe_state(turn)))
 }
 
-/// Whose turn it is, in words.
+/// The turn, as text.
 fn describe_state(turn: KeyedMutexState) -> String {
     match turn {
         KeyedMutexState::Free { key, .. } => format!("free for key {key}"),

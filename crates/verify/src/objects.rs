@@ -83,7 +83,7 @@ fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// Whether the block behind the word of something that ended is freed, if there was one.
+/// Whether the block behind the driver handle of a destroyed object is freed, if there was one.
 pub(crate) fn freed(
     event: &Event,
     shadows: &Shadows,
@@ -129,12 +129,12 @@ fn fails_only_for_memory(event: &Event, _shadows: &Shadows) -> Verdict {
     fails_only_for(event, CREATE_CONTEXT, &["no-memory", "mismatch"], but)
 }
 
-/// Whether a DDI succeeded, or refused for one of these reasons.
+/// Whether a DDI succeeded, or failed with one of these errors.
 fn fails_only_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // Neither is a refusal of the driver's; a failed look-up is one it has to answer so.
+    // Neither is an error of the driver; for a failed look-up it has to return this error.
     if name != ddi || ["crashed", "absent", "no-handle"].contains(&&**result) {
         return Verdict::NotApplicable;
     }
@@ -202,7 +202,7 @@ fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
     data_acquired_as_required(event, shadows, GET)
 }
 
-/// Whether a driver of the second generation asks for its data as it may.
+/// Whether a WDDM 2 driver gets its data through an allowed callback.
 fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'static str) -> Verdict {
     let EventKind::Callback { name } = &event.kind else { return Verdict::NotApplicable };
     let old = shadows.adapter(event.subject).is_some_and(|adapter| adapter.generation == 1);

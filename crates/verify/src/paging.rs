@@ -1,4 +1,4 @@
-//! Paging: rules on what a driver returns, and on the order in which the kernel asks.
+//! Paging: rules on what a driver returns, and on the order of the kernel's requests.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::memory::{ResidencyNotice, Segment};
@@ -31,7 +31,7 @@ fn build_status_legal(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // A driver that did not return, or is not there, is another matter.
+    // A driver that crashed, or has no entry, is judged elsewhere.
     if name != BUILD || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
@@ -248,7 +248,7 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
     })
 }
 
-/// The memory of a page table is anybody's from here on: no engine gets there.
+/// The memory of a page table can be reused from here on: no engine may reach it.
 fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
     let space =
         shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
@@ -287,13 +287,13 @@ fn private_data_unchanged(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The segment in which an operation is, unless it is on a context allocation: no rule of this
-/// file judges where these are.
+/// The segment of an operation, unless it is on a context allocation: no rule of this file judges
+/// their location.
 fn paged(of: Subject, segment: Subject, shadows: &Shadows) -> Option<&Segment> {
     shadows.segment(segment).filter(|_| of.kind != Kind::ContextAllocation)
 }
 
-/// The digest of so many bytes of zero (FNV-1a, as of all private data).
+/// The digest of this many zero bytes (FNV-1a, as of all private data).
 fn zeroes(bytes: u32) -> Hex {
     Hex((0..bytes).fold(0x811c_9dc5, |hash: u32, _| hash.wrapping_mul(0x0100_0193)))
 }

@@ -45,7 +45,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_ref());
-    // One that was named where it should have been freed is not named again.
+    // A block reported where it should have been freed is not reported again.
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
@@ -104,7 +104,7 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
-    // WINDOWS: any status that passes NT_SUCCESS will do (documented).
+    // WINDOWS: any status that passes NT_SUCCESS is allowed (documented).
     let number = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
     let kept = result == "ok" || number.is_some_and(|number| number < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
@@ -119,7 +119,7 @@ fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-/// What a DDI answered, if the event is its return. A crash and an absent entry are none.
+/// What a DDI returned, if the event is its return. `None` for a crash or an absent entry.
 fn status_of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
     status_if(event, |name, result| name == ddi && result != "crashed" && result != "absent")
 }

@@ -135,7 +135,7 @@ fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn empty_resource_stays(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.resource_view(event.subject) else { return Verdict::NotApplicable };
-    // One that has members ends with them.
+    // A resource that has members ends with them.
     let resource = shadows.resource(view.resource);
     if resource.is_some_and(|resource| resource.live > 0) {
         return Verdict::NotApplicable;

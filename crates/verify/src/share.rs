@@ -1,10 +1,10 @@
-//! Shared resources and device states: rules on what clients are told and given.
+//! Shared resources and device states: rules on what is reported to clients.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on what clients are told.
+/// The rules on what is reported to clients.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_001, sizes_only),
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_002, sum_fits_return_field),
@@ -13,14 +13,14 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit),
 ];
 
-/// What a client is told of a device that works.
+/// The state that is reported for a working device.
 const ACTIVE: &str = "active";
 
 /// The calls that have no ceiling.
 const ENDLESS: [&str; 2] = ["D3DKMTCreateDevice", "D3DKMTCreateContextVirtual"];
 
-/// Why they may fail besides: an invalid parameter, an invalid handle, no memory, a device that
-/// was removed, nothing that is supported, a wait that could not end.
+/// Further errors they may return: an invalid parameter, an invalid handle, no memory, a removed
+/// device, not supported, a wait that could not end.
 const REASONS: [u32; 6] =
     [0xC000_000D, 0xC000_0008, 0xC000_0017, 0xC000_02B6, 0xC000_00BB, 0xC000_0001];
 
@@ -92,7 +92,7 @@ fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     if entered.driver_failed {
-        return Verdict::NotApplicable; // Its driver's answer, which is judged where it is given.
+        return Verdict::NotApplicable; // Its driver's result, which is judged where it is returned.
     }
     let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
     Verdict::holds_if(kept, Component::Kernel, call.clone(), || {

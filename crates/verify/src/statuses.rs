@@ -7,7 +7,7 @@ use flight::{Component, Event, EventKind, RuleId};
 
 const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
-/// The rules on answers.
+/// The rules on results.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds),
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status),
@@ -44,7 +44,7 @@ fn submit_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     status_is_one_of(event, SUBMIT_COMMAND, &[], "it may not fail")
 }
 
-/// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
+/// WINDOWS: the consequence of an invalid parameter, the device's error, is the kernel's part.
 fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
     status_is_one_of(
         event,
@@ -54,7 +54,7 @@ fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
     )
 }
 
-/// Whether a DDI answered with success, or as it may.
+/// Whether a DDI returned success, or an allowed error.
 fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
@@ -85,16 +85,16 @@ fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
     })
 }
 
-/// A bug check that an answer of a DDI leads to.
+/// A bug check that a DDI's result leads to.
 pub(crate) struct StatusBugCheck {
     pub(crate) ddi: &'static str,
     pub(crate) code: u32,
     pub(crate) parameter: u32,
 }
 
-/// What Windows does when a DDI answers what it may not, for the DDIs of which that is known.
+/// What Windows does when a DDI returns a forbidden result, for the DDIs where that is known.
 ///
-/// WINDOWS: observed, where the list of answers is closed.
+/// WINDOWS: observed, where the list of results is closed.
 pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
     StatusBugCheck { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
     StatusBugCheck { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
@@ -102,7 +102,7 @@ pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
     StatusBugCheck { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
 ];
 
-/// The same in words. `None`: not known.
+/// The same as text; `None` if not known.
 pub(crate) fn bug_check_of(ddi: &str) -> Option<String> {
     let stop = STATUS_BUG_CHECKS.iter().find(|status_bug_check| status_bug_check.ddi == ddi)?;
     Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))

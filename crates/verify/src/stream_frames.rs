@@ -30,7 +30,7 @@ fn driver_allocator_chosen(event: &Event, shadows: &Shadows) -> Verdict {
     if about.kind != Kind::Allocator {
         return Verdict::NotApplicable;
     }
-    // One that is not there any more is another rule's.
+    // Another rule judges an allocator that was deleted.
     let Some(it) = shadows.stream_allocator(about) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.by == "driver", Component::Kernel, name.clone(), || {
         format!("{name} was called for {about}, which is the {}'s: it was not chosen", it.by)

@@ -49,7 +49,7 @@ fn reset_signals_maximum(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The memory shows what was signalled, and whoever waited for it goes on.
+/// The memory has the signalled value, and every wait for it ends.
 fn cpu_signal_visible(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.sync(event.subject) else { return Verdict::NotApplicable };
     match &event.kind {
@@ -116,7 +116,7 @@ fn packet_after_wait(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // What a node gave back comes before the wait.
+    // Work that a node gave back is executed before the wait.
     let behind = it.gpu_wait.filter(|pair| *packet > pair.1);
     let place = "D3DKMTWaitForSynchronizationObjectFromGpu";
     Verdict::holds_if(behind.is_none(), Component::Kernel, place, || {

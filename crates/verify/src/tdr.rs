@@ -12,7 +12,7 @@ const PREEMPT: &str = "DxgkDdiPreemptCommand";
 const CANCEL: &str = "DxgkDdiCancelCommand";
 const PAGE: &str = "DxgkDdiSubmitCommand";
 
-/// What may come while a driver resets its hardware.
+/// The calls that are allowed while a driver resets its hardware.
 const ALLOWED_DURING_RESET: [&str; 3] =
     ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
 
@@ -21,7 +21,7 @@ const ALLOWED_DURING_RESET: [&str; 3] =
 /// WINDOWS: documented as the default of `TdrLimitCount`.
 const FATAL: usize = 6;
 
-/// The rules of this subject that are history; the others are judged where drivers answer.
+/// The history rules of this subject; the others are judged where drivers return.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempt_succeeds),
     Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, preempted_paging_first),
@@ -42,7 +42,7 @@ fn cancel_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     call_succeeds(event, CANCEL)
 }
 
-/// Whether a driver did what it may not refuse.
+/// Whether a driver succeeded at what it must not fail.
 fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;

@@ -50,7 +50,7 @@ fn map_bounds(event: &Event, _shadows: &Shadows) -> Verdict {
     }
     let right = start >= minimum && (maximum == 0 || end <= maximum);
     Verdict::holds_if(right, Component::Kernel, MAP, || {
-        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {maximum:#x} was asked for")
+        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {maximum:#x} was requested")
     })
 }
 
@@ -63,7 +63,7 @@ fn reserve_bounds(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let top = if maximum == 0 { space.end } else { maximum };
     Verdict::holds_if(start >= minimum && end <= top, Component::Kernel, RESERVE, || {
-        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {top:#x} was asked for")
+        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {top:#x} was requested")
     })
 }
 
@@ -239,7 +239,7 @@ fn sequential_pages(event: &Event, shadows: &Shadows) -> Verdict {
     let right = wanted.is_none_or(|value| value == *offset);
     Verdict::holds_if(*steady && right, Component::Kernel, BUILD, || match wanted {
         Some(wanted) if !right => format!(
-            "the entry of {address:#x} is said to be at {offset:#x} of {of}, where {wanted:#x} is \
+            "the entry of {address:#x} is reported at {offset:#x} of {of}, where {wanted:#x} is \
              mapped"
         ),
         _ => format!("the {count} entries from {address:#x} on are not one behind the other"),

@@ -24,7 +24,7 @@ pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
         code: 0x3B,
         name: "SYSTEM_SERVICE_EXCEPTION",
-        about: "kernel code ran into an exception nobody handles while it served a call",
+        about: "kernel code ran into an unhandled exception in a system call",
     },
     BugCheck {
         code: 0x50,
@@ -64,7 +64,7 @@ pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
         code: 0x119,
         name: "VIDEO_SCHEDULER_INTERNAL_ERROR",
-        about: "the GPU scheduler met an answer or a fence that may not be",
+        about: "the GPU scheduler received an invalid result or fence",
     },
 ];
 
@@ -100,7 +100,7 @@ fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
         let way = |it: &statuses::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
-            condition: Some(format!("when {} answers what it may not", it.ddi)),
+            condition: Some(format!("when {} returns what it may not", it.ddi)),
         };
         return stops.map(way).collect();
     }

@@ -142,13 +142,13 @@ fn expand_sentence(part: &str) -> Option<String> {
         return None;
     }
     if part.starts_with("undocumented error") {
-        return Some("answers an error, which one is not known".into());
+        return Some("returns an error, which one is not known".into());
     }
     if part == "success" {
         return Some("succeeds".into());
     }
     if part == "NULL" || CODES.iter().any(|text| part.starts_with(text)) {
-        return Some(format!("answers {part}"));
+        return Some(format!("returns {part}"));
     }
     if let Some(code) = part.strip_prefix("bugcheck 0x") {
         return Some(format!("stops with bug check 0x{code}"));
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_windows_does_is_said_in_words() {
         let message = |id| find(id).unwrap().windows();
-        assert_eq!(message("ALLOC-CREATE-001"), "answers STATUS_INVALID_PARAMETER");
+        assert_eq!(message("ALLOC-CREATE-001"), "returns STATUS_INVALID_PARAMETER");
         assert_eq!(message("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
         assert_eq!(message("WT-POOL-001"), "stops with bug check 0xC2");
         assert_eq!(message("KMD-DESTROY-002"), "not known");

@@ -135,8 +135,8 @@ fn kept_until_unused(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(it.on.is_empty() && flying == 0, Component::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {
-            Some(node) => format!("{of} is gone, and {node} can still save into it"),
-            None => format!("{of} is gone, and {flying} packets of its context are under way"),
+            Some(node) => format!("{of} is destroyed, and {node} can still save into it"),
+            None => format!("{of} is destroyed, and {flying} packets of its context are under way"),
         }
     })
 }
@@ -155,7 +155,7 @@ fn update_completed(event: &Event, shadows: &Shadows) -> Verdict {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(it.updating.is_none(), Component::Kernel, UPDATE, || {
-                format!("a driver is answered before the update of {} is done", event.subject)
+                format!("a driver's call returned before the update of {} is done", event.subject)
             })
         }
         _ => Verdict::NotApplicable,

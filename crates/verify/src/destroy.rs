@@ -218,7 +218,7 @@ fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
-            "{DESTROY_ALLOCATION} answered {result}, but what it was given is gone all the same: \
+            "{DESTROY_ALLOCATION} returned {result}, but its allocations are destroyed anyway: \
              it has to succeed"
         )
     })
@@ -370,8 +370,8 @@ mod tests {
         check(RuleId::KMD_DESTROY_009, &[CALL, RETURN], &[]);
         check(RuleId::KMD_DESTROY_010, &[CALL, RETURN], &[]);
         let refused = RETURN.replace("=ok", "=no-memory");
-        let no = "DxgkDdiDestroyAllocation answered no-memory, but what it was given is gone all \
-                  the same: it has to succeed";
+        let no = "DxgkDdiDestroyAllocation returned no-memory, but its allocations are destroyed \
+                  anyway: it has to succeed";
         check(RuleId::KMD_DESTROY_009, &[CALL, &refused], &[no]);
         let crashed = [CALL, &RETURN.replace("=ok", "=crashed")].concat();
         assert_eq!(judge_count(RuleId::KMD_DESTROY_009, &crashed), 0);

@@ -39,7 +39,7 @@ fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
         let came = if asked.delivered { "came" } else { "did not come" };
         format!(
-            "an escape names what is not there, was answered {:#010x}, and {came} to the driver",
+            "an escape for a missing object returned {:#010x}, and {came} to the driver",
             status.0
         )
     })
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(messages(id, &told(false, "", "0x00000000")).len(), 1);
         assert_eq!(
             messages(id, &told(false, &delivered("zero", false), "0xc000000d")),
-            ["an escape names what is not there, was answered 0xc000000d, and came to the driver"]
+            ["an escape for a missing object returned 0xc000000d, and came to the driver"]
         );
     }
 }

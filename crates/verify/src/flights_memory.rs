@@ -219,7 +219,10 @@ mod tests {
         assert_eq!(changed(RuleId::KMD_PAGING_025, out, told).len(), 1);
         let (not, asked) = ("told=false mappable", "told=true mappable");
         let message = changed(RuleId::KMD_PAGING_025, not, asked);
-        assert!(message[0].ends_with("its driver was not told that it leaves"), "{message:?}");
+        assert!(
+            message[0].ends_with("its driver was not notified that it is evicted"),
+            "{message:?}"
+        );
     }
 
     #[test]

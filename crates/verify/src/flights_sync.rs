@@ -93,7 +93,7 @@ mod tests {
         let passed = "    gpu-wait:1 gpu-wait.satisfied\n";
         let behind = "packet 1 of context 5 was submitted, behind await 1 that is not satisfied";
         assert_eq!(changed(RuleId::SYNC_CREATE_012, passed, ""), [behind]);
-        let left = "sync 1 is gone at value 0, and await 1 for 0 was not released";
+        let left = "sync 1 is destroyed at value 0, and gpu-wait 1 for 0 was not released";
         assert_eq!(changed(RuleId::SYNC_CREATE_008, passed, ""), [left]);
     }
 
@@ -131,6 +131,6 @@ mod tests {
         assert_eq!(message, ["device 5 has sync 2 with the right to wait, which is denied"]);
         let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";
         let message = changed(RuleId::SYNC_CREATE_020, closed, "");
-        assert_eq!(message, ["process 6 has ended, and 1 of its names hold objects"]);
+        assert_eq!(message, ["process 6 has ended, and 1 of its handles hold objects"]);
     }
 }

@@ -68,7 +68,7 @@ fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
         || {
             let taken = process.handles.fresh_count;
             format!(
-                "{} took handle {handle} after {taken} names, but the next one is {} (up to {FRESH_HANDLES} \
+                "{} took handle {handle} after {taken} handles, but the next one is {} (up to {FRESH_HANDLES} \
              they rise by {STEP:#x})",
                 event.subject,
                 Hex(expected)
@@ -91,7 +91,7 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, entry_name(event, Some(process)), || {
         let rested = rested.unwrap_or_default();
         format!(
-            "{} took handle {handle}, whose slot was closed, {rested} names later, \
+            "{} took handle {handle}, whose slot was closed, {rested} handles later, \
              but a closed slot rests for {REUSE_DISTANCE}",
             event.subject
         )
@@ -166,7 +166,7 @@ mod tests {
         let gap = format!("{TWO}process:1 handle.reserved handle=0x400000c0");
         assert_eq!(
             messages(id, &gap),
-            ["process 1 took handle 0x400000c0 after 2 names, but the next one is 0x40000080 \
+            ["process 1 took handle 0x400000c0 after 2 handles, but the next one is 0x40000080 \
               (up to 896 they rise by 0x40)"]
         );
     }

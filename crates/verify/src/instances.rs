@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(
             messages(id, &created_line(2, 2)),
             [
-                "instance 1 of allocation 1 is word 2 to its driver, which knows allocation 1 as word 1"
+                "instance 1 of allocation 1 is driver-pointer 2 to its driver, which knows allocation 1 as driver-pointer 1"
             ]
         );
     }

@@ -148,7 +148,7 @@ fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
             let abandoned = turn == KeyedMutexState::Abandoned;
             ((how == ABANDONED) == abandoned, ACQUIRE, |it, now| {
                 format!(
-                    "{it} is {now}, and who waits for it is told otherwise: of an abandoned one, \
+                    "{it} is {now}, and its waiter is told otherwise: of an abandoned one, \
                      and of no other, an acquire says so"
                 )
             })

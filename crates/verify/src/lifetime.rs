@@ -75,7 +75,7 @@ fn all_destroyed(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(adapter.owned == 0, Component::Kernel, "DxgkDdiStopDevice", || {
         format!(
-            "{} stopped, but its driver was never told of the end of {} things it has made",
+            "{} stopped, but its driver was never called to destroy {} objects it has created",
             event.subject, adapter.owned
         )
     })

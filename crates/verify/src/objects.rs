@@ -79,7 +79,7 @@ fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_DEVICE, || {
-        format!("{DESTROY_DEVICE} answered {result}, but it has to succeed")
+        format!("{DESTROY_DEVICE} returned {result}, but it has to succeed")
     })
 }
 
@@ -140,7 +140,7 @@ fn fails_only_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str)
     }
     let kept = result == "ok" || reasons.contains(&&**result);
     Verdict::holds_if(kept, Component::Driver, ddi, || {
-        format!("{ddi} answered {result}, but {but}")
+        format!("{ddi} returned {result}, but {but}")
     })
 }
 
@@ -183,7 +183,7 @@ fn handle_data_matches(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(given) = given else { return Verdict::NotApplicable };
     Verdict::holds_if(*driver_handle == given, Component::Kernel, ACQUIRE, || {
         format!(
-            "{ACQUIRE} answered {driver_handle} for {}, but its driver gave {given}",
+            "{ACQUIRE} returned {driver_handle} for {}, but its driver gave {given}",
             event.subject
         )
     })
@@ -210,7 +210,7 @@ fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'stati
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(name == ACQUIRE, Component::Driver, argument, || {
-        format!("a WDDM 2 driver asked {GET} for its data, but gets it from {ACQUIRE} only")
+        format!("a WDDM 2 driver called {GET} for its data, but must use {ACQUIRE}")
     })
 }
 

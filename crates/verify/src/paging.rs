@@ -37,7 +37,7 @@ fn build_status_legal(event: &Event, _shadows: &Shadows) -> Verdict {
     }
     let known = ["ok", "no-room", "busy"].contains(&&**result);
     Verdict::holds_if(known, Component::Driver, BUILD, || {
-        format!("{BUILD} answered {result}, but only a full buffer or a busy allocation fail it")
+        format!("{BUILD} returned {result}, but only a full buffer or a busy allocation fail it")
     })
 }
 
@@ -48,11 +48,11 @@ fn busy_allowed(event: &Event, _shadows: &Shadows) -> Verdict {
     let waits = ["transfer", "special-lock-transfer", "discard"].contains(&&**operation);
     Verdict::holds_if(result != "busy" || (waits && !idle), Component::Driver, BUILD, || {
         let why = if waits {
-            "although it was told that no packet uses it"
+            "although it was notified that no packet uses it"
         } else {
             "but only transfers and discards wait for packets"
         };
-        format!("the driver answered that {of} is busy in operation {operation}, {why}")
+        format!("the driver reported that {of} is busy in operation {operation}, {why}")
     })
 }
 
@@ -72,7 +72,7 @@ fn retried_when_idle(event: &Event, shadows: &Shadows) -> Verdict {
             let nodes = paging.waits;
             format!("{of} was busy, and is paged while {nodes} nodes have work from then to do")
         } else {
-            format!("{of} was busy, and the driver is not told that it is idle now")
+            format!("{of} was busy, but the driver is not notified that it is idle now")
         }
     })
 }
@@ -129,7 +129,9 @@ fn aperture_operations_implemented(event: &Event, _shadows: &Shadows) -> Verdict
     }
     let refused = ["absent", "unsupported", "invalid"].contains(&&**result);
     Verdict::holds_if(!refused, Component::Driver, BUILD, || {
-        format!("the driver has an aperture, and answers operation {operation} on {of} {result}")
+        format!(
+            "the driver has an aperture, but returns {result} for operation {operation} on {of}"
+        )
     })
 }
 
@@ -193,25 +195,25 @@ fn residency_notifications(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
     let wrong = match (&**operation, come) {
         ("notify-residency", _) if !it.requirements.notified => {
-            Some("its driver did not ask for that")
+            Some("its driver did not request that")
         }
         ("notify-residency", _) if it.segment.is_none() => Some("it is in no segment"),
         ("notify-residency", true) if it.notice != ResidencyNotice::None => {
-            Some("that was said before")
+            Some("that was reported before")
         }
         ("notify-residency", false) if it.notice != ResidencyNotice::Resident => {
-            Some("it was not told it came")
+            Some("it was not notified that it became resident")
         }
         ("notify-residency", _) => None,
         ("update-context", _) => return Verdict::NotApplicable,
         (_, false) => (it.requirements.notified && it.notice != ResidencyNotice::Evicted)
-            .then_some("its driver was not told that it leaves"),
+            .then_some("its driver was not notified that it is evicted"),
         (_, true) => None,
     };
     let verb = if *come { "comes" } else { "leaves" };
     Verdict::holds_if(wrong.is_none(), Component::Kernel, BUILD, || match wrong {
         Some(why) if operation == "notify-residency" => {
-            format!("a driver is told that {of} {verb}, but {why}")
+            format!("a driver is notified that {of} {verb}, but {why}")
         }
         why => format!("{of} {verb} in operation {operation}, and {}", why.unwrap_or_default()),
     })

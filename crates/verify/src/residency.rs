@@ -72,7 +72,7 @@ fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
     let right = it.counted == expected && (*trim > 0) == failed;
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for {views} views is answered {result}: {} of them were counted, and the \
+            "a request for {views} views returned {result}: {} of them were counted, and the \
              client is to trim {trim} bytes",
             it.counted
         )
@@ -90,7 +90,7 @@ fn pending_or_resident(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for residency is answered {result} with fence value {value}: the last of \
+            "a request for residency returned {result} with fence value {value}: the last of \
              its queue is {}, and {} is signalled",
             it.last_assigned, it.signalled
         )
@@ -103,7 +103,7 @@ fn must_succeed_or_device_error(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(it.lost, Component::Kernel, MAKE_RESIDENT, || {
         let device = event.subject;
-        format!("{device} asked for residency that must succeed, did not get it, and went on")
+        format!("{device} requested residency that must succeed, which failed, and continued")
     })
 }
 
@@ -133,7 +133,7 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(*discard || it.offer.is_some(), Component::Kernel, EVICT, || {
         format!(
-            "{} is copied out, but a client said that the GPU has not written to it",
+            "{} is copied out, but a client promised that the GPU has not written to it",
             event.subject
         )
     })

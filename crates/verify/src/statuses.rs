@@ -36,7 +36,7 @@ fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable; // These have a rule of their own.
     }
     Verdict::holds_if(*legal, Component::Driver, name.clone(), || {
-        format!("{name} answered {result}, but that is not among the answers it may give")
+        format!("{name} returned {result}, but that is not among the results it may return")
     })
 }
 
@@ -63,7 +63,7 @@ fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str)
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok" || legal.contains(&&**result), Component::Driver, ddi, || {
-        format!("{name} answered {result}, but {may}")
+        format!("{name} returned {result}, but {may}")
     })
 }
 
@@ -81,7 +81,7 @@ fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(result != "crashed", Component::Driver, name.clone(), || {
-        format!("{name} crashed, but a driver returns from every call")
+        format!("{name} crashed, but a driver must return from every call")
     })
 }
 
@@ -146,7 +146,7 @@ mod tests {
             ),
         ] {
             assert!(messages(id, &result(name, "ok")).is_empty());
-            let no = format!("{name} answered no-memory, but {may}");
+            let no = format!("{name} returned no-memory, but {may}");
             assert_eq!(messages(id, &result(name, "no-memory")), [no]);
             assert_eq!(judge_count(id, &result("DxgkDdiEscape", "no-memory")), 0);
             assert_eq!(judge_count(id, &result(name, "crashed")), 0);
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn another_answer_and_none_are_two_things() {
         let strange = answer("0xc0000022", false);
-        let no = "DxgkDdiOpenAllocation answered 0xc0000022, but that is not among the answers \
-                  it may give";
+        let no = "DxgkDdiOpenAllocation returned 0xc0000022, but that is not among the results \
+                  it may return";
         assert_eq!(messages(RuleId::GATE_STATUS_002, &strange), [no]);
         assert!(messages(RuleId::WT_CRASH_001, &strange).is_empty());
         let crashed = answer("crashed", false);
-        let fell = "DxgkDdiOpenAllocation crashed, but a driver returns from every call";
+        let fell = "DxgkDdiOpenAllocation crashed, but a driver must return from every call";
         assert_eq!(messages(RuleId::WT_CRASH_001, &crashed), [fell]);
         assert_eq!(judge_count(RuleId::GATE_STATUS_002, &crashed), 0);
         assert_eq!(judge_count(RuleId::GATE_STATUS_002, &answer("absent", false)), 0);

@@ -139,7 +139,7 @@ fn not_after_end(event: &Event, shadows: &Shadows) -> Verdict {
 fn deleted_once(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.allocators == 0, Component::Kernel, DELETE, || {
-        format!("{} is gone, and its allocator was not deleted", event.subject)
+        format!("{} is destroyed, and its allocator was not deleted", event.subject)
     })
 }
 

@@ -51,7 +51,7 @@ fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, ddi, || {
-        format!("{name} answered {result}, but it may not fail")
+        format!("{name} returned {result}, but it may not fail")
     })
 }
 
@@ -117,7 +117,7 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
             Component::Kernel,
             RESET.into(),
             format!(
-                "{adapter} has {name} called while {} has not returned, but nobody else is inside \
+                "{adapter} has {name} called while {} has not returned, but no other thread may be inside \
                  a driver that resets its hardware",
                 other.name
             ),
@@ -167,7 +167,7 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
             let kept = u32::try_from(right) == Ok(*count);
             Verdict::holds_if(kept, Component::Kernel, RESET, || {
                 format!(
-                    "{} is reset for the {count}th time within a minute, it was said, but it is \
+                    "{} was reported as reset for the {count}th time within a minute, but it is \
                      the {right}th",
                     event.subject
                 )

@@ -123,7 +123,7 @@ fn a_finding_says_everything() {
     assert_eq!(finding["who"], "client");
     assert_eq!(finding["where"], "D3DKMTDestroyAllocation2.phAllocationList");
     assert_eq!(finding["message"], "the list mixes members of resource 1 and no resource");
-    assert_eq!(finding["windows"], "answers STATUS_INVALID_PARAMETER");
+    assert_eq!(finding["windows"], "returns STATUS_INVALID_PARAMETER");
     assert_eq!(finding["count"], 1);
     assert!(!finding["events"].as_array().unwrap().is_empty());
     assert!(!finding["source"].as_str().unwrap().is_empty());
@@ -211,7 +211,7 @@ fn statuses_and_bug_checks_are_explained() {
     }
     let (_, said) = text(&["explain", "0x10E/0xB"]);
     assert!(said.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"), "{said}");
-    assert!(said.contains("when DxgkDdiBuildPagingBuffer answers what it may not"), "{said}");
+    assert!(said.contains("when DxgkDdiBuildPagingBuffer returns what it may not"), "{said}");
     let (code, report) = json(&["explain", "0xC000000E"]);
     assert_eq!(code, 2);
     let said = report["error"].as_str().unwrap();

@@ -1,25 +1,25 @@
-//! An allocation as the driver knows it.
+//! The driver's record of one allocation.
 
 use crate::engine::Target;
 use crate::memory::Memory;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Its size, and where its bytes are.
+/// The size of an allocation and the location of its bytes.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     driver_handle: usize,
     size: u64,
-    /// On an adapter without memory: the driver's own.
+    /// Without GPU memory: the bytes, owned by the driver.
     own_memory: Option<Arc<Memory>>,
-    /// On one with memory: where it is in the GPU's addresses, while it is there.
+    /// With GPU memory: the GPU address, while the allocation is resident.
     address: Mutex<Option<u64>>,
-    /// It was there at some time.
+    /// The allocation was resident at least once.
     was_resident: AtomicBool,
 }
 
 impl Allocation {
-    /// One with memory of the driver's own.
+    /// An allocation whose bytes the driver owns.
     pub(crate) fn with_memory(driver_handle: usize, size: u64) -> Self {
         Self {
             own_memory: Some(Arc::new(Memory::new(size))),
@@ -27,7 +27,7 @@ impl Allocation {
         }
     }
 
-    /// One that is nowhere yet.
+    /// An allocation that is not resident yet.
     pub(crate) fn without_memory(driver_handle: usize, size: u64) -> Self {
         Self {
             driver_handle: driver_handle,
@@ -38,33 +38,33 @@ impl Allocation {
         }
     }
 
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The driver's own memory of it.
+    /// The bytes, if the driver owns them.
     pub(crate) fn memory(&self) -> Option<&Arc<Memory>> {
         self.own_memory.as_ref()
     }
 
-    /// Where it is.
+    /// The current GPU address, if resident.
     pub(crate) fn address(&self) -> Option<u64> {
         *self.address.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it was there at any time.
+    /// Whether the allocation was ever resident.
     pub(crate) fn was_resident(&self) -> bool {
         self.was_resident.load(SeqCst)
     }
 
-    /// It has come to this address.
+    /// Sets the address at which the allocation became resident.
     pub(crate) fn set_resident(&self, address: u64) {
         self.was_resident.store(true, SeqCst);
         *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
     }
 
-    /// It leaves this address; if it is elsewhere, it stays there.
+    /// Clears the address if it is `address`; a different address stays.
     pub(crate) fn set_evicted(&self, address: u64) {
         let mut place = self.address.lock().unwrap_or_else(PoisonError::into_inner);
         if *place == Some(address) {
@@ -72,7 +72,7 @@ impl Allocation {
         }
     }
 
-    /// It, for a command.
+    /// The allocation as a memory operand of a command.
     pub(crate) fn target(&self) -> Target {
         Target { driver_handle: Some(self.driver_handle), address: self.address(), size: self.size }
     }

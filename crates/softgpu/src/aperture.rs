@@ -1,29 +1,29 @@
-//! The table behind the aperture: which page of the machine's memory each of its pages shows.
+//! The aperture's page table: the system page that each aperture page maps.
 
 use crate::plan::PAGE;
 use flight::Run;
 
-/// What a page of the aperture shows: a page, by its physical address, or nothing.
+/// What an aperture page maps: a page, by its physical address, or nothing.
 #[derive(Debug)]
 pub(crate) struct Aperture(Vec<Option<u64>>);
 
 impl Aperture {
-    /// An aperture of so many bytes that shows nothing.
+    /// An aperture of `bytes` bytes in which no page is mapped.
     pub(crate) fn new(bytes: u64) -> Self {
         Self(vec![None; usize::try_from(bytes / PAGE).unwrap_or(0)])
     }
 
-    /// Shows pages that lie one behind the other. Answers whether they fit.
+    /// Maps consecutive aperture pages. Returns whether the range is inside the aperture.
     pub(crate) fn map(&mut self, page: u64, start: u64, count: u64) -> bool {
         self.set(page, count, |value| start.checked_add(value * PAGE))
     }
 
-    /// Shows the dummy page instead, in each of the pages.
+    /// Maps each page of the range to the dummy page.
     pub(crate) fn unmap(&mut self, page: u64, count: u64, dummy: u64) -> bool {
         self.set(page, count, |_| Some(dummy))
     }
 
-    /// Shows nothing, as when the power comes.
+    /// Unmaps every page, as a power-on does.
     pub(crate) fn reset(&mut self) {
         self.0.fill(None);
     }
@@ -38,8 +38,8 @@ impl Aperture {
         true
     }
 
-    /// The pieces behind these bytes of it, in order, with neighbours as one; none, if a page
-    /// shows nothing.
+    /// The memory behind a range, in order, with adjacent pieces merged. Returns `None` if a page
+    /// of the range is not mapped.
     pub(crate) fn pieces(&self, offset: u64, bytes: u64) -> Option<Vec<Run>> {
         let mut pieces: Vec<Run> = Vec::new();
         let (mut at, end) = (offset, offset.checked_add(bytes)?);

@@ -1,4 +1,4 @@
-//! Pool blocks: one for each thing the driver makes, and its address is the thing's word.
+//! Pool blocks: one for each object of the driver. The block's address is the driver handle.
 
 use flight::Pool;
 use kernel::miniport::{DriverError, DriverResult};
@@ -6,13 +6,13 @@ use kernel::miniport::{DriverError, DriverResult};
 const SIZE: usize = 64;
 const TAG: u32 = u32::from_le_bytes(*b"Wtsg");
 
-/// The blocks that a call under way has taken.
+/// The blocks that the current call has allocated.
 pub(crate) struct Blocks<'a> {
     pool: &'a dyn Pool,
     allocated: Vec<usize>,
 }
 
-/// Builds something. If `body` refuses, the blocks it took go back, the last first.
+/// Builds an object. If `body` fails, the blocks it allocated are freed, last first.
 pub(crate) fn build<T>(
     pool: &dyn Pool,
     body: impl FnOnce(&mut Blocks<'_>) -> DriverResult<T>,
@@ -26,7 +26,7 @@ pub(crate) fn build<T>(
     built
 }
 
-/// Gives back blocks whose things have ended, in this order.
+/// Frees the blocks of objects that have ended, in this order.
 pub(crate) fn free(pool: &dyn Pool, blocks: &[usize]) {
     for &block in blocks {
         pool.free(block, TAG);
@@ -34,14 +34,14 @@ pub(crate) fn free(pool: &dyn Pool, blocks: &[usize]) {
 }
 
 impl Blocks<'_> {
-    /// Takes a block and answers the new word.
+    /// Allocates a block and returns the new driver handle.
     pub(crate) fn allocate(&mut self) -> DriverResult<usize> {
         let block = self.pool.allocate_pool(SIZE, TAG).ok_or(DriverError::NoMemory)?;
         self.allocated.push(block);
         Ok(block)
     }
 
-    /// Gives back one of them, which nothing was made of after all.
+    /// Frees a block for which no object was created.
     pub(crate) fn free(&mut self, block: usize) {
         if let Some(at) = self.allocated.iter().position(|index| *index == block) {
             self.allocated.remove(at);
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// A pool of a few blocks, and what was asked of it: `+` takes, `-` frees.
+    /// A pool of a few blocks that records requests: `+` allocates, `-` frees.
     struct Few(usize, Mutex<Vec<String>>);
 
     impl Pool for Few {

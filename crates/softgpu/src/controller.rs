@@ -1,9 +1,10 @@
-//! The memory controller: from the GPU's addresses to the machine's memory.
+//! The memory controller: translates GPU addresses to system memory.
 //!
 //! # Invariants
 //!
-//! 1. Local memory is taken from the machine's when the GPU is made, and given back with it.
-//! 2. An access is done whole or not at all: what it touches is found before the first byte.
+//! 1. Local memory is allocated from system memory when the GPU is created and freed with it.
+//! 2. An access is done completely or not at all: all its memory is located before the first byte
+//!    is touched.
 
 use crate::aperture::Aperture;
 use crate::mmu::Mmu;
@@ -12,11 +13,11 @@ use flight::{Ram, Run};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What local memory has after it was without power.
+/// The fill pattern of local memory after a power loss.
 const POWER_LOSS_PATTERN: u32 = 0xdead_50f7;
 const POWER_LOSS_BYTES: u64 = 256 << 10;
 
-/// What the engines reach.
+/// The memory that the engines can reach.
 pub(crate) struct Controller {
     ram: Arc<dyn Ram>,
     visible: Run,
@@ -26,19 +27,19 @@ pub(crate) struct Controller {
     mmu: Option<Mmu>,
 }
 
-/// Where bytes are, for the hardware.
+/// A location of bytes, as the hardware addresses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
-    /// At an address of the GPU's.
+    /// At a GPU address.
     Local(u64),
-    /// In the machine's memory.
+    /// In system memory.
     System(u64),
     /// At a virtual address of the system's own address space.
     Virtual(u64),
 }
 
 impl Address {
-    /// So many bytes behind it.
+    /// The location `bytes` bytes further on.
     pub(crate) fn offset_by(self, bytes: u64) -> Self {
         match self {
             Address::Local(it) => Address::Local(it.saturating_add(bytes)),
@@ -49,7 +50,8 @@ impl Address {
 }
 
 impl Controller {
-    /// With all the memory of the plan, or none if the machine has not so much.
+    /// A controller with all the memory of the plan. Returns `None` if the machine has too little
+    /// memory.
     pub(crate) fn new(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
         let visible = ram.allocate(plan.visible)?;
         let Some(local) = ram.allocate(plan.local) else {
@@ -70,8 +72,8 @@ impl Controller {
         self.visible.start
     }
 
-    /// Local memory keeps nothing without power. Noise at both ends of it will do, where
-    /// allocations are placed first: pages that nobody used need not be there at all.
+    /// Overwrites local memory, which keeps nothing without power. Only both ends are filled, where
+    /// allocations are placed first: pages that were never used need not be committed.
     pub(crate) fn lose_power(&self) {
         for run in [self.visible, self.local] {
             let bytes = run.bytes.min(POWER_LOSS_BYTES);
@@ -85,12 +87,12 @@ impl Controller {
         self.aperture.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What knows virtual addresses, if there are any.
+    /// The unit that translates virtual addresses, if the GPU has one.
     pub(crate) fn mmu(&self) -> Option<&Mmu> {
         self.mmu.as_ref()
     }
 
-    /// Shows nothing in the aperture, and remembers no translation, as when the power comes.
+    /// Unmaps the aperture and clears all cached translations, as a power-on does.
     pub(crate) fn reset(&self) {
         self.aperture().reset();
         if let Some(mmu) = &self.mmu {
@@ -98,7 +100,7 @@ impl Controller {
         }
     }
 
-    /// How many pages the local memory has that the CPU does not see.
+    /// How many pages of local memory the CPU does not see.
     pub(crate) fn local_pages(&self) -> u64 {
         self.local.bytes / crate::plan::PAGE
     }
@@ -110,7 +112,7 @@ impl Controller {
         }
     }
 
-    /// Whether something is behind all of these bytes.
+    /// Whether memory is behind every byte of the range.
     pub(crate) fn contains(&self, side: Address, bytes: u64) -> bool {
         self.pieces(side, bytes).is_some()
     }
@@ -148,13 +150,13 @@ impl Controller {
         let mut turned = pattern;
         pieces.into_iter().all(|piece| {
             let now = turned;
-            // The next piece goes on in the pattern where this one ends.
+            // The next piece continues the pattern where this one ends.
             turned = turned.rotate_right(8 * u32::try_from(piece.bytes % 4).unwrap_or(0));
             self.ram.fill(piece, now)
         })
     }
 
-    /// Copies bytes, also where the two overlap.
+    /// Copies bytes. The two ranges may overlap.
     pub(crate) fn copy(&self, from: Address, to: Address, bytes: u64) -> bool {
         let (Some(sources), Some(targets)) = (self.pieces(from, bytes), self.pieces(to, bytes))
         else {
@@ -165,20 +167,20 @@ impl Controller {
         }
         let meets = |one: &Run| targets.iter().any(|run| overlap(*one, *run));
         if sources.iter().any(meets) {
-            // In pieces it would read what it wrote: so it is read whole before that.
+            // Copying piece by piece could read bytes already written, so all bytes are read first.
             let mut all = vec![0; usize::try_from(bytes).unwrap_or(0)];
             return self.read(from, &mut all) && self.write(to, &all);
         }
         pairs(&sources, &targets).all(|(from, to, bytes)| self.ram.copy(from, to, bytes))
     }
 
-    /// The pieces of the machine's memory behind these bytes, if all are taken.
+    /// The pieces of system memory behind a range, if all are committed.
     pub(crate) fn resident_pieces(&self, side: Address, bytes: u64) -> Option<Vec<Run>> {
         self.pieces(side, bytes)
     }
 
-    /// The pieces of the machine's memory behind these bytes; none, if some of them are not
-    /// there. What is virtual an engine finds otherwise.
+    /// The pieces of system memory behind a range. Returns `None` if some bytes have no memory. An
+    /// engine translates virtual addresses separately.
     fn pieces(&self, side: Address, bytes: u64) -> Option<Vec<Run>> {
         let address = match side {
             Address::System(start) => return Some(vec![Run { start, bytes }]),
@@ -196,13 +198,13 @@ impl Controller {
     }
 }
 
-/// How far behind `base` the bytes begin, if all of them are in the `size` bytes from there on.
+/// The offset of the range from `base`, if it lies within `size` bytes from there.
 fn within(address: u64, bytes: u64, base: u64, size: u64) -> Option<u64> {
     let offset = address.checked_sub(base)?;
     (offset.checked_add(bytes)? <= size).then_some(offset)
 }
 
-/// Whether two runs have a byte in common.
+/// Whether two ranges overlap.
 fn overlap(one: Run, other: Run) -> bool {
     let end = |run: Run| run.start.saturating_add(run.bytes);
     one.start < end(other) && other.start < end(one)
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
     use crate::plan::PAGE;
 
-    /// An aperture of four pages that shows as many in another order.
+    /// An aperture of four pages that maps four pages in another order.
     fn shuffled() -> Controller {
         let ram = nt::Ram::new(64 * PAGE).unwrap();
         let plan = MemoryPlan {
@@ -267,7 +269,7 @@ mod tests {
         memory
     }
 
-    /// Bytes of which no two neighbourhoods are alike.
+    /// Bytes in which no two adjacent sequences are equal.
     fn pattern(at: u64) -> u8 {
         (at ^ at >> 8).to_le_bytes()[0]
     }

@@ -1,25 +1,24 @@
-//! What a client says of an allocation on an adapter with memory: its size, and where it wants
-//! it.
+//! A client's description of an allocation on an adapter with memory: its size and where it should
+//! be placed.
 //!
-//! A short description ([`super::format::describe`]) leaves the rest to the driver.
+//! A short description ([`super::format::describe`]) leaves placement to the driver.
 
 use crate::format::{self, LARGEST};
 use crate::plan::{APERTURE, LOCAL, PAGE, VISIBLE};
 use kernel::miniport::{AllocationInfo, DriverError};
 use kernel::segment::{PlacementFlags, PlacementRequirements, SegmentPreference, SegmentSet};
 
-/// How many bytes a long description has.
+/// The size of a long description in bytes.
 pub const LONG_DESCRIPTION_SIZE: u32 = 60;
 
-/// How much an allocation is worth by default (`D3DDDI_ALLOCATIONPRIORITY_NORMAL`).
+/// The default allocation priority (`D3DDDI_ALLOCATIONPRIORITY_NORMAL`).
 pub const NORMAL_PRIORITY: u32 = 0x7800_0000;
 
 const START: [u8; 8] = *b"WTSG\x02\0\0\0";
 const FROM_TOP: u32 = 1 << 31;
 const LARGEST_ALIGNMENT: u64 = 1 << 21;
 
-/// Where an allocation is when nobody says: anywhere, at best in memory of the GPU's own, and
-/// the CPU may look at it.
+/// The default placement: any segment, preferably memory of the GPU's own, and CPU-visible.
 pub fn anywhere() -> PlacementRequirements {
     let insertion_order = [LOCAL, VISIBLE, APERTURE];
     PlacementRequirements {
@@ -32,7 +31,7 @@ pub fn anywhere() -> PlacementRequirements {
     }
 }
 
-/// Only in these segments, the best first.
+/// Allows only these segments, in order of preference.
 pub fn only_in(insertion_order: &[u32]) -> PlacementRequirements {
     PlacementRequirements {
         segments: SegmentSet::of(insertion_order),
@@ -49,10 +48,10 @@ fn prefer(insertion_order: &[u32]) -> [Option<SegmentPreference>; 5] {
     preferred
 }
 
-/// The private data of an allocation of `size` bytes that is to be in these places.
+/// The private data of an allocation of `size` bytes with this placement.
 ///
-/// Of the flags a client chooses `cpu_visible`, `cached` and `pinned`; an alignment of zero is
-/// a page; there can be at most 2^24 - 1 instances.
+/// A client chooses the flags `cpu_visible`, `cached` and `pinned`; an alignment of zero means a
+/// page; the number of instances is at most 2^24 - 1.
 pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequirements) -> Vec<u8> {
     let mut bytes = START.to_vec();
     bytes.extend(size.to_le_bytes());
@@ -75,7 +74,7 @@ pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequiremen
     bytes
 }
 
-/// What the driver says of the allocation that a short or a long description is of.
+/// What the driver returns for the allocation that a short or a long description describes.
 pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError> {
     let (size, alignment, mut requirements) = if bytes.starts_with(&START) {
         read_long(bytes.get(START.len()..).unwrap_or_default())?
@@ -135,7 +134,7 @@ fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverEr
     Ok((size, alignment, requirements))
 }
 
-/// Whether a driver that keeps the rules can say this of an allocation.
+/// Whether a driver that follows the rules can return this for an allocation.
 fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let all = SegmentSet::of(&[APERTURE, VISIBLE, LOCAL]);
     let known = !requirements.segments.is_empty() && requirements.segments.0 & !all.0 == 0;
@@ -145,7 +144,7 @@ fn is_plausible(requirements: &PlacementRequirements) -> bool {
         .flatten()
         .all(|segment_preference| requirements.segments.has(segment_preference.segment));
     let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
-    // What the CPU can lock must have somewhere to go where the CPU sees it.
+    // An allocation that the CPU can lock needs a segment that the CPU sees.
     let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
     let was_resident = !requirements.flags.cpu_visible || sees;
     let cached = requirements.flags.cpu_visible || !requirements.flags.cached;

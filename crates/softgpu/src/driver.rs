@@ -1,14 +1,15 @@
-//! The display miniport of the built-in GPU: complete, and it keeps every rule.
+//! The display miniport of the built-in GPU: complete, and it follows every rule.
 //!
-//! Here it is made, with what all its requests share; those are in `miniport`.
+//! This file creates the driver and has what all its entry points share; they are in `miniport`.
 //!
 //! # Invariants
 //!
-//! 1. A word is the address of a pool block of ours. Its record is made after the block was
-//!    taken and removed before the block is freed, so a word that comes round meets no old one.
+//! 1. A driver handle is the address of a pool block of this driver. Its record is created after
+//!    the block is allocated and removed before the block is freed, so a reused address finds no
+//!    old record.
 //! 2. The lock is never held while services, the pool or the hardware are called.
-//! 3. What can be refused is refused before the first record is made: undoing is giving
-//!    blocks back.
+//! 3. Everything that can fail is checked before the first record is created, so undoing is only
+//!    freeing blocks.
 
 mod allocations;
 mod contexts;
@@ -31,37 +32,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The driver of a [`Gpu`].
 pub struct SoftGpu {
     pub(crate) gpu: Arc<Gpu>,
-    /// What memory the adapter has, if it has some.
+    /// The adapter's memory, if it has some.
     plan: Option<MemoryPlan>,
-    /// How large the buffers of packets with lists are, if it is a driver of WDDM 1.x.
+    /// The sizes of the buffers for packets with lists, if this is a WDDM 1.x driver.
     pub(crate) lists: Option<BufferSizes>,
     state: Mutex<State>,
-    /// Held by who makes or frees save areas: a context has one end.
+    /// Held by the thread that creates or frees save areas, so a context is ended once.
     pub(crate) areas: Mutex<()>,
 }
 
 #[derive(Default)]
 pub(crate) struct State {
-    /// From `add_device` to `remove_device`.
+    /// Set from `add_device` to `remove_device`.
     callbacks: Option<Arc<KernelCallbacks>>,
-    /// Its hardware was pulled out: it is not touched any more.
+    /// The hardware was surprise-removed and is not touched any more.
     surprise_removed: bool,
     pub(crate) records: Records,
 }
 
 impl SoftGpu {
-    /// A driver, and the hardware it drives: an adapter without memory, so allocations are
-    /// memory of the driver's own.
+    /// A driver and its hardware: an adapter without memory, whose allocations are memory of the
+    /// driver.
     pub fn new() -> (Arc<SoftGpu>, Arc<Gpu>) {
         Self::from_gpu(Gpu::new(), None, None)
     }
 
-    /// The same with memory, which is part of the machine's. It panics if that is too small.
+    /// The same with GPU memory, taken from system memory. Panics if that is too small.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
         Self::with_plan(ram, plan, None)
     }
 
-    /// The same as a driver of WDDM 1.x: packets name what they use, in lists.
+    /// The same as a WDDM 1.x driver: packets list the allocations that they use.
     pub fn with_lists(ram: Arc<dyn Ram>, plan: MemoryPlan) -> (Arc<SoftGpu>, Arc<Gpu>) {
         Self::with_plan(ram, plan, Some(SIZES))
     }
@@ -95,11 +96,11 @@ impl SoftGpu {
         )
     }
 
-    /// The bytes behind a client's handle, for tests.
+    /// The bytes of the allocation behind a client's handle, for tests.
     ///
-    /// `None` if no device has opened it, if the range is outside, if devices of several
-    /// processes mean different memory by it, and if the adapter has memory and this is not in
-    /// it.
+    /// Returns `None` if no device has opened the handle, if the range is outside the allocation,
+    /// if devices of several processes use the handle for different memory, and if the adapter has
+    /// memory and the allocation is not resident.
     pub fn read(&self, handle: Handle, range: Range<u64>) -> Option<Vec<u8>> {
         let allocation = self.state().records.find_on_any_device(handle)?;
         match allocation.memory() {
@@ -108,7 +109,7 @@ impl SoftGpu {
         }
     }
 
-    /// How the hardware translates, if it does.
+    /// How the hardware translates virtual addresses, if it does.
     pub(crate) fn mmu(&self) -> Option<MmuPlan> {
         self.plan.and_then(|memory_plan| memory_plan.mmu)
     }
@@ -117,7 +118,7 @@ impl SoftGpu {
         self.state().callbacks.clone().ok_or(DriverError::Invalid)
     }
 
-    /// Ends things: their records under the lock, then their blocks without it.
+    /// Ends objects: removes their records under the lock, then frees their blocks without it.
     pub(crate) fn remove_handles(
         &self,
         body: impl FnOnce(&mut Records, &mut RemovedHandles),

@@ -1,13 +1,13 @@
-//! One engine of the hardware: it does what it was given in order.
+//! One engine of the hardware: it executes its work in order.
 //!
 //! # Invariants
 //!
-//! 1. What is in front is what the engine does; it leaves the queue when nothing of it is left,
-//!    and with that its fence is done. What touches memory that is not there leaves as well,
-//!    with a fault instead.
-//! 2. A hang stays in front forever: only a reset ends it.
-//! 3. Before the first command of a context the registers of the one before it are in its save
-//!    area, and those of the new one are the ones from its own.
+//! 1. The engine executes the work at the front of its queue. Work leaves the queue when all of it
+//!    is done, and then its fence is signalled. Work that touches memory that does not exist leaves
+//!    too, with a fault instead.
+//! 2. A hang stays at the front forever: only a reset ends it.
+//! 3. Before the first command of a context, the registers of the previous context are saved to its
+//!    save area and those of the new one are loaded from its own.
 
 use crate::controller::{Address, Controller};
 use crate::format::{Command, decode};
@@ -22,100 +22,100 @@ use kernel::miniport::DriverError;
 use std::collections::VecDeque;
 use std::sync::Weak;
 
-/// Commands of a context on memory of the GPU's.
+/// Commands of a context that use GPU memory.
 #[derive(Debug)]
 pub struct RenderWork {
-    /// The node it is for.
+    /// The node that executes it.
     pub node: u32,
-    /// Its number there.
+    /// Its fence on that node.
     pub fence: Fence,
-    /// Whose it is: a number that no other context ever has.
+    /// The context, by a number that no other context ever gets.
     pub context: u64,
     /// Where the engine saves that context.
     pub area: SaveTarget,
-    /// What is left to do.
+    /// The commands that are still to do.
     pub commands: VecDeque<Command<Target>>,
-    /// The address space that its addresses are of.
+    /// The address space of its virtual addresses.
     pub root: Option<TableRoot>,
-    /// More commands, that the engine fetches first: at which virtual address, how many bytes.
+    /// More commands that the engine fetches first: virtual address and size in bytes.
     pub fetch: Option<(u64, u32)>,
-    /// The engine has begun with it.
+    /// The engine has started it.
     pub started: bool,
 }
 
-/// Memory as a driver found it when it wrote a command.
+/// Memory, as located by the driver when it wrote a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The driver's word for it, which a fault names.
+    /// The driver handle, which a fault reports.
     pub driver_handle: Option<usize>,
-    /// Where it is in the GPU's addresses; whoever touches what is nowhere faults.
+    /// The GPU address. An access to memory without an address faults.
     pub address: Option<u64>,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub size: u64,
 }
 
 /// Where an engine saves a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SaveTarget {
-    /// Nowhere: it begins anew each time.
+    /// Nowhere: the context starts anew each time.
     None,
-    /// At this address of the GPU's.
+    /// At this GPU address.
     At(u64),
-    /// In memory that is not there, by the driver's word for it: a fault.
+    /// In memory that is not resident, by its driver handle: a fault.
     NotResident(usize),
 }
 
-/// Paging commands in the machine's memory.
+/// Paging commands in system memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paging {
-    /// The node it is for.
+    /// The node that executes them.
     pub node: u32,
-    /// Its number there.
+    /// Their fence on that node.
     pub fence: Fence,
-    /// Where what is left of them begins.
+    /// The address of the commands that are still to do.
     pub commands: u64,
-    /// How many bytes that are.
+    /// The size of those commands in bytes.
     pub length: u32,
-    /// No context is current after it.
+    /// No context is current after them.
     pub switch: bool,
 }
 
-/// Commands of a context in the machine's memory, with addresses of the GPU's.
+/// Commands of a context in system memory, with GPU addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream {
-    /// The node it is for.
+    /// The node that executes them.
     pub node: u32,
-    /// Its number there.
+    /// Their fence on that node.
     pub fence: Fence,
-    /// Whose it is: a number that no other context ever has.
+    /// The context, by a number that no other context ever gets.
     pub context: u64,
     /// Where the engine saves that context.
     pub area: SaveTarget,
-    /// Where what is left of them begins.
+    /// The address of the commands that are still to do.
     pub commands: u64,
-    /// How many bytes that are.
+    /// The size of those commands in bytes.
     pub length: u32,
-    /// It hangs.
+    /// The packet hangs.
     pub hung: bool,
 }
 
 /// How a packet ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// It is done.
+    /// All of it is done.
     Done(Fence),
-    /// It touched memory that is not there: whose, by the driver's word, if it had one.
+    /// It touched memory that is not resident: which, by its driver handle if it has one.
     Faulted(Fence, Option<usize>),
-    /// It touched a virtual address that is not there, or may not be written.
+    /// It touched a virtual address that is not mapped, or not writable.
     PageFaulted(Fence, u64),
-    /// What was behind it was given back, as this request asked.
+    /// The work behind it was given back, as this preemption requested.
     Preempted(Fence),
 }
 
-/// What an engine can be given.
+/// The kinds of work that an engine takes.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Commands on memory of a driver's own.
+    /// Commands on memory of the driver.
     Packet(Packet),
     Render(RenderWork),
     Stream(Stream),
@@ -126,14 +126,14 @@ pub(crate) enum Work {
 pub(crate) struct Engine {
     pub(crate) queue: VecDeque<Work>,
     pub(crate) completions: Vec<Completion>,
-    /// What virtual addresses of paging commands mean.
+    /// The address space of virtual addresses in paging commands.
     system: Option<TableRoot>,
     pub(crate) current: Option<Current>,
-    /// It is to give back what it has.
+    /// The engine is to give back its queued work (preemption).
     pub(crate) preemption: Option<Fence>,
-    /// The last fence that is over.
+    /// The last completed fence.
     pub(crate) done: Fence,
-    /// The last fence it was given.
+    /// The last submitted fence.
     pub(crate) last_submitted: Fence,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Current {
     registers: Registers,
 }
 
-/// What a step of an engine came to.
+/// The result of one engine step.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub(crate) faults: u64,
@@ -154,30 +154,30 @@ pub(crate) struct Step {
     pub(crate) packet: bool,
     /// Where a context was saved.
     pub(crate) saved: Option<u64>,
-    /// What a stream reads and writes: whose fence, where, and how many bytes.
+    /// What a command reads and writes: fence, location and size in bytes.
     pub(crate) used: Vec<(Fence, u64, u64)>,
-    /// What a command of a packet wrote: whose fence, and where.
+    /// What a packet's command wrote: fence and location.
     pub(crate) wrote: Option<(Fence, MemoryWrite)>,
-    /// With which address space a packet was begun.
+    /// The address space with which a packet was started.
     pub(crate) rooted: Option<(Fence, Option<TableRoot>)>,
 }
 
-/// What became of the work in front.
+/// What became of the work at the front.
 enum Outcome {
     /// A command was done.
     Continue,
-    /// One was skipped.
+    /// A command was skipped.
     Skipped,
-    /// Nothing of it is left.
+    /// All commands are done.
     Done,
-    /// It touched what is not there.
+    /// It touched memory that does not exist.
     Fault(Option<usize>),
-    /// It touched a virtual address that is not there.
+    /// It touched a virtual address that is not mapped.
     PageFault(u64),
 }
 
 impl Engine {
-    /// One that has nothing, and counts on from the same fences.
+    /// An engine without work that continues from the same fences.
     pub(crate) fn without_work(&self) -> Self {
         Self { done: self.done, last_submitted: self.last_submitted, ..Self::default() }
     }
@@ -192,15 +192,15 @@ impl Engine {
         }
     }
 
-    /// Does one command, or ends what has none left.
+    /// Executes one command, or completes work that has none left.
     pub(crate) fn step(&mut self, memory: Option<&Controller>) -> Step {
         let mut step = Step::default();
-        // Invariant 2: it is never asked to take such a step.
+        // Invariant 2: the caller never steps an engine that hangs.
         if self.idle() {
             return step;
         }
         let Some(mut work) = self.queue.pop_front() else {
-            // What it had is over, and the rest was given back.
+            // The work it had is over, and the rest was given back.
             self.completions.extend(self.preemption.take().map(Completion::Preempted));
             step.interrupt = true;
             return step;
@@ -239,7 +239,7 @@ impl Engine {
 
     fn draw(&mut self, it: &mut RenderWork, memory: &Controller, step: &mut Step) -> Outcome {
         if let SaveTarget::NotResident(driver_handle) = it.area {
-            // The one before makes room all the same.
+            // The previous context is saved anyway.
             self.leave(memory, step);
             return Outcome::Fault(Some(driver_handle));
         }
@@ -283,7 +283,7 @@ impl Engine {
         }
     }
 
-    /// Saves the context that is current; then none is.
+    /// Saves the current context; then no context is current.
     fn leave(&mut self, memory: &Controller, step: &mut Step) {
         if let Some(Current { area: Some(area), registers, .. }) = self.current.take() {
             let saved =
@@ -348,14 +348,14 @@ impl Engine {
     }
 }
 
-/// The registers that stand in an area.
+/// The registers in a save area.
 fn load(area: u64, memory: &Controller) -> Option<Registers> {
     let mut bytes = [0; REGISTERS_SIZE];
     let read = memory.read(Address::Local(area.saturating_add(SAVED_AT)), &mut bytes);
     if read { Registers::decode(&bytes) } else { None }
 }
 
-/// The next command in the machine's memory, if there is one.
+/// The next command in system memory, if there is one.
 fn fetch(commands: &mut u64, left: &mut u32, memory: &Controller) -> Option<Vec<u8>> {
     let mut head = [0; HEAD];
     memory.read(Address::System(*commands), &mut head).then_some(())?;
@@ -375,7 +375,7 @@ fn page(bytes: &[u8], memory: &Controller, system: &mut Option<TableRoot>) -> Op
     let done = match PagingCommand::decode(bytes)? {
         PagingCommand::Copy { from, to, bytes } => match (place(from), place(to)) {
             (Some(from), Some(to)) => memory.copy_virtual(from, to, bytes).is_ok(),
-            // What is virtual at one end only is not reached.
+            // A copy with a virtual address at one end only is not supported.
             _ => memory.copy(from, to, bytes),
         },
         PagingCommand::Fill { to, bytes, pattern } => match place(to) {
@@ -408,8 +408,8 @@ fn write(memory: &Controller, to: Address, place: Option<Virtual>, bytes: &[u8])
         .map_or_else(|| memory.write(to, bytes), |place| memory.write_virtual(place, bytes).is_ok())
 }
 
-/// Reads the commands that a packet has at a virtual address. What names an allocation is none
-/// of the hardware's.
+/// Reads the commands that a packet has at a virtual address. Commands that name allocations by
+/// handle are not for the hardware.
 fn fetch_commands(it: &mut RenderWork, memory: &Controller) -> Option<Outcome> {
     let (address, length) = it.fetch.take()?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
@@ -428,8 +428,8 @@ fn fetch_commands(it: &mut RenderWork, memory: &Controller) -> Option<Outcome> {
     }
 }
 
-/// Does a command of a context. A range outside its allocation is skipped, for no address
-/// stands for it.
+/// Executes a command of a context. A range outside its allocation has no address, so the command
+/// is skipped.
 fn command_on(command: &Command<Target>, memory: &Controller, root: Option<TableRoot>) -> Outcome {
     let find = |target: &Target, offset: u64, length: u64| {
         let inside = offset.checked_add(length).is_some_and(|end| end <= target.size);
@@ -475,7 +475,7 @@ fn command_on(command: &Command<Target>, memory: &Controller, root: Option<Table
     done.err().unwrap_or(Outcome::Continue)
 }
 
-/// Where a command that was done has written.
+/// Where a completed command has written.
 fn written(command: &Command<Target>) -> Option<MemoryWrite> {
     let own = |target: &Target, offset: u64, bytes: u64| {
         let address = target.address?.checked_add(offset)?;
@@ -491,7 +491,7 @@ fn written(command: &Command<Target>) -> Option<MemoryWrite> {
     }
 }
 
-/// Does a command of a packet on memory of a driver's own, or ends the packet.
+/// Executes a command of a packet on memory of the driver, or completes the packet.
 fn run_own_memory(packet: &mut Packet) -> Outcome {
     let done = match packet.commands.pop_front() {
         None => return Outcome::Done,
@@ -513,7 +513,7 @@ fn fill(target: &Weak<Memory>, offset: u64, length: u64, value: u8) -> Option<()
 }
 
 fn copy(from: (&Weak<Memory>, u64), to: (&Weak<Memory>, u64), length: u64) -> Option<()> {
-    // Read whole before the first byte is written: the ranges may overlap.
+    // All bytes are read before the first is written: the ranges may overlap.
     let bytes = from.0.upgrade()?.read(from.1..from.1.checked_add(length)?)?;
     to.0.upgrade()?.write(to.1, &bytes)
 }

@@ -1,13 +1,13 @@
 //! The private data that clients and a driver of the built-in GPU agree on.
 //!
-//! All numbers are little endian. Whoever reads believes nothing: bytes that are not as
-//! written here are refused, and none of them panics.
+//! All numbers are little endian. Readers trust nothing: bytes that do not follow this format are
+//! refused without a panic.
 //!
 //! # Invariants
 //!
-//! 1. What `describe` and `encode` write, their readers read back as it was.
-//! 2. A packet says first how many commands it has, so no shorter piece of it is a packet.
-//!    The one exception are no bytes at all: they are the empty packet.
+//! 1. The readers return exactly what `describe` and `encode` wrote.
+//! 2. A packet starts with its number of commands, so no prefix of a packet is a packet. The one
+//!    exception is the empty byte string: it is the empty packet.
 
 pub use crate::description::{
     LONG_DESCRIPTION_SIZE, NORMAL_PRIORITY, anywhere, describe_in, only_in, read_allocation_info,
@@ -19,7 +19,7 @@ use crate::paging::PagingCommand;
 use kernel::handle_table::Handle;
 use kernel::miniport::DriverError;
 
-/// How many bytes the private data of an allocation has.
+/// The size of an allocation's private data.
 pub const DESCRIPTION_SIZE: u32 = 16;
 
 /// The largest allocation, in bytes.
@@ -28,13 +28,13 @@ pub const LARGEST: u64 = 1 << 30;
 /// The private data of the resource of a standard allocation.
 pub const STANDARD_RESOURCE: [u8; STANDARD_RESOURCE_SIZE as usize] = *b"WTSGres\0";
 
-/// How many bytes that has.
+/// The size of that private data.
 pub const STANDARD_RESOURCE_SIZE: u32 = 8;
 
 const MAGIC: [u8; 4] = *b"WTSG";
 const VERSION: u32 = 1;
 
-/// How many bytes the private data of an escape has.
+/// The size of an escape's private data.
 const ESCAPE_SIZE: usize = 16;
 
 const MIRROR: u32 = 1;
@@ -47,45 +47,45 @@ const RAW: u32 = 4;
 const FILL_AT: u32 = 5;
 const COPY_AT: u32 = 6;
 
-/// What the low six bits are of a name that is a place in a packet's list: of a handle they are
-/// zero.
+/// The low six bits of a memory operand that is an index into the packet's list. In a handle they
+/// are zero.
 const PLACE: u32 = 1;
 
-/// The allocation at a place of the packet's list, from zero on. Which instance of an allocation
-/// that was renamed is meant only its list says.
+/// The memory operand for an index into the packet's list, from zero. Only the list says which
+/// instance of a renamed allocation is meant.
 pub fn list_handle(place: u32) -> Handle {
     Handle(place << 6 | PLACE)
 }
 
-/// The place that a name in a command is, if it is one.
+/// The list index of a memory operand, if it is one.
 pub fn list_index(name: Handle) -> Option<usize> {
     (name.0 & 0x3f == PLACE).then_some((name.0 >> 6) as usize)
 }
 
-/// One thing for the hardware to do. Memory is named by `M`: a client's handle, until the
-/// driver has found what that names.
+/// One command for the hardware. `M` is a memory operand: a client's handle, until the driver has
+/// looked it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<M = Handle> {
     /// Sets `length` bytes to `value`.
     Fill {
         /// The memory.
         target: M,
-        /// Where in it, in bytes.
+        /// The offset in the memory, in bytes.
         offset: u64,
         /// How many bytes.
         length: u64,
-        /// What each of them becomes.
+        /// The value of each byte.
         value: u8,
     },
     /// Copies `length` bytes. The two ranges may overlap.
     Copy {
         /// The memory that is read.
         from: M,
-        /// Where in it, in bytes.
+        /// The offset in the memory, in bytes.
         from_offset: u64,
         /// The memory that is written.
         to: M,
-        /// Where in it, in bytes.
+        /// The offset in the memory, in bytes.
         to_offset: u64,
         /// How many bytes.
         length: u64,
@@ -94,18 +94,18 @@ pub enum Command<M = Handle> {
     Hang,
     /// Sets `length` bytes at a virtual address to `value`.
     FillAt {
-        /// Where.
+        /// The virtual address.
         address: u64,
         /// How many bytes.
         length: u64,
-        /// What each of them becomes.
+        /// The value of each byte.
         value: u8,
     },
     /// Copies `length` bytes from one virtual address to another.
     CopyAt {
-        /// Where they are.
+        /// The source address.
         from: u64,
-        /// Where they go.
+        /// The destination address.
         to: u64,
         /// How many bytes.
         length: u64,
@@ -113,7 +113,7 @@ pub enum Command<M = Handle> {
 }
 
 impl<M> Command<M> {
-    /// The same command, with what `find` finds in place of each name; or its first refusal.
+    /// The same command with each operand replaced by what `find` returns; or its first error.
     pub fn resolve<N>(
         self,
         mut find: impl FnMut(M) -> Result<N, DriverError>,
@@ -143,7 +143,7 @@ pub fn describe(size: u64) -> Vec<u8> {
     bytes
 }
 
-/// How many bytes the allocation has that `bytes` describe.
+/// The size of the allocation that `bytes` describe.
 pub fn read_description(bytes: &[u8]) -> Result<u64, DriverError> {
     let mut reader = Reader(bytes);
     let (magic, version, size) = (reader.take()?, reader.u32()?, reader.u64()?);
@@ -157,11 +157,11 @@ pub fn read_description(bytes: &[u8]) -> Result<u64, DriverError> {
     }
 }
 
-/// The private data of a packet that does these commands, in order.
+/// The private data of a packet with these commands, in order.
 pub fn encode(commands: &[Command]) -> Vec<u8> {
     let mut bytes = Vec::new();
     if !commands.is_empty() {
-        // More commands than a u32 counts do not fit into a packet, and `decode` says so.
+        // A packet with more commands than a u32 counts is not valid: `decode` refuses it.
         let count = u32::try_from(commands.len()).unwrap_or(u32::MAX);
         bytes.extend(count.to_le_bytes());
     }
@@ -202,7 +202,7 @@ pub fn encode(commands: &[Command]) -> Vec<u8> {
 pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     let mut reader = Reader(bytes);
     let count = if bytes.is_empty() { 0 } else { reader.u32()? };
-    // The count is a claim: nothing is set aside for it, and the bytes end before it does.
+    // The count is a claim: nothing is reserved for it, and reading stops where the bytes end.
     let mut commands = Vec::new();
     for _ in 0..count {
         commands.push(reader.command()?);
@@ -210,8 +210,8 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     if reader.0.is_empty() { Ok(commands) } else { Err(DriverError::Invalid) }
 }
 
-/// The commands of a packet with lists. One that is not known is illegal; one that is the
-/// hardware's own ([`raw_fill`]) is privileged.
+/// The commands of a packet with lists. An unknown command is illegal; a hardware command
+/// ([`raw_fill`]) is privileged.
 pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     let mut reader = Reader(bytes);
     let count = if bytes.is_empty() { 0 } else { reader.u32()? };
@@ -227,8 +227,8 @@ pub fn decode_stream(bytes: &[u8]) -> Result<Vec<Command>, DriverError> {
     if reader.0.is_empty() { Ok(commands) } else { Err(DriverError::Invalid) }
 }
 
-/// A packet of one command that is the hardware's own: it fills bytes at an address of the
-/// GPU's, whoever has them. No driver takes it from a client.
+/// A packet with one hardware command, which fills bytes at a GPU address without any check of
+/// ownership. No driver accepts it from a client.
 pub fn raw_fill(address: u64, bytes: u64, value: u8) -> Vec<u8> {
     let pattern = u32::from_le_bytes([value; 4]);
     let fill = PagingCommand::Fill { to: Address::Local(address), bytes, pattern }.encode();
@@ -238,18 +238,19 @@ pub fn raw_fill(address: u64, bytes: u64, value: u8) -> Vec<u8> {
     packet
 }
 
-/// The command of the hardware's in such a packet, for a driver that should not look.
+/// The hardware command in that packet, for a test driver that wrongly accepts it.
 pub fn read_raw(bytes: &[u8]) -> Option<&[u8]> {
     let start = [1, RAW].into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>();
     bytes.strip_prefix(&start[..])?.get(4..)
 }
 
-/// What a client asks in an escape. The answer is a number in the same place.
+/// A client's request in an escape. The result is a number in the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
-    /// A number, whose bits come back the other way round. It takes no hardware.
+    /// A number, to be returned with its bits reversed. Does not use the hardware.
     Mirror(u64),
-    /// How many packets the hardware has done: a register, so it takes level two.
+    /// How many packets the hardware has completed: a register read, so it needs threading level
+    /// two.
     Packets,
 }
 
@@ -265,7 +266,7 @@ pub fn escape(asked: Escape) -> Vec<u8> {
     bytes
 }
 
-/// What an escape asks. Bytes that are not ours are refused: anybody may send any.
+/// The request in an escape. Fails for bytes of another format: any client can send any bytes.
 pub fn read_escape(bytes: &[u8]) -> Result<Escape, DriverError> {
     let mut reader = Reader(bytes);
     let (magic, code, number) = (reader.take()?, reader.u32()?, reader.u64()?);
@@ -277,7 +278,7 @@ pub fn read_escape(bytes: &[u8]) -> Result<Escape, DriverError> {
     }
 }
 
-/// Answers an escape, whose private data was read before. `packets` reads the hardware.
+/// Writes the result of an escape into its private data. `packets` reads the hardware.
 pub fn answer_escape(
     bytes: &mut [u8],
     hardware: bool,
@@ -294,7 +295,7 @@ pub fn answer_escape(
     Ok(())
 }
 
-/// The answer to an escape.
+/// The result of an escape.
 pub fn escape_answer(bytes: &[u8]) -> Option<u64> {
     let ours = bytes.len() == ESCAPE_SIZE && bytes.starts_with(&MAGIC);
     bytes.last_chunk().filter(|_| ours).map(|bytes| u64::from_le_bytes(*bytes))
@@ -410,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escape_is_answered_in_its_place() {
+    fn an_escape_result_is_written_in_place() {
         let mut bytes = escape(Escape::Mirror(1));
         assert_eq!(read_escape(&bytes), Ok(Escape::Mirror(1)));
         assert_eq!(answer_escape(&mut bytes, false, || panic!("no hardware")), Ok(()));
@@ -474,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_found_refuses_the_command() {
+    fn an_unknown_handle_refuses_the_command() {
         let find =
             |handle: Handle| if handle.0 == 0 { Err(DriverError::Busy) } else { Ok(handle.0) };
         let filled =

@@ -1,11 +1,12 @@
-//! The hardware: engines that do packets in order, each its own, one for each node.
+//! The hardware: one engine for each node, each executing its packets in order.
 //!
 //! # Invariants
 //!
-//! 1. Steps go round: the engine that did the last one is the last to be asked for the next.
-//! 2. A hang of an engine leaves the other alone.
-//! 3. The lock is not held while the line is raised, for the driver answers with calls of ours.
-//! 4. What a driver does to the registers is said to the call it does it in.
+//! 1. Engines take steps in turn: the engine that took the last step is considered last for the
+//!    next.
+//! 2. A hang of one engine does not affect the others.
+//! 3. The lock is not held while the interrupt line is raised, because the driver calls back.
+//! 4. A register access by a driver is recorded in the driver call that makes it (`CallGuard`).
 
 use crate::controller::{Address, Controller};
 use crate::engine::{Completion, Engine, Paging, RenderWork, Step, Stream, Work};
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// How many nodes the GPU has, each with one engine and fences of its own.
+/// The number of nodes, each with one engine and its own fences.
 pub const NODES: u32 = 2;
 
 /// The built-in GPU.
@@ -28,65 +29,66 @@ pub struct Gpu {
     state: Mutex<State>,
 }
 
-/// Commands, and the fence that is done when they are.
+/// Commands, and the fence that is signalled when they are done.
 #[derive(Debug)]
 pub struct Packet {
-    /// The node it is for.
+    /// The node that executes it.
     pub node: u32,
-    /// Its number there.
+    /// Its fence on that node.
     pub fence: Fence,
-    /// What is left to do. The packet does not keep the memory: who destroys an allocation
-    /// too early is caught by a fault.
+    /// The commands that are still to do. The packet does not keep the memory alive: destroying an
+    /// allocation too early shows as a fault.
     pub commands: VecDeque<Command<Weak<Memory>>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) engines: [Engine; NODES as usize],
-    /// The engine that is asked first for the next step.
+    /// The engine that is considered first for the next step.
     next: usize,
     faults: u64,
-    /// How many packets were done.
+    /// How many packets were completed.
     packets: u64,
     vsync: Vsync,
 }
 
-/// Where the display is. Time does not pass here, so there is one vsync for each time they are
-/// switched on.
+/// The state of the display. Time does not pass here, so enabling vsync interrupts yields one
+/// vsync.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Vsync {
-    /// None is wanted, or the one that was has been acknowledged.
+    /// No vsync is requested, or the last one was acknowledged.
     #[default]
     Idle,
-    /// The next step is one.
+    /// The next step is a vsync.
     Due,
-    /// It was, and is not acknowledged.
+    /// A vsync happened and is not acknowledged.
     Asserted,
 }
 
 impl Gpu {
-    /// A GPU with nothing to do and no memory.
+    /// An idle GPU without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A GPU with memory, or none if the machine has not so much.
+    /// A GPU with memory. Returns `None` if the machine has too little memory.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
         let memory = Some(Controller::new(ram, &plan.whole())?);
         Some(Self { memory, state: Mutex::default() })
     }
 
-    /// Queues a packet on its node. One for a node that is not there is skipped, as a fault.
+    /// Queues a packet on its node. A packet for a node that does not exist is counted as a fault
+    /// and skipped.
     pub fn push(&self, packet: Packet) {
         self.enqueue(packet.node, Work::Packet(packet));
     }
 
-    /// Queues commands on memory of the GPU's, likewise.
+    /// Queues commands that use GPU memory, likewise.
     pub fn push_render(&self, drawing: RenderWork) {
         self.enqueue(drawing.node, Work::Render(drawing));
     }
 
-    /// Queues commands in the machine's memory, likewise.
+    /// Queues commands in system memory, likewise.
     pub fn push_stream(&self, stream: Stream) {
         self.enqueue(stream.node, Work::Stream(stream));
     }
@@ -105,20 +107,20 @@ impl Gpu {
         }
     }
 
-    /// The fences of a node that were done since this was last asked, in their order.
+    /// The fences of a node that completed since the last call, in order.
     pub fn take_done(&self, node: u32) -> Vec<Fence> {
         let done =
             |completion| if let Completion::Done(fence) = completion { Some(fence) } else { None };
         self.take_completions(node).into_iter().filter_map(done).collect()
     }
 
-    /// The packets of a node that ended since this was last asked, in their order.
+    /// The packets of a node that ended since the last call, in order.
     pub fn take_completions(&self, node: u32) -> Vec<Completion> {
         CallGuard::touch();
         self.state().engine(node).map(|it| mem::take(&mut it.completions)).unwrap_or_default()
     }
 
-    /// Has the display interrupt at its vsyncs, or not any more.
+    /// Enables or disables vsync interrupts.
     pub fn set_vsync(&self, on: bool) {
         CallGuard::touch();
         self.state().vsync = if on { Vsync::Due } else { Vsync::Idle };
@@ -130,7 +132,7 @@ impl Gpu {
         self.state().vsync == Vsync::Asserted
     }
 
-    /// Whether there was a vsync since this was last asked: that acknowledges it.
+    /// Whether there was a vsync since the last call, which this call acknowledges.
     pub fn take_vsync(&self) -> bool {
         CallGuard::touch();
         let mut state = self.state();
@@ -141,25 +143,25 @@ impl Gpu {
         was
     }
 
-    /// The register that counts the packets done. It is good while no engine runs.
+    /// The register that counts completed packets. It is valid while no engine runs.
     pub fn packets(&self) -> u64 {
         CallGuard::touch();
         self.state().packets
     }
 
-    /// How many commands were skipped, since their memory was gone or their range outside.
+    /// How many commands were skipped because their memory was destroyed or their range outside.
     pub fn faults(&self) -> u64 {
         self.state().faults
     }
 
-    /// Drops every packet, and what was done and not yet asked for. The aperture shows nothing
-    /// any more, and no translation is remembered. Faults and packets stay counted, and local
-    /// memory keeps its bytes.
+    /// Drops every packet, and every completion that was not read yet. Unmaps the aperture and
+    /// clears all cached translations. The counts of faults and packets stay, and local memory
+    /// keeps its bytes.
     pub fn reset(&self) {
         self.restart_engines(|_| Engine::default());
     }
 
-    /// Its power comes: the same, but its fences go on where they were. Its driver remembers them.
+    /// Powers on: the same, but its fences continue, because its driver remembers them.
     pub fn start_after_power(&self) {
         self.restart_engines(Engine::without_work);
     }
@@ -177,15 +179,15 @@ impl Gpu {
         }
     }
 
-    /// Fills its memory with a pattern: when the power comes, anything can be in it.
+    /// Fills local memory with a pattern: after power-on its contents are undefined.
     pub fn fill_local(&self, pattern: u32) {
         if let Some(memory) = &self.memory {
             memory.fill_local(pattern);
         }
     }
 
-    /// Shows pages of the segment [`LOCAL`](crate::LOCAL) to the CPU, each in a page of the
-    /// window: pairs of both. Answers whether all are there.
+    /// Maps pages of the segment [`LOCAL`](crate::LOCAL) into pages of the CPU's window: pairs of
+    /// both. Returns whether all exist.
     pub fn map_host_aperture(&self, pairs: &[(u64, u64)]) -> bool {
         CallGuard::touch();
         let memory = self.memory.as_ref();
@@ -194,14 +196,13 @@ impl Gpu {
         })
     }
 
-    /// Shows nothing in these pages of the window any more. Answers whether something was.
+    /// Unmaps these pages of the window. Returns whether all were mapped.
     pub fn unmap_host_aperture(&self, pages: &[u64]) -> bool {
         CallGuard::touch();
         self.memory.as_ref().and_then(Controller::mmu).is_some_and(|mmu| mmu.unmap_window(pages))
     }
 
-    /// Loses its power: every packet, and every byte of local memory. What comes up instead is
-    /// noise.
+    /// Loses power: every packet, and every byte of local memory, which is replaced by noise.
     pub fn lose_power(&self) {
         self.start_after_power();
         if let Some(memory) = &self.memory {
@@ -209,7 +210,7 @@ impl Gpu {
         }
     }
 
-    /// Where the CPU sees its local memory, if it has some.
+    /// Where the CPU sees local memory, if there is some.
     pub fn cpu_address(&self) -> Option<u64> {
         self.memory.as_ref().map(Controller::cpu_address)
     }
@@ -297,7 +298,7 @@ impl State {
         self.engines.get_mut(node as usize)
     }
 
-    /// Has the display take a step, if it is due.
+    /// Steps the display, if it is due.
     fn raise_vsync(&mut self) -> bool {
         let due = self.vsync == Vsync::Due;
         if due {
@@ -306,7 +307,7 @@ impl State {
         due
     }
 
-    /// Has the next engine with something to do take a step. Answers which, and what came of it.
+    /// Steps the next engine that has work. Returns which engine, and the result.
     fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
         let mut insertion_order = (0..count).map(|index| (self.next + index) % count);
@@ -353,7 +354,7 @@ mod tests {
         Command::Copy { from, from_offset, to, to_offset, length }
     }
 
-    /// Steps until the GPU is idle. How many steps that were, and how many interrupts.
+    /// Steps until the GPU is idle. Returns the numbers of steps and of interrupts.
     fn run(gpu: &Gpu) -> (u32, u32) {
         let raised = Raised::default();
         let mut steps = 0;
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_gone_is_a_fault() {
+    fn destroyed_memory_is_a_fault() {
         let (gpu, kept, gone) = (Gpu::new(), Arc::new(Memory::new(4)), Arc::new(Memory::new(4)));
         let commands = [
             fill(&gone, 0, 1, 5),
@@ -462,7 +463,7 @@ mod tests {
         gpu.push(on(0, 1, 5));
         gpu.push(on(1, 1, 6));
         gpu.push(Packet { node: 7, ..packet(1, []) });
-        assert_eq!(gpu.faults(), 1, "there is no such node");
+        assert_eq!(gpu.faults(), 1, "the node does not exist");
         let mut was_resident = Vec::new();
         let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !gpu.idle() {

@@ -1,11 +1,11 @@
-//! What a driver of the built-in GPU tells its user-mode half about the hardware.
+//! What a driver of the built-in GPU reports to its user-mode driver about the hardware.
 //!
-//! The answer to `D3DKMTQueryAdapterInfo` of type `KMTQAITYPE_UMDRIVERPRIVATE`: 32 bytes, in
+//! The data that `D3DKMTQueryAdapterInfo` returns for type `KMTQAITYPE_UMDRIVERPRIVATE`: 32 bytes,
 //! little endian. They are `WTUM`, the version, flags, the number of nodes, and zeroes.
 
 use kernel::miniport::DriverError;
 
-/// How many bytes the answer has.
+/// The size of that data.
 pub const HARDWARE_INFO_SIZE: usize = 32;
 
 const MAGIC: [u8; 4] = *b"WTUM";
@@ -16,25 +16,26 @@ const ADDRESSES: u32 = 2;
 const MEMORY: u32 = 4;
 const RESIDENT: u32 = 8;
 
-/// What the hardware and its miniport can do.
-#[expect(clippy::struct_excessive_bools, reason = "they are flags")]
+/// What the hardware and its miniport support.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardwareInfo {
     /// Packets have lists (`DxgkDdiRender`).
     pub lists: bool,
     /// Addresses are virtual (`GpuMmuSupported`).
     pub addresses: bool,
-    /// It has memory of its own.
+    /// The GPU has memory of its own.
     pub memory: bool,
-    /// What packets use is to be resident before (WDDM 2); else it is brought.
+    /// Allocations must be resident before a packet uses them (WDDM 2); else the kernel makes them
+    /// resident.
     pub resident: bool,
     /// How many nodes take packets.
     pub nodes: u32,
 }
 
 impl HardwareInfo {
-    /// Writes the answer into a user-mode driver's buffer. One that is too short is refused and
-    /// left alone; of a longer one the rest is.
+    /// Writes the data into a user-mode driver's buffer. Fails without writing if the buffer is too
+    /// short; the rest of a longer buffer is not written.
     pub fn write(self, buffer: &mut [u8]) -> Result<(), DriverError> {
         let place = buffer.first_chunk_mut::<HARDWARE_INFO_SIZE>().ok_or(DriverError::Invalid)?;
         let bit = |set: bool, flag: u32| if set { flag } else { 0 };
@@ -50,8 +51,8 @@ impl HardwareInfo {
     }
 }
 
-/// Reads the answer, at the start of a user-mode driver's buffer. Flags that are not known are
-/// for later drivers, and so is the rest.
+/// Reads the data at the start of a user-mode driver's buffer. Unknown flags and further bytes are
+/// reserved for later drivers and ignored.
 pub fn read_hardware_info(buffer: &[u8]) -> Result<HardwareInfo, DriverError> {
     let answer = buffer.first_chunk::<HARDWARE_INFO_SIZE>().ok_or(DriverError::Invalid)?;
     let (handles, _) = answer.as_chunks::<4>();

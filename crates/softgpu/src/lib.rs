@@ -1,9 +1,9 @@
 //! The built-in GPU with real bytes, and its display miniport in safe Rust.
 //!
 //! [`Gpu`] is the hardware: it fills and copies, and interrupts when a packet is done. It has
-//! memory of its own ([`MemoryPlan`]), or works on that of its driver.
-//! [`SoftGpu`] is a complete driver for it that keeps every rule. [`format`](mod@format) is
-//! what a client and the driver agree on; another driver of this hardware uses it as well.
+//! memory of its own ([`MemoryPlan`]), or works on that of its driver. [`SoftGpu`] is a complete
+//! driver for it that follows every rule. [`format`](mod@format) is the private data that a client
+//! and the driver exchange; another driver of this hardware uses it as well.
 #![forbid(unsafe_code)]
 
 mod allocation;

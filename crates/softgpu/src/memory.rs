@@ -1,4 +1,4 @@
-//! Memory of an allocation: real bytes.
+//! The real bytes of an allocation.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory of `size` bytes. It takes up none before it is written.
+    /// Memory of `size` bytes. It is not committed before the first write.
     pub fn new(size: u64) -> Self {
         Self { size, bytes: Mutex::default() }
     }
 
-    /// How many bytes it has.
+    /// The size in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -35,12 +35,12 @@ impl Memory {
         bytes.get(range).map(<[u8]>::to_vec)
     }
 
-    /// Sets the bytes in `range` to `value`, or answers `None` and does nothing.
+    /// Sets the bytes in `range` to `value`. Returns `None` and changes nothing if it is outside.
     pub fn fill(&self, range: Range<u64>, value: u8) -> Option<()> {
         self.change(range, |bytes| bytes.fill(value))
     }
 
-    /// Writes `new` from `offset` on, or answers `None` and does nothing.
+    /// Writes `new` at `offset`. Returns `None` and changes nothing if it is outside.
     pub fn write(&self, offset: u64, new: &[u8]) -> Option<()> {
         let end = offset.checked_add(u64::try_from(new.len()).ok()?)?;
         self.change(offset..end, |bytes| bytes.copy_from_slice(new))
@@ -50,7 +50,7 @@ impl Memory {
         let range = self.inside(range)?;
         let mut bytes = self.bytes();
         if bytes.is_empty() {
-            // Not `resize`: zeroes that are new cost nothing before they are touched.
+            // Not `resize`: fresh zeroes cost nothing until they are touched.
             *bytes = vec![0; usize::try_from(self.size).ok()?];
         }
         bytes.get_mut(range).map(change)

@@ -1,13 +1,15 @@
-//! Virtual addresses: page tables in the GPU's memory, and the walk through them.
+//! Virtual addresses: page tables in GPU memory, and the page walk.
 //!
-//! An entry has eight bytes, little endian: flags in the lowest eight bits, the segment in the
-//! eight above (zero is the machine's memory), the number of a page of 4096 bytes in the rest. It
-//! looks the same at every level: at level zero it is a page, above a table of the level below.
+//! An entry has eight bytes, little endian: flags in the lowest eight bits, the segment in the next
+//! eight (zero is system memory), the number of a page of 4096 bytes in the rest. The format is the
+//! same at every level: at level zero the entry is a page, above that a table of the next lower
+//! level.
 //!
 //! # Invariants
 //!
-//! 1. An access is done whole or not at all: all its pages are found before the first byte.
-//! 2. What engines remember of a translation they do not look up again (`tlb.rs`).
+//! 1. An access is done completely or not at all: all its pages are found before the first byte is
+//!    touched.
+//! 2. An engine uses a cached translation without another walk (`tlb.rs`).
 
 use crate::controller::{Address, Controller};
 use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
@@ -17,11 +19,11 @@ use kernel::mmu::{MmuFeatures, PageTableEntry, RootSize, TableLevel, UpdateMode}
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many bytes an entry has.
+/// The size of an entry.
 pub const ENTRY_SIZE: u64 = 8;
 const ENTRY_BYTES: usize = 8;
 
-/// The most bytes one access can have.
+/// The maximum size of one access.
 const MAX_ACCESS: u64 = 1 << 30;
 
 const VALID: u64 = 1;
@@ -32,20 +34,20 @@ const COHERENT: u64 = 1 << 4;
 const SEGMENT_AT: u32 = 8;
 const PAGE_AT: u32 = 16;
 
-/// How a GPU translates: every number is the hardware's, not the driver's.
+/// How a GPU translates. Every number is a property of the hardware, not of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmuPlan {
-    /// How many levels its tables have, from two to four.
+    /// The number of table levels, from two to four.
     pub levels: u32,
-    /// How many bits of an address find an entry in a table that is not the root.
+    /// How many address bits index a table that is not the root.
     pub index_bits: u32,
-    /// How many find one in the root.
+    /// How many address bits index the root.
     pub root_bits: u32,
     /// The segment of the tables.
     pub segment: u32,
-    /// How its driver has tables written.
+    /// How the driver has tables updated.
     pub mode: UpdateMode,
-    /// How many pages of local memory the CPU can have shown at once.
+    /// The size of the CPU's window into local memory, in pages.
     pub window: u32,
 }
 
@@ -57,7 +59,7 @@ impl Default for MmuPlan {
 }
 
 impl MmuPlan {
-    /// Two levels, with a root that can have any size up to 4096 entries.
+    /// Two levels, with a root of any size up to 4096 entries.
     pub const TWO_LEVELS: Self = Self {
         levels: 2,
         index_bits: 9,
@@ -77,7 +79,7 @@ impl MmuPlan {
         window: 0,
     };
 
-    /// The same within what the hardware can do.
+    /// The same, limited to what the hardware supports.
     #[must_use]
     pub fn in_whole_pages(self) -> Self {
         Self {
@@ -88,7 +90,7 @@ impl MmuPlan {
         }
     }
 
-    /// How many bits of an address find an entry, by level: the one with pages first.
+    /// How many address bits index a table, by level, starting with the page level.
     pub fn bits(self) -> impl Iterator<Item = u32> {
         let below = self.levels.saturating_sub(1);
         (0..self.levels)
@@ -100,14 +102,14 @@ impl MmuPlan {
         12 + self.bits().sum::<u32>()
     }
 
-    /// What the driver says of it.
+    /// What the driver reports about translation.
     pub fn features(self) -> MmuFeatures {
         let level = |index_bits: u32| {
             let bytes = (ENTRY_SIZE << index_bits).next_multiple_of(PAGE);
             TableLevel {
                 index_bits,
                 segment: self.segment,
-                // The CPU writes those of the system.
+                // The CPU writes the tables of the system address space.
                 system_segment: VISIBLE,
                 bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
                 alignment: u32::try_from(PAGE).unwrap_or(u32::MAX),
@@ -124,13 +126,13 @@ impl MmuPlan {
         }
     }
 
-    /// The size of a root of at least so many entries, in whole pages.
+    /// The size of a root with at least this many entries, in whole pages.
     pub fn root_size(self, entries: u32) -> RootSize {
         let bytes = (u64::from(entries).max(1) * ENTRY_SIZE).next_multiple_of(PAGE);
         RootSize { entries: u32::try_from(bytes / ENTRY_SIZE).unwrap_or(u32::MAX), bytes }
     }
 
-    /// The index of an address at a level; none, if it has more bits than addresses have.
+    /// The index of an address at a level. Returns `None` if the address has too many bits.
     fn index(self, address: u64, level: u32) -> Option<u64> {
         if address >> self.address_bits() != 0 {
             return None;
@@ -141,7 +143,7 @@ impl MmuPlan {
     }
 }
 
-/// The bytes of an entry.
+/// Encodes an entry.
 pub fn encode_entry(it: &PageTableEntry) -> u64 {
     let bit = |set: bool, flag: u64| if set { flag } else { 0 };
     bit(it.valid, VALID)
@@ -153,7 +155,7 @@ pub fn encode_entry(it: &PageTableEntry) -> u64 {
         | it.page << PAGE_AT
 }
 
-/// What these bytes say to an engine.
+/// Decodes an entry.
 fn decode_entry(bytes: u64) -> TableEntry {
     let has = |flag: u64| bytes & flag != 0;
     TableEntry {
@@ -165,12 +167,12 @@ fn decode_entry(bytes: u64) -> TableEntry {
     }
 }
 
-/// What engines know of virtual addresses.
+/// The state of address translation, shared by the engines.
 #[derive(Debug)]
 pub(crate) struct Mmu {
     plan: MmuPlan,
     tlb: Mutex<Tlb>,
-    /// Which page of local memory each page of the window shows.
+    /// Which page of local memory each page of the window maps.
     window: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -179,8 +181,7 @@ impl Mmu {
         Self { plan: plan.in_whole_pages(), tlb: Mutex::default(), window: Mutex::default() }
     }
 
-    /// Shows pages of local memory, of which there are so many, in pages of the window. All of
-    /// them, or none.
+    /// Maps pages of local memory, which has `pages` pages, into the window: all of them, or none.
     pub(crate) fn map_window(&self, pairs: &[(u64, u64)], pages: u64) -> bool {
         let there = |pair: &(u64, u64)| pair.0 < u64::from(self.plan.window) && pair.1 < pages;
         let all = pairs.iter().all(there);
@@ -190,10 +191,10 @@ impl Mmu {
         all
     }
 
-    /// Shows nothing there any more. Answers whether something was shown in each.
+    /// Unmaps these pages. Returns whether each was mapped.
     pub(crate) fn unmap_window(&self, pages: &[u64]) -> bool {
         let window = &mut *self.window();
-        // Each of them, also behind one that showed nothing.
+        // All pages are unmapped, even after one that was not mapped.
         let shown = pages.iter().filter(|value| window.remove(*value).is_some());
         shown.count() == pages.len()
     }
@@ -207,14 +208,14 @@ impl Mmu {
     }
 }
 
-/// A place at virtual addresses: in which address space, and where.
+/// A virtual address and its address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Virtual {
     pub(crate) root: Option<TableRoot>,
     pub(crate) address: u64,
 }
 
-/// A part of an access: memory, or a page that reads as zero and loses what is written.
+/// A part of an access: memory, or a zero page, which reads as zero and discards writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     start: Option<u64>,
@@ -233,7 +234,7 @@ fn side(segment: u32, offset: u64) -> Option<Address> {
 }
 
 impl Controller {
-    /// An entry of a table, if there is memory there.
+    /// An entry of a table, if the table is in existing memory.
     pub(crate) fn entry(&self, table: (u32, u64), index: u64) -> Option<TableEntry> {
         let offset = table.1.checked_add(index.checked_mul(ENTRY_SIZE)?)?;
         let mut bytes = [0; ENTRY_BYTES];
@@ -241,11 +242,11 @@ impl Controller {
         read.then(|| decode_entry(u64::from_le_bytes(bytes)))
     }
 
-    /// What an engine finds behind an address: remembered, or by a walk.
+    /// Translates an address: from the cache, or by a page walk.
     pub(crate) fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
         let mmu = self.mmu()?;
         let top = mmu.plan.levels - 1;
-        // The hardware knows how many entries the root has, whatever it remembers.
+        // The hardware knows the size of the root, whatever is cached.
         if mmu.plan.index(address, top)? >= u64::from(root.entries) {
             return None;
         }
@@ -253,7 +254,7 @@ impl Controller {
         known.or_else(|| self.walk(mmu.plan, root, address))
     }
 
-    /// From the root to the entry of a page.
+    /// Walks from the root to the entry of a page.
     fn walk(&self, plan: MmuPlan, root: TableRoot, address: u64) -> Option<TableEntry> {
         let mut table = (root.segment, root.offset);
         for level in (0..plan.levels).rev() {
@@ -266,7 +267,7 @@ impl Controller {
         None
     }
 
-    /// The parts of an access; what is looked up for it is remembered, if an engine does it.
+    /// The parts of an access. An engine's access caches the translations.
     fn parts(&self, at: Virtual, bytes: u64, write: bool, engine: bool) -> FaultResult<Vec<Part>> {
         let Virtual { root: Some(root), address } = at else { return Err(at.address) };
         let end = address.checked_add(bytes).filter(|_| bytes <= MAX_ACCESS).ok_or(address)?;
@@ -299,7 +300,7 @@ impl Controller {
         self.read_virtual_as(from, into, true)
     }
 
-    /// Reads bytes, and leaves no trace of it.
+    /// Reads bytes without caching translations.
     pub(crate) fn peek_virtual(&self, from: Virtual, into: &mut [u8]) -> bool {
         self.read_virtual_as(from, into, false).is_ok()
     }
@@ -345,7 +346,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Copies bytes, also where the two overlap: they are read whole before the first is written.
+    /// Copies bytes. All are read before the first is written, so the ranges may overlap.
     pub(crate) fn copy_virtual(&self, from: Virtual, to: Virtual, bytes: u64) -> FaultResult<()> {
         self.parts(from, bytes, false, true)?;
         self.parts(to, bytes, true, true)?;

@@ -1,4 +1,4 @@
-//! Virtual addresses without a kernel: tables are written by operations, packets use them.
+//! Virtual addresses without a kernel: paging operations write tables, packets use them.
 
 use crate::engine::Completion;
 use crate::format::{Command, encode};
@@ -20,10 +20,10 @@ const LEAF: u64 = 2 * PAGE;
 const PROCESS: usize = 77;
 const CONTEXT: usize = 11;
 const SYSTEM: usize = 12;
-/// An address with another index at each level: 1, 2 and 3.
+/// An address with a different index at each level: 1, 2 and 3.
 const ADDRESS: u64 = 1 << 30 | 2 << 21 | 3 << 12;
 
-/// Hears with which roots packets are begun.
+/// Records the roots with which packets are started.
 #[derive(Default)]
 struct Heard(Mutex<Vec<(Fence, Option<TableRoot>)>>);
 
@@ -75,8 +75,8 @@ fn table(offset: u64) -> PageTableEntry {
     page(LOCAL, offset / PAGE)
 }
 
-/// What an engine makes of such a page.
-#[expect(clippy::unnecessary_wraps, reason = "engines answer so")]
+/// How an engine translates that page.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of an engine's translation")]
 fn found(segment: u32, page: u64) -> Option<TableEntry> {
     Some(TableEntry { valid: true, segment, page, ..TableEntry::default() })
 }
@@ -142,7 +142,8 @@ impl Bench<'_> {
         told.unwrap()
     }
 
-    /// Has an operation done, through buffers of that size. How many it took, and how it ended.
+    /// Executes an operation through buffers of that size. Returns how many it took, and its
+    /// result.
     fn page_in(&mut self, operation: &Operation<'_>, room: u64) -> (u32, Completion) {
         let mut multipass = 0;
         for pass in 1..1000 {
@@ -189,7 +190,7 @@ impl Bench<'_> {
         self.page(&Operation::FlushTlb { process: PROCESS, root, start, end });
     }
 
-    /// A packet of the context, and how it ends.
+    /// Submits a packet of the context, and returns how it ended.
     fn draw(&mut self, commands: &[Command], fetch: Option<(u64, u32)>) -> Completion {
         self.fence += 1;
         let commands = self.driver.state().records.resolve(CONTEXT, commands.to_vec()).unwrap();
@@ -389,7 +390,7 @@ fn the_cpu_writes_before_the_call_returns() {
 #[test]
 fn paging_works_at_addresses_of_the_system() {
     fly(MmuPlan::default(), |bench| {
-        // The system's own tables, in the last pages but a few; its data is page by page.
+        // The system's own tables, near the end of local memory; its data is mapped page by page.
         let (top, middle, leaf) = (16 * PAGE, 17 * PAGE, 18 * PAGE);
         let pages: Vec<PageTableEntry> = (0..8).map(|value| page(VISIBLE, 7 - value)).collect();
         for (level, offset, entries) in
@@ -432,7 +433,7 @@ fn paging_works_at_addresses_of_the_system() {
         };
         assert_eq!(bench.page_in(&outside, PAGE).1, Completion::Faulted(Fence(bench.fence), None));
 
-        // Entries are bytes like others: here the pages themselves serve as tables.
+        // Table entries are ordinary bytes: here the pages themselves serve as tables.
         let copy = EntryCopy { from: (0, 13), to: (2 * PAGE, 1), count: 2 };
         bench.page(&Operation::CopyEntries(&[copy]));
         let entry = |place, index| bench.gpu.peek_entry((VISIBLE, place), index);
@@ -482,7 +483,7 @@ fn the_window_shows_what_is_there() {
     fly(MmuPlan { window: 4, ..MmuPlan::default() }, |bench| {
         assert!(bench.gpu.map_host_aperture(&[(0, 31), (3, 0)]));
         assert!(!bench.gpu.map_host_aperture(&[(1, 0), (4, 0)]), "there are four pages");
-        assert!(!bench.gpu.map_host_aperture(&[(1, 32)]), "there is no such memory");
+        assert!(!bench.gpu.map_host_aperture(&[(1, 32)]), "the memory does not exist");
         assert!(!bench.gpu.unmap_host_aperture(&[0, 1]) && bench.gpu.unmap_host_aperture(&[3]));
         assert!(!bench.gpu.unmap_host_aperture(&[3]));
         let features = bench.driver.query_adapter(bench.at).unwrap();

@@ -1,5 +1,5 @@
-//! What the driver does on an adapter with memory: it knows where things are, and has engines
-//! save contexts.
+//! What the driver does on an adapter with memory: it tracks where allocations are resident, and
+//! has engines save contexts.
 
 use crate::allocation::Allocation;
 use crate::blocks::{Blocks, build};
@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::sync::{PoisonError, Weak};
 
 impl SoftGpu {
-    /// What the engines saved of each context that has a save area, the oldest first; `None`,
-    /// where nothing is there to read. For tests.
+    /// The saved registers of each context that has a save area, oldest first; `None` where the
+    /// area cannot be read. For tests.
     pub fn saved(&self) -> Vec<Option<Registers>> {
         let places = self.area_addresses();
         let read = |address: u64| {
@@ -30,12 +30,12 @@ impl SoftGpu {
         places.into_iter().map(|value| value.and_then(read)).collect()
     }
 
-    /// Where the save areas are, in the same order. For tests.
+    /// The addresses of the save areas, in the same order. For tests.
     pub fn area_addresses(&self) -> Vec<Option<u64>> {
         self.state().records.area_addresses()
     }
 
-    /// Bytes of an allocation where they are now.
+    /// Bytes of an allocation at its current location.
     pub(crate) fn peek(&self, address: u64, size: u64, range: Range<u64>) -> Option<Vec<u8>> {
         let inside = range.start <= range.end && range.end <= size;
         let length = range.end.checked_sub(range.start).filter(|_| inside)?;
@@ -43,10 +43,10 @@ impl SoftGpu {
         self.gpu.peek(address.checked_add(range.start)?, &mut bytes).then_some(bytes)
     }
 
-    /// Frees the save areas of all contexts, while these go on, and makes new ones if `again`.
+    /// Frees the save areas of all contexts, which continue to run; creates new ones if `again`.
     ///
-    /// A driver may do that at any moment. What was saved in an old area is lost; what an engine
-    /// has not saved yet goes into the new one, if a packet comes before it does.
+    /// A driver may do that at any time. What was saved in an old area is lost. A context that an
+    /// engine has not saved yet is saved to the new area, if a packet is submitted before that.
     pub fn change_areas(&self, at: &mut Passive, again: bool) -> DriverResult<()> {
         let callbacks = self.callbacks()?;
         let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,8 +68,7 @@ impl SoftGpu {
         Ok(())
     }
 
-    /// Has the kernel make a save area for a new context. A kernel that makes none is one to
-    /// live with.
+    /// Requests a save area from the kernel for a new context. A failure is tolerated.
     pub(crate) fn make_area(
         &self,
         at: &mut Passive,
@@ -81,7 +80,7 @@ impl SoftGpu {
         self.request_area(at, callbacks, blocks, (device, context))
     }
 
-    /// As above, by what the kernel calls both.
+    /// The same, with the kernel's handles of the device and the context.
     fn request_area(
         &self,
         at: &mut Passive,
@@ -90,10 +89,10 @@ impl SoftGpu {
         (device, context): (usize, usize),
     ) -> DriverResult<Option<SaveArea>> {
         let driver_handle = blocks.allocate()?;
-        // The kernel may ask for its first bytes before it has answered.
+        // The kernel may request its first bytes before this call returns.
         self.state().records.add_area(driver_handle, AREA_SIZE);
         let mut requirements = anywhere();
-        // Where an area is, a driver of WDDM 1.x sees from the operations on it.
+        // A WDDM 1.x driver learns the area's address from the operations on it.
         let told = self.lists.is_none();
         requirements.flags =
             PlacementFlags { physical: told, notify: told, ..PlacementFlags::default() };
@@ -124,7 +123,7 @@ impl SoftGpu {
         }
     }
 
-    /// Gives a packet to the hardware, with the addresses at which things are now.
+    /// Submits a packet to the hardware, with the current addresses of its allocations.
     pub(crate) fn push_render_work(
         &self,
         context_word: usize,
@@ -148,8 +147,8 @@ impl SoftGpu {
         Ok(())
     }
 
-    /// Tells the kernel of what ended on a node, in order; an engine ends packets in theirs, so
-    /// the last one stands for those before it. Answers whether anything did.
+    /// Reports to the kernel what ended on a node, in order. An engine completes packets in order,
+    /// so the last fence stands for those before it. Returns whether anything ended.
     pub(crate) fn report(
         &self,
         at: &mut DeviceLevel,
@@ -188,10 +187,10 @@ impl SoftGpu {
     }
 }
 
-/// Remembers where an operation puts things.
+/// Records where an operation places allocations.
 ///
-/// Of allocations the driver is told; where the area of a context is, it sees from any
-/// operation on it.
+/// `Operation::Notify` reports the residency of an allocation; the address of a context's save area
+/// is taken from any operation on it.
 pub(crate) fn note_residency(records: &Records, operation: &Operation<'_>) {
     match *operation {
         Operation::Notify { driver_handle, address, resident, .. } => {
@@ -247,7 +246,7 @@ impl Records {
                 let area = self.area(driver_handle)?;
                 match area.address() {
                     Some(address) => SaveTarget::At(address),
-                    // The kernel has it there for the packets that come after it.
+                    // The kernel makes the area resident there for the packets that follow.
                     None if replacement && !area.was_resident() => SaveTarget::None,
                     None => SaveTarget::NotResident(driver_handle),
                 }

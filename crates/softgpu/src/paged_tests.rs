@@ -25,7 +25,7 @@ const PLAN: MemoryPlan = MemoryPlan {
     mmu: None,
 };
 const RAM: u64 = 128 * PAGE;
-/// The context and the allocation that most tests have, by their words.
+/// The driver handles of the context and the allocation that most tests use.
 const CONTEXT: usize = 11;
 const ALLOCATION: usize = 30;
 const NAME: Handle = Handle(0x4000_0040);
@@ -58,7 +58,7 @@ fn fly(body: impl FnOnce(&mut Bench<'_>)) {
 }
 
 impl Bench<'_> {
-    /// A device with a context, and an allocation of two pages that it calls by its name.
+    /// A device with a context, and an allocation of two pages that the device has opened.
     fn furnish(&self) {
         let records = &mut self.driver.state().records;
         records.add_device(10, 0);
@@ -68,7 +68,7 @@ impl Bench<'_> {
         records.add_view(31, View { device: 10, handle: NAME, allocation });
     }
 
-    /// One call of the driver: what it answers and how many bytes it wrote at the place.
+    /// One call of the driver: its result, and how many bytes it wrote at that position.
     fn build(
         &mut self,
         operation: &Operation<'_>,
@@ -94,8 +94,7 @@ impl Bench<'_> {
         told.unwrap()
     }
 
-    /// Has an operation done through buffers of this size that begin anywhere. How many it
-    /// took.
+    /// Executes an operation through buffers of this size at any start. Returns how many it took.
     fn page(&mut self, operation: &Operation<'_>, room: u64) -> u32 {
         let mut multipass = 0;
         for pass in 1..1000 {
@@ -157,7 +156,7 @@ impl Bench<'_> {
         self.gpu.peek(address, &mut bytes).then_some(bytes)
     }
 
-    /// Pages that do not lie one behind the other, but for the first two.
+    /// Pages that are not contiguous, except the first two.
     fn scattered(&self) -> Vec<Run> {
         let pages: Vec<Run> = (0..9).map(|_| self.ram.allocate(PAGE).unwrap()).collect();
         [0, 1, 8, 5, 3].map(|index| pages[index]).to_vec()
@@ -355,7 +354,7 @@ fn garbage_in_a_paging_buffer_is_a_fault() {
         let (_, good) = bench.build(&fill(LOCAL_BASE), (0, 64), &mut 0);
         let (_, outside) = bench.build(&fill(LOCAL_BASE + 16 * PAGE), (100, 64), &mut 0);
         assert!(bench.ram.write(start + 200, b"no command at all, but bytes of something"));
-        // Cut short, nothing there, not taken, behind the segment; the good one goes on.
+        // Truncated, no memory, not committed, behind the segment; the valid command continues.
         let wrong = [(start, good - 1), (start + 200, 40), (8, 40), (start + 100, outside)];
         for (faults, (commands, length)) in (1..).zip(wrong) {
             bench.submit(commands, length, false);
@@ -373,7 +372,7 @@ fn garbage_in_a_paging_buffer_is_a_fault() {
 }
 
 #[test]
-fn who_touches_what_is_not_there_faults() {
+fn access_to_missing_memory_faults() {
     fly(|bench| {
         bench.furnish();
         let read = |bench: &Bench<'_>| bench.driver.read(NAME, 0..3);

@@ -1,12 +1,12 @@
 //! Paging commands as the hardware reads them.
 //!
-//! A command begins with four bytes: `W`, the version, what it does, and flags; the numbers
-//! behind them are little endian and not aligned. Whoever reads believes nothing.
+//! A command begins with four bytes: `W`, the version, the operation, and flags. The numbers after
+//! them are little endian and not aligned. The reader trusts nothing.
 //!
 //! # Invariants
 //!
-//! 1. What `encode` writes, `decode` reads back as it was.
-//! 2. The first [`HEAD`] bytes say how long a command is.
+//! 1. `decode` returns exactly what `encode` wrote.
+//! 2. The first [`HEAD`] bytes determine the length of a command.
 
 use crate::controller::Address;
 use flight::TableRoot;
@@ -24,42 +24,42 @@ const REPEAT: u8 = 7;
 const FLUSH: u8 = 8;
 const ROOT: u8 = 9;
 
-/// The first address is one of the machine's.
+/// The first address is in system memory.
 const FROM_SYSTEM: u8 = 1;
-/// The second, or the only one, is.
+/// The second address, or the only one, is.
 const TO_SYSTEM: u8 = 2;
 /// The first address is virtual.
 const FROM_VIRTUAL: u8 = 4;
-/// The second, or the only one, is.
+/// The second address, or the only one, is.
 const TO_VIRTUAL: u8 = 8;
 
-/// How many bytes say how long a command is.
+/// How many bytes determine the length of a command.
 pub(crate) const HEAD: usize = 8;
-/// The most bytes one command writes.
+/// The maximum number of bytes that one command writes.
 pub(crate) const MAX_WRITE: usize = 1 << 16;
-/// How many bytes a command that writes some has before them.
+/// The size of a write command without its bytes.
 pub(crate) const WRITE_HEAD: usize = 16;
 
-/// One thing for the hardware to do with memory.
+/// One paging command of the hardware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PagingCommand<'a> {
     /// Copies bytes.
     Copy { from: Address, to: Address, bytes: u64 },
     /// Sets bytes.
     Fill { to: Address, bytes: u64, pattern: u32 },
-    /// Shows pages in the aperture.
+    /// Maps pages into the aperture.
     Map { page: u64, start: u64, count: u64 },
-    /// Shows the dummy page in their place.
+    /// Maps the dummy page into pages of the aperture.
     Unmap { page: u64, count: u64, dummy: u64 },
     /// Writes bytes.
     Write { to: Address, bytes: &'a [u8] },
     /// Never ends.
     Hang,
-    /// Writes the same eight bytes so many times.
+    /// Writes the same eight bytes `count` times.
     Repeat { to: Address, driver_handle: u64, count: u32 },
-    /// Forgets translations of a root, from an address up to before another.
+    /// Invalidates cached translations of a root, from an address up to but not including another.
     Flush { root: (u32, u64), start: u64, end: u64 },
-    /// Has virtual addresses of the commands behind it mean this address space.
+    /// Sets the address space for virtual addresses of the following commands.
     Root(TableRoot),
 }
 
@@ -95,7 +95,7 @@ impl<'a> PagingCommand<'a> {
         }
     }
 
-    /// How many bytes the command has that begins so, if one does.
+    /// The length of the command that begins with these bytes, if they are valid.
     pub(crate) fn length(head: [u8; HEAD]) -> Option<usize> {
         let [MARK, VERSION, kind, _, number @ ..] = head else { return None };
         match kind {
@@ -110,7 +110,7 @@ impl<'a> PagingCommand<'a> {
         }
     }
 
-    /// The command that these bytes are, all of them.
+    /// Decodes the command that consists of exactly these bytes.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<HEAD>()?;
         if Self::length(*head)? != bytes.len() {

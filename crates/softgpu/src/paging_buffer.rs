@@ -1,10 +1,11 @@
-//! From paging operations to the commands that do them.
+//! Translates paging operations into the hardware's commands.
 //!
 //! # Invariants
 //!
-//! 1. A command is written whole or not at all, wherever the buffer begins.
+//! 1. A command is written completely or not at all, wherever the buffer begins.
 //! 2. `multipass` counts what was written so far: pages of a move or of a mapping, bytes of an
-//!    update, entries of a table, parts of what is at virtual addresses. What is done in one command is written with the last of its buffers.
+//!    update, entries of a table, parts of a virtual range. An operation that is one command is
+//!    written with its last buffer.
 
 use crate::controller::Address;
 use crate::mmu::{ENTRY_SIZE, encode_entry};
@@ -16,17 +17,17 @@ use kernel::miniport::{DriverError, DriverResult};
 use kernel::mmu::{EntryCopy, TableAddress, TableUpdate};
 use kernel::operation::{BuildPagingBufferArgs, Operation, Pages, Transfer, TransferEnd};
 
-/// The most entries one command writes, and how many bytes one has.
+/// The maximum number of entries that one command writes, and the size of one entry.
 const MAX_ENTRIES: usize = MAX_WRITE / ENTRY_BYTES;
 const ENTRY_BYTES: usize = 8;
 
 /// How many bytes at virtual addresses one command moves.
 const TRANSFER_PART: u64 = 16 << 20;
 
-/// How many pieces that touch are looked at to make one of them.
+/// How many adjacent pieces are merged at most.
 const MAX_JOINED: usize = 64;
 
-/// Writes the commands of an operation, or as many of them as there is room for.
+/// Writes the commands of an operation, or as many as the buffer has room for.
 pub fn build_paging_buffer(args: &mut BuildPagingBufferArgs<'_>) -> DriverResult<()> {
     build_paging_buffer_in(args, None)
 }
@@ -49,12 +50,12 @@ struct Writer<'a> {
     written: usize,
     /// What `multipass` counts.
     done: u64,
-    /// What virtual addresses mean; the engine is told before the first.
+    /// The address space of virtual addresses; the engine is set to it before the first use.
     system: Option<TableRoot>,
 }
 
 impl Writer<'_> {
-    /// Writes what is left of it. `None`: the room is used up.
+    /// Writes the remaining commands. Returns `None` if the buffer is full.
     fn operation(&mut self, operation: &Operation<'_>) -> Option<()> {
         match *operation {
             Operation::Transfer(ref it) => self.transfer(it),
@@ -69,12 +70,12 @@ impl Writer<'_> {
             Operation::UpdateContext { location: place, private, .. } => {
                 self.update(place, private)
             }
-            // What is thrown away may stay as it is, and who comes and goes moves no byte.
+            // A discard and a residency notification move no bytes.
             Operation::Discard { .. } | Operation::Notify { .. } => Some(()),
             Operation::UpdateTable(ref it) => self.entries(it),
             Operation::FlushTlb { root, start, end, .. } => {
-                // Nothing from nothing on is everything, for the kernel; the hardware takes a
-                // range by its word.
+                // For the kernel a range of zero from zero is everything; the hardware takes the
+                // range literally.
                 let end = if (start, end) == (0, 0) { u64::MAX } else { end };
                 self.put(&PagingCommand::Flush { root, start, end })
             }
@@ -150,8 +151,8 @@ impl Writer<'_> {
         self.put(&PagingCommand::Write { to: cursor.side(), bytes: &image })
     }
 
-    /// The driver's bytes, at the start of the area. What does not fit before the registers is
-    /// not written.
+    /// The driver's bytes, at the start of the save area. Bytes that do not fit before the
+    /// registers are not written.
     fn update(&mut self, place: TransferEnd<'_>, private: &[u8]) -> Option<()> {
         let most = private.len().min(usize::try_from(SAVED_AT).unwrap_or(0));
         let mut at = usize::try_from(self.done).unwrap_or(most);
@@ -168,7 +169,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Entries of a table. Those that the CPU writes are there already.
+    /// Entries of a table. Those that the CPU writes are written already.
     fn entries(&mut self, it: &TableUpdate<'_>) -> Option<()> {
         let start = match it.table {
             TableAddress::Cpu(_) => return Some(()),
@@ -225,7 +226,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Something at virtual addresses, part by part.
+    /// An operation at virtual addresses, part by part.
     fn in_parts<'c>(
         &mut self,
         bytes: u64,
@@ -241,7 +242,7 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Says what virtual addresses mean, if this is one.
+    /// Sets the address space, if this is a virtual address.
     fn write_root_for(&mut self, side: Address) -> Option<()> {
         match (side, self.system) {
             (Address::Virtual(_), Some(root)) => self.put(&PagingCommand::Root(root)),
@@ -258,17 +259,17 @@ impl Writer<'_> {
     }
 }
 
-/// A place among bytes that lie in pieces.
+/// A position among bytes that are in several pieces.
 struct Cursor<'a> {
-    /// The pieces from here on, of system memory; none is a segment.
+    /// The remaining pieces of system memory; `None` for a segment.
     runs: Option<&'a [Run]>,
-    /// How far into the first of them; in a segment the address.
+    /// The offset in the first piece; in a segment, the address.
     at: u64,
 }
 
 impl<'a> Cursor<'a> {
-    /// Where the bytes of a move begin at an end of it: in a segment so many bytes behind the
-    /// allocation's address, in system memory at the first page that is meant.
+    /// Where the bytes of a move begin at one end: in a segment at an offset from the allocation's
+    /// address, in system memory at the first page of the operation.
     fn new(end: TransferEnd<'a>, offset: u64) -> Self {
         match end {
             TransferEnd::Segment { address, .. } => {
@@ -284,7 +285,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Where it is. Behind the last piece that is nowhere: the hardware will say so.
+    /// The address. There is none behind the last piece: the hardware reports the fault.
     fn side(&self) -> Address {
         match self.runs {
             None => Address::Local(self.at),
@@ -293,7 +294,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// How many bytes lie one behind the other from here on, as far as it looks.
+    /// How many contiguous bytes follow, within the merge limit.
     fn contiguous_bytes(&self) -> u64 {
         let Some([first, rest @ ..]) = self.runs else { return u64::MAX };
         let mut end = first.start + first.bytes;

@@ -5,19 +5,19 @@ use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo}
 
 pub(crate) const PAGE: u64 = 4096;
 
-/// The segment that has no memory of its own: pages of the system are mapped into it.
+/// The aperture segment: it has no memory, system pages are mapped into it.
 pub const APERTURE: u32 = 1;
 /// The segment of local memory that the CPU sees.
 pub const VISIBLE: u32 = 2;
 /// The segment of local memory that only the GPU sees.
 pub const LOCAL: u32 = 3;
 
-/// Where the segments begin in the GPU's addresses; there is room for any size between them.
+/// The segments' base addresses in the GPU's address space, far enough apart for any size.
 pub(crate) const APERTURE_BASE: u64 = 0x30_0000_0000;
 pub(crate) const VISIBLE_BASE: u64 = 0x10_0000_0000;
 pub(crate) const LOCAL_BASE: u64 = 0x20_0000_0000;
 
-/// Where a segment begins in the GPU's addresses.
+/// The base address of a segment.
 pub fn segment_base(segment: u32) -> Option<u64> {
     match segment {
         APERTURE => Some(APERTURE_BASE),
@@ -27,20 +27,20 @@ pub fn segment_base(segment: u32) -> Option<u64> {
     }
 }
 
-/// How much memory a GPU has. Sizes are in bytes, of which whole pages are made.
+/// The sizes of a GPU's memory in bytes, rounded up to whole pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Local memory that the CPU sees.
     pub visible: u64,
-    /// Local memory that it does not see.
+    /// Local memory that the CPU does not see.
     pub local: u64,
-    /// How much of the system's memory the GPU can see at once.
+    /// How much system memory the GPU can map at once.
     pub aperture: u64,
-    /// How large a buffer for paging commands is.
+    /// The size of a buffer for paging commands.
     pub paging_buffer: u32,
-    /// The node that pages.
+    /// The node that executes paging commands.
     pub paging_node: u32,
-    /// How it translates addresses; without, packets name allocations only.
+    /// How the GPU translates addresses; without it, packets name allocations only.
     pub mmu: Option<MmuPlan>,
 }
 
@@ -58,7 +58,7 @@ impl Default for MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// The same in whole pages, one at least, and not so much that segments meet.
+    /// The same in whole pages, at least one, and limited so that segments do not overlap.
     #[must_use]
     pub fn whole(self) -> Self {
         let whole = |bytes: u64| bytes.clamp(1, LOCAL_BASE - VISIBLE_BASE).next_multiple_of(PAGE);
@@ -71,7 +71,7 @@ impl MemoryPlan {
         }
     }
 
-    /// What the driver says of it; `cpu` is where the CPU sees what it sees.
+    /// The driver's segment descriptions; `cpu` is where the CPU sees local memory.
     pub fn features(&self, cpu: u64) -> MemoryFeatures {
         let info = |base, size, flags| SegmentInfo {
             base,

@@ -1,12 +1,12 @@
-//! What the driver remembers: one record for each word it gave.
+//! The driver's records: one for each driver handle it returned.
 //!
 //! # Invariants
 //!
-//! 1. A device's names are of its open views. A name that comes round while the view that had
-//!    it is still open belongs to the newer one, and the end of the older one leaves it alone.
-//! 2. Only the record of an allocation keeps it and its memory; views and packets look for it
-//!    and find it gone.
-//! 3. Numbers of contexts are given once.
+//! 1. A device's handles refer to its open views. If a handle is reused while the view that had it
+//!    is still open, it belongs to the newer view, and closing the older one leaves it alone.
+//! 2. Only the record of an allocation keeps it and its memory alive; views and packets look it up
+//!    and may find it destroyed.
+//! 3. Context numbers are used once.
 
 use crate::allocation::Allocation;
 use crate::format::Command;
@@ -16,7 +16,7 @@ use kernel::miniport::{DriverError, DriverResult};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
-/// Everything that lives, by its word.
+/// All live objects, by driver handle.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     devices: BTreeMap<usize, Device>,
@@ -28,16 +28,16 @@ pub(crate) struct Records {
     areas: BTreeMap<usize, Arc<Allocation>>,
     /// Processes that use the adapter.
     processes: BTreeSet<usize>,
-    /// How many contexts were ever made.
+    /// How many contexts were ever created.
     numbers: u64,
 }
 
-/// The commands of a packet, with what they name.
+/// The commands of a packet, with their operands looked up.
 pub(crate) type Commands = VecDeque<Command<Weak<Allocation>>>;
 
 #[derive(Debug, Default)]
 struct Device {
-    /// What the kernel calls it.
+    /// The kernel's handle of the device.
     kernel_handle: usize,
     /// The view behind each of the client's handles.
     views_by_handle: BTreeMap<u32, usize>,
@@ -49,45 +49,46 @@ struct Context {
     number: u64,
     area: Option<SaveArea>,
     root: Option<TableRoot>,
-    /// It is the one that pages.
+    /// The context that executes paging commands.
     system: bool,
 }
 
-/// What a context has its engine save it in.
+/// A context's save area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SaveArea {
-    /// Our word for it.
+    /// The driver handle.
     pub(crate) driver_handle: usize,
-    /// The kernel's name for it.
+    /// The kernel's handle of the save area.
     pub(crate) kernel_handle: usize,
-    /// What the kernel calls its device and its context.
+    /// The kernel's handles of the device and the context.
     pub(crate) owner: (usize, usize),
-    /// It came in place of another one: packets were on their way before it was asked for.
+    /// It replaced another save area: packets were in flight before it was requested.
     pub(crate) replacement: bool,
 }
 
 /// A device's view of an allocation.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// The device's word.
+    /// The device's driver handle.
     pub(crate) device: usize,
-    /// The client's name for it.
+    /// The client's handle of the view.
     pub(crate) handle: Handle,
-    /// What it shows.
+    /// The allocation that is opened.
     pub(crate) allocation: Weak<Allocation>,
 }
 
-/// What a call ended: the words whose blocks can go, and whether it named one we do not know.
+/// The result of a destroy call: the driver handles whose blocks can be freed, and whether one was
+/// unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedHandles {
-    /// In the order of their ends.
+    /// In the order in which the objects ended.
     pub(crate) handles: Vec<usize>,
-    /// A word was not ours, or not of this kind.
+    /// A driver handle was unknown, or of another kind.
     pub(crate) unknown: bool,
 }
 
 impl RemovedHandles {
-    /// Notes the end of `word`, if it was known.
+    /// Records the end of a driver handle, if it was known.
     fn note(&mut self, driver_handle: usize, known: bool) {
         if known {
             self.handles.push(driver_handle);
@@ -102,7 +103,7 @@ impl Records {
         self.devices.insert(driver_handle, Device { kernel_handle: kernel, ..Device::default() });
     }
 
-    /// What the kernel calls a device.
+    /// The kernel's handle of a device.
     pub(crate) fn kernel_handle(&self, device: usize) -> Option<usize> {
         self.devices.get(&device).map(|device| device.kernel_handle)
     }
@@ -133,7 +134,7 @@ impl Records {
         self.contexts.get(&driver_handle).map(|context| (context.number, context.area))
     }
 
-    /// Ends a context, and with it its save area.
+    /// Destroys a context and its save area.
     pub(crate) fn remove_context(
         &mut self,
         driver_handle: usize,
@@ -146,7 +147,7 @@ impl Records {
         }
     }
 
-    /// The contexts that have a save area, the oldest first.
+    /// The contexts that have a save area, oldest first.
     pub(crate) fn with_areas(&self) -> Vec<(usize, SaveArea)> {
         let mut found: Vec<_> = self
             .contexts
@@ -157,7 +158,7 @@ impl Records {
         found.into_iter().map(|(driver_handle, _, area)| (driver_handle, area)).collect()
     }
 
-    /// Gives a context another save area, or none, and ends the one it had.
+    /// Replaces the save area of a context, or removes it, and ends the old one.
     pub(crate) fn change_area(
         &mut self,
         context: usize,
@@ -178,12 +179,12 @@ impl Records {
         self.areas.get(&driver_handle)
     }
 
-    /// Ends a save area. Answers whether there was one.
+    /// Removes a save area. Returns whether there was one.
     pub(crate) fn remove_area(&mut self, driver_handle: usize) -> bool {
         self.areas.remove(&driver_handle).is_some()
     }
 
-    /// Where the save areas are, by the age of their contexts.
+    /// The addresses of the save areas, oldest context first.
     pub(crate) fn area_addresses(&self) -> Vec<Option<u64>> {
         self.with_areas()
             .into_iter()
@@ -191,14 +192,14 @@ impl Records {
             .collect()
     }
 
-    /// A context is the one that pages.
+    /// Marks a context as the one that executes paging commands.
     pub(crate) fn set_system(&mut self, context: usize) {
         if let Some(it) = self.contexts.get_mut(&context) {
             it.system = true;
         }
     }
 
-    /// Has a context use another address space. Answers whether there is one.
+    /// Sets the address space of a context. Returns whether the context exists.
     pub(crate) fn set_root(&mut self, context: usize, root: TableRoot) -> bool {
         let context = self.contexts.get_mut(&context);
         context.map(|context| context.root = Some(root)).is_some()
@@ -221,7 +222,7 @@ impl Records {
         completions.note(driver_handle, self.processes.remove(&driver_handle));
     }
 
-    /// The address space that paging commands are of.
+    /// The address space of paging commands.
     pub(crate) fn system_root(&self) -> Option<TableRoot> {
         self.contexts.values().find(|context| context.system)?.root
     }
@@ -265,7 +266,7 @@ impl Records {
         self.views.insert(driver_handle, view);
     }
 
-    /// Ends a view of this device.
+    /// Closes a view of this device.
     pub(crate) fn remove_view(
         &mut self,
         driver_handle: usize,
@@ -282,7 +283,7 @@ impl Records {
         completions.note(driver_handle, view.is_some());
     }
 
-    /// The commands of a packet, with what this context's device means by the names.
+    /// The commands of a packet, with handles looked up in the context's device.
     pub(crate) fn resolve(&self, context: usize, commands: Vec<Command>) -> DriverResult<Commands> {
         let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
@@ -290,7 +291,7 @@ impl Records {
         commands.into_iter().map(|command| command.resolve(find)).collect()
     }
 
-    /// The view that this context's device means by a name, and how many bytes it shows.
+    /// The view that a handle refers to in this context's device, and its size in bytes.
     pub(crate) fn view_of(&self, context: usize, handle: Handle) -> DriverResult<(usize, u64)> {
         let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
@@ -298,13 +299,13 @@ impl Records {
         Ok((driver_handle, self.size_of(driver_handle)?))
     }
 
-    /// How many bytes a view shows.
+    /// The size of a view in bytes.
     pub(crate) fn size_of(&self, view: usize) -> DriverResult<u64> {
         let allocation = self.views.get(&view).and_then(|view| view.allocation.upgrade());
         Ok(allocation.ok_or(DriverError::NoHandle)?.size())
     }
 
-    /// What every device with this name means by it, if that is the same.
+    /// What the handle refers to in every device that has it, if that is the same.
     pub(crate) fn find_on_any_device(&self, handle: Handle) -> Option<Arc<Allocation>> {
         let mut found = self.devices.values().filter_map(|device| self.find_view(device, handle));
         let first = found.next()?;
@@ -340,7 +341,7 @@ mod tests {
         records.add_view(driver_handle, View { device, handle: NAME, allocation });
     }
 
-    /// How many bytes the memory has that a context means by the name.
+    /// The size of the memory that a handle refers to in a context.
     fn meant(records: &Records, context: usize) -> DriverResult<u64> {
         let commands = records.resolve(context, vec![FILL])?;
         let Some(Command::Fill { target, .. }) = commands.front() else { panic!("{commands:?}") };
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn each_device_has_its_own_names() {
+    fn each_device_has_its_own_handles() {
         let mut records = records();
         open(&mut records, 50, 10, 30);
         assert_eq!((meant(&records, 11), meant(&records, 21)), (Ok(8), Err(DriverError::Invalid)));
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_came_round_outlives_the_view_that_had_it() {
+    fn a_reused_handle_outlives_the_view_that_had_it() {
         let mut records = records();
         let mut completions = RemovedHandles::default();
         open(&mut records, 50, 10, 30);

@@ -1,9 +1,8 @@
-//! What the driver does as one of WDDM 1.x: packets name what they use, and are patched.
+//! The driver's WDDM 1.x part: packets list the allocations they use, and are patched.
 //!
 //! The client's commands are those of [`super::format`]; they name allocations by handle, or by
-//! their place in the packet's list. The
-//! hardware's are its paging commands, which only a driver may write: a client that has some of
-//! its own ([`super::format::raw_fill`]) is refused.
+//! index into the packet's list. The hardware's commands are its paging commands, which only a
+//! driver may write: a client's packet that contains one ([`super::format::raw_fill`]) is refused.
 
 use crate::blocks::build;
 use crate::controller::Address;
@@ -23,37 +22,38 @@ use kernel::render_args::{
 };
 use std::ops::Range;
 
-/// How large the buffers of its contexts are.
+/// The buffer sizes of its contexts.
 pub(crate) const SIZES: BufferSizes =
     BufferSizes { commands: 1024, private: 0, allocation_list: 16, patches: 32, guaranteed: false };
 
-/// Where the first address is in a command of the hardware's, and where the second.
+/// The offsets of the first and the second address in a hardware command.
 const FIRST: u32 = 8;
 const SECOND: u32 = 16;
 
-/// Where commands for the hardware go, and how far they came.
+/// Writes hardware commands into a buffer.
 #[derive(Debug)]
 pub struct RenderOutput<'a> {
     /// The buffer.
     pub buffer: &'a mut [u8],
-    /// How much of it is written.
+    /// How much of the buffer is written.
     pub written: &'a mut u32,
-    /// Where addresses are in it.
+    /// The patch locations: where addresses are in the buffer.
     pub patches: &'a mut Vec<PatchLocation>,
-    /// How many those may be.
+    /// The maximum number of patch locations.
     pub max_patches: u32,
-    /// How many commands are written, into this buffer and those before it.
+    /// How many commands are written, in this buffer and the previous ones.
     pub multipass: &'a mut u32,
 }
 
-/// A command of the hardware's, with the addresses in it: where, of what, how far into it.
+/// A hardware command and its addresses: offset in the command, allocation, offset in the
+/// allocation.
 struct EncodedCommand {
     bytes: Vec<u8>,
     addresses: Vec<(u32, u32, u32)>,
 }
 
 impl SoftGpu {
-    /// Makes a context, with a save area, whose packets have lists.
+    /// Creates a context with a save area, whose packets have lists.
     pub(crate) fn new_context_with_lists(
         &self,
         at: &mut Passive,
@@ -75,8 +75,8 @@ impl SoftGpu {
         })
     }
 
-    /// Writes the hardware's commands. All of the client's are read once, and checked as they
-    /// were then.
+    /// Writes the hardware's commands. All of the client's commands are read once and checked as
+    /// read.
     pub(crate) fn translate_commands(&self, args: &mut RenderArgs<'_>) -> DriverResult<()> {
         self.lists.ok_or(DriverError::Absent)?;
         let bytes = args.commands.fetch(0..args.commands.len());
@@ -99,7 +99,8 @@ impl SoftGpu {
         translate(&bytes.ok_or(DriverError::UserMemory)?, args.allocation_list, &mut writing, find)
     }
 
-    /// Writes where things are, as often as it is asked. Paging commands have their addresses.
+    /// Patches addresses into the buffer; may be called several times. Paging commands already have
+    /// theirs.
     pub(crate) fn patch_commands(&self, args: &mut PatchArgs<'_>) -> DriverResult<()> {
         self.lists.ok_or(DriverError::Absent)?;
         patch(args.buffer, args.allocation_list, args.patches, &args.submitted);
@@ -124,8 +125,8 @@ impl SoftGpu {
     }
 }
 
-/// Writes the hardware's commands in place of a client's, as far as there is room. `find` finds
-/// the view that a client's handle means, and how many bytes it shows.
+/// Translates a client's commands to hardware commands, as far as there is room. `find` returns the
+/// view behind a client's handle, and its size in bytes.
 pub fn translate(
     bytes: &[u8],
     list: &[AllocationListEntry],
@@ -191,13 +192,13 @@ fn write(
             to: find(SECOND, to, to_offset, length)?,
             bytes: length,
         },
-        // What is listed has no virtual address.
+        // A listed allocation has no virtual address.
         Command::FillAt { .. } | Command::CopyAt { .. } => return Err(DriverError::Illegal),
     };
     Ok(EncodedCommand { bytes: written.encode(), addresses })
 }
 
-/// Writes where things are into the submitted part of a buffer.
+/// Writes the allocations' addresses into the submitted part of a buffer.
 pub fn patch(
     buffer: &mut [u8],
     list: &[AllocationListEntry],

@@ -1,29 +1,29 @@
-//! The save area of a context: what an engine writes down of one when another has its turn.
+//! The save area of a context: the registers that an engine saves at a context switch.
 
-/// How many bytes it has.
+/// The size of a save area.
 pub const AREA_SIZE: u64 = 4096;
 
-/// Where the registers are in it; what is before them is the driver's own.
+/// The offset of the registers; the bytes before them belong to the driver.
 pub const SAVED_AT: u64 = 2048;
 
-/// How many bytes they have there.
+/// The size of the registers.
 pub const REGISTERS_SIZE: usize = 32;
 
 const MARK: [u8; 8] = *b"WTSGctx\x01";
 
-/// What an engine remembers of a context.
+/// The registers of a context.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Registers {
-    /// How many packets it has done.
+    /// How many packets completed.
     pub packets: u64,
-    /// How many commands it has done.
+    /// How many commands completed.
     pub commands: u64,
-    /// The fence of the last packet that was done.
+    /// The fence of the last completed packet.
     pub fence: u64,
 }
 
 impl Registers {
-    /// As they stand in the area.
+    /// The registers as they are stored in the area.
     pub fn encode(&self) -> [u8; REGISTERS_SIZE] {
         let mut bytes = [0; REGISTERS_SIZE];
         let handles = [self.packets, self.commands, self.fence].map(u64::to_le_bytes);
@@ -34,7 +34,7 @@ impl Registers {
         bytes
     }
 
-    /// What stands in an area, if that was ever written.
+    /// The registers stored in an area, if it was ever written.
     pub fn decode(bytes: &[u8; REGISTERS_SIZE]) -> Option<Self> {
         let (handles, _) = bytes.as_chunks();
         let [MARK, packets, commands, fence] = *handles else { return None };

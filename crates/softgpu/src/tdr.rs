@@ -1,4 +1,4 @@
-//! What the hardware does when its driver takes work back from it, or starts it anew.
+//! How the hardware preempts and resets engines.
 
 use crate::driver::SoftGpu;
 use crate::engine::{Engine, Work};
@@ -29,25 +29,25 @@ impl Work {
 
 impl Engine {
     pub(crate) fn take(&mut self, work: Work) {
-        // Paging work that was given back comes again with the fence it had.
+        // Paging work that was given back is resubmitted with the fence it had.
         if !self.last_submitted.covers(work.fence()) {
             self.last_submitted = work.fence();
         }
         self.queue.push_back(work);
     }
 
-    /// Whether it has something to do, even if it does not get on.
+    /// Whether the engine has work, even if it makes no progress.
     pub(crate) fn holds_work(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Gives back what is behind the first, which may be under way.
+    /// Gives back the work behind the first packet, which may be running.
     fn preempt(&mut self, preemption: Fence) {
         self.queue.truncate(1);
         self.preemption = Some(preemption);
     }
 
-    /// Forgets what it has, up to a fence that is over by that.
+    /// Drops all work; `over` becomes the last completed fence.
     fn reset(&mut self, over: Fence) {
         self.queue.clear();
         self.completions.clear();
@@ -56,7 +56,8 @@ impl Engine {
 }
 
 impl Gpu {
-    /// Has a node give back what it has not begun. It interrupts when that is so.
+    /// Preempts a node: it gives back the work it has not started, and interrupts when that is
+    /// done.
     pub fn preempt(&self, node: u32, preemption: Fence) {
         CallGuard::touch();
         if let Some(engine) = self.state().engine(node) {
@@ -64,13 +65,13 @@ impl Gpu {
         }
     }
 
-    /// The last fence of a node that is over.
+    /// The last completed fence of a node.
     pub fn done(&self, node: u32) -> Fence {
         CallGuard::touch();
         self.state().engine(node).map(|engine| engine.done).unwrap_or_default()
     }
 
-    /// Whether a node's engine gets on.
+    /// Whether a node's engine makes progress.
     pub fn is_responsive(&self, node: u32) -> bool {
         CallGuard::touch();
         self.state()
@@ -78,7 +79,7 @@ impl Gpu {
             .is_none_or(|engine| !engine.queue.front().is_some_and(Work::hangs))
     }
 
-    /// Resets a node. Answers the last fence that is over by that.
+    /// Resets a node. Returns the last fence that is completed by the reset.
     pub fn reset_node(&self, node: u32) -> Fence {
         CallGuard::touch();
         let mut state = self.state();
@@ -88,7 +89,7 @@ impl Gpu {
         over
     }
 
-    /// Resets a node, and ends everything it was given by that. Answers the last fence.
+    /// Resets a node, which completes everything submitted to it. Returns the last fence.
     pub fn reset_whole_node(&self, node: u32) -> Fence {
         CallGuard::touch();
         let mut state = self.state();
@@ -98,7 +99,7 @@ impl Gpu {
         over
     }
 
-    /// Resets all nodes: everything they were given is over.
+    /// Resets all nodes: everything submitted to them is over.
     pub fn reset_nodes(&self) {
         CallGuard::touch();
         for engine in &mut self.state().engines {
@@ -109,7 +110,7 @@ impl Gpu {
 }
 
 impl SoftGpu {
-    /// Reports what has ended and was not reported, then says what is done.
+    /// Reports what has ended and was not reported, then reports the completed fence.
     pub(crate) fn report_progress(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         let callbacks = self.callbacks()?;
         let host = callbacks.host().clone();

@@ -1,36 +1,35 @@
-//! What engines remember of translations, until they are told to forget.
+//! The engines' cache of translations, valid until it is invalidated.
 //!
 //! # Invariants
 //!
-//! 1. Nothing but `forget` and `reset` takes away what is remembered, besides the room it needs:
-//!    a table that changes does not.
-//! 2. Only what could be translated is remembered; a fault is looked up again.
+//! 1. Only `forget`, `reset` and eviction remove a translation: a change of a table does not.
+//! 2. Only successful translations are cached; a fault is looked up again.
 
 use flight::TableEntry;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-/// How many translations are remembered at once.
+/// How many translations are cached at most.
 pub(crate) const CAPACITY: usize = 512;
 
-/// The segment and the offset of a root: whose translations they are.
+/// The segment and the offset of a root: identifies the address space.
 pub(crate) type RootKey = (u32, u64);
 
 /// Translations, by root and page.
 #[derive(Debug, Default)]
 pub(crate) struct Tlb {
     known: BTreeMap<(RootKey, u64), TableEntry>,
-    /// The same, the oldest first.
+    /// The same, oldest first.
     insertion_order: VecDeque<(RootKey, u64)>,
 }
 
 impl Tlb {
-    /// What is remembered of a page.
+    /// The cached translation of a page.
     pub(crate) fn find(&self, whose: RootKey, page: u64) -> Option<TableEntry> {
         self.known.get(&(whose, page)).copied()
     }
 
-    /// Remembers a page; the oldest makes room for it.
+    /// Caches a translation; evicts the oldest if the cache is full.
     pub(crate) fn remember(&mut self, whose: RootKey, page: u64, entry: TableEntry) {
         if self.known.insert((whose, page), entry).is_none() {
             self.insertion_order.push_back((whose, page));
@@ -41,14 +40,14 @@ impl Tlb {
         }
     }
 
-    /// Forgets pages of a root.
+    /// Invalidates pages of a root.
     pub(crate) fn forget(&mut self, whose: RootKey, pages: &Range<u64>) {
         let goes = |pair: &(RootKey, u64)| pair.0 == whose && pages.contains(&pair.1);
         self.insertion_order.retain(|pair| !goes(pair));
         self.known.retain(|it, _| !goes(it));
     }
 
-    /// Forgets everything, as when the power comes.
+    /// Invalidates everything, as a power-on does.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

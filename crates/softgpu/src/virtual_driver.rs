@@ -1,4 +1,4 @@
-//! What the driver does for virtual addresses: it writes the tables that the CPU is to write.
+//! The driver's part in virtual addresses: it writes the tables that the CPU is to write.
 
 use crate::driver::SoftGpu;
 use crate::mmu::{ENTRY_SIZE, encode_entry};
@@ -8,7 +8,7 @@ use kernel::mmu::{TableAddress, TableUpdate};
 use kernel::operation::Operation;
 
 impl SoftGpu {
-    /// Does what the CPU does, and answers the root of the system's own addresses.
+    /// Does the CPU's part of an operation, and returns the root of the system address space.
     pub(crate) fn prepare_tables(
         &self,
         operation: &Operation<'_>,
@@ -21,7 +21,7 @@ impl SoftGpu {
         Ok(self.state().records.system_root())
     }
 
-    /// Writes entries as the CPU does, in the machine's memory.
+    /// Writes entries as the CPU does, in system memory.
     fn write_table(&self, start: u64, it: &TableUpdate<'_>) -> DriverResult<()> {
         let ram = self.gpu.ram().ok_or(DriverError::Invalid)?;
         for index in 0..it.count {

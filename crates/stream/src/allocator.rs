@@ -1,11 +1,11 @@
-//! Allocators: chosen, initialised, asked for frames, deleted.
+//! Allocators: how one is chosen, initialised, used for frames, and deleted.
 //!
 //! # Invariants
 //!
-//! 1. A pin has one allocator at most, from its connection to the end of that.
-//! 2. An allocator of a driver's is initialised once, before anything is allocated; it is deleted
-//!    once if and only if that was answered with success, when it has no frame left. Nothing uses
-//!    it afterwards.
+//! 1. A pin has at most one allocator, for as long as it is connected.
+//! 2. A driver's allocator is initialised once, before anything is allocated. It is deleted once if
+//!    and only if the initialisation succeeded, when it has no frame left. Nothing uses it
+//!    afterwards.
 
 use crate::driver_calls::{Driver, Entry};
 use crate::error::StreamError;
@@ -18,31 +18,31 @@ use crate::types::{AllocatorId, DeviceId, FrameId, PinId};
 use flight::{EventKind, Kind, Passive, RuleId, Subject, invariant, next_random};
 use std::sync::Arc;
 
-/// Where frames come from.
+/// An allocator: the source of a pin's frames.
 pub struct Allocator {
     pub(crate) pin: PinId,
     pub(crate) owner: AllocatorOwner,
     pub(crate) framing: Framing,
-    /// It gives half the bytes.
+    /// It allocates half of the agreed bytes.
     pub(crate) half_size: bool,
-    /// The driver's word for it.
+    /// The driver handle.
     pub(crate) driver_handle: usize,
 }
 
-/// Whose allocator it is.
+/// The owner of an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllocatorOwner {
-    /// The minidriver's.
+    /// The minidriver.
     Driver,
-    /// The default one.
+    /// The class driver: the default allocator.
     Default,
-    /// The other side's: what the pin asks for it may have or not.
+    /// The other side of the connection, which need not fulfil the pin's framing.
     Client,
 }
 
 impl AllocatorOwner {
-    /// WINDOWS: a kernel-mode allocator serves no user-mode filter, and one that is not chosen is
-    /// never called (documented).
+    /// WINDOWS: a kernel-mode allocator is not used for a user-mode filter, and one that is not
+    /// chosen is never called (documented).
     pub(crate) fn choose(has_own: bool, request: &FramingRequest) -> Self {
         match (request.user_mode || request.client_frames, has_own) {
             (true, _) => AllocatorOwner::Client,
@@ -60,7 +60,7 @@ impl AllocatorOwner {
     }
 }
 
-/// What an allocator's calls need.
+/// What calls to an allocator need.
 struct AllocatorInfo {
     allocator: AllocatorId,
     device: DeviceId,
@@ -73,7 +73,7 @@ struct AllocatorInfo {
 }
 
 impl AllocatorInfo {
-    /// How many bytes a frame has that is not the driver's.
+    /// The size of a frame that does not come from the driver's allocator.
     fn frame_size(&self) -> u32 {
         let halves = self.owner == AllocatorOwner::Client && self.half_size;
         if halves { self.framing.bytes / 2 } else { self.framing.bytes }
@@ -81,7 +81,7 @@ impl AllocatorInfo {
 }
 
 impl Stream {
-    /// Makes the allocator of a connection.
+    /// Creates the allocator of a connection.
     pub(crate) fn create_allocator(
         &self,
         at: &mut Passive,
@@ -106,7 +106,7 @@ impl Stream {
             AllocatorOwner::Default => {
                 let broken = (!framing.system_memory).then(|| {
                     format!(
-                        "{} uses the default allocator, and its framing does not ask for system \
+                        "{} uses the default allocator, but its framing does not request system \
                          memory",
                         pin.subject()
                     )
@@ -221,7 +221,7 @@ impl Stream {
         }
     }
 
-    /// Gets a pin its frames: as many as were agreed on, or as many as there are.
+    /// Allocates the frames of a pin: the agreed number, or as many as can be allocated.
     pub(crate) fn allocate_frames(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
         let source = self.allocator_info(pin);
         let mut had = 0;
@@ -270,11 +270,11 @@ impl Stream {
         }
     }
 
-    /// Whether a frame is allocated or freed at dispatch level this time.
+    /// Whether this frame is allocated or freed at dispatch level.
     ///
-    /// WINDOWS: a page says that allocators with function tables work there; at which level they
-    /// are called no page says. Our decision (D-18): at passive level, and under pressure at both,
-    /// if the framing asks for memory that is there at both.
+    /// WINDOWS: a page states that allocators with function tables work at dispatch level; no page
+    /// states at which level they are called. Our decision (D-18): at passive level, and under
+    /// pressure at both levels, if the framing requests nonpaged memory.
     fn uses_dispatch_level(&self, source: &AllocatorInfo) -> bool {
         let mut state = self.state.lock();
         let pressure =
@@ -282,7 +282,7 @@ impl Stream {
         pressure.is_some_and(|value| next_random(value, 2) == 0)
     }
 
-    /// Judges a frame that a driver gave. Answers how many bytes it has, if it can be used.
+    /// Judges a frame that a driver allocated. Returns its size in bytes, if it can be used.
     fn validate_frame(&self, source: &AllocatorInfo, word: usize) -> Option<u32> {
         let Framing { bytes, alignment, kind, .. } = source.framing;
         if source.owner != AllocatorOwner::Driver {
@@ -316,7 +316,7 @@ impl Stream {
         (!twice).then_some(usable)
     }
 
-    /// Frees all frames of a pin: they are home.
+    /// Frees all frames of a pin. All of them have been returned to the pin.
     pub(crate) fn free_frames(&self, at: &mut Passive, pin: PinId) {
         let source = self.allocator_info(pin);
         loop {
@@ -394,7 +394,7 @@ impl Stream {
         self.release_pointer(source.driver_handle);
     }
 
-    /// A NULL word has no number of its own: it names nothing.
+    /// A NULL driver handle has no number of its own: it identifies nothing.
     pub(crate) fn acquire_pointer(&self, word: usize) -> Subject {
         if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.acquire_pointer(word) }
     }

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. An item is freed once: when the last bag that holds it lets it go.
+//! 1. An item is freed once: when it is removed from the last bag that holds it.
 
 use crate::mutex::KsMutex;
 use crate::services::Services;
@@ -12,20 +12,20 @@ use crate::types::{BagId, DeviceId, DriverError, DriverResult, FilterId, ObjectI
 use flight::{At, EventKind, Irql, Passive, RuleId, Slab, Subject, current_thread};
 use std::collections::BTreeMap;
 
-/// Whose bag.
+/// The owner of a bag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BagOwner {
-    /// A device's.
+    /// A device.
     Device(DeviceId),
-    /// A filter's.
+    /// A filter.
     Filter(FilterId),
-    /// A pin's.
+    /// A pin.
     Pin(PinId),
-    /// One that a driver made itself (`KsAllocateObjectBag`).
+    /// The driver itself (`KsAllocateObjectBag`).
     Allocated(BagId),
 }
 
-/// A bag that a driver made itself (`KsAllocateObjectBag`).
+/// A bag that a driver created (`KsAllocateObjectBag`).
 #[derive(Debug)]
 pub struct DriverBag {
     device: DeviceId,
@@ -40,15 +40,15 @@ pub(crate) struct ObjectBags {
 
 #[derive(Clone, Copy, Debug)]
 struct BagItem {
-    /// Whose word it is.
+    /// The device that the item's address belongs to.
     device: DeviceId,
     pointer: usize,
-    /// It is freed by a routine of its driver's; else it is pool memory.
+    /// A routine of the driver frees the item; else it is pool memory.
     has_free_routine: bool,
 }
 
 impl ObjectBags {
-    /// Whether a bag has it, by the word of its device.
+    /// Whether a bag holds the item at this address of a device's driver.
     pub(crate) fn holds(&self, device: DeviceId, word: usize) -> bool {
         self.items
             .values()
@@ -56,7 +56,7 @@ impl ObjectBags {
             .any(|bag_item| (bag_item.device, bag_item.pointer) == (device, word))
     }
 
-    /// The bags that the driver of a device made.
+    /// The bags that the driver of a device created.
     pub(crate) fn allocated_by(&self, device: DeviceId) -> Vec<BagId> {
         self.allocated.select(|bag| bag.device == device)
     }
@@ -78,7 +78,7 @@ fn owner(bag: BagOwner, device: DeviceId) -> ObjectId {
 }
 
 impl StreamState {
-    /// Why a device has no such bag, in words.
+    /// Why a device has no bag of that owner, as a message.
     fn missing_bag_reason(&self, bag: BagOwner, device: DeviceId) -> Option<&'static str> {
         let (owner, was) = match bag {
             BagOwner::Device(it) => {
@@ -105,8 +105,7 @@ impl StreamState {
         }
     }
 
-    /// The mutex that a bag's owner has for it; the owner is the driver's to name, and may have
-    /// ended.
+    /// The mutex that protects a bag. The driver passes the owner, which may have ended.
     fn bag_mutex(&self, bag: BagOwner, device: DeviceId) -> Option<KsMutex> {
         Some(match bag {
             BagOwner::Device(_) => KsMutex::Device(device.subject()),
@@ -118,7 +117,7 @@ impl StreamState {
 }
 
 impl Stream {
-    /// Frees what is in a bag, unless another has it.
+    /// Frees the items of a bag, except those that another bag holds.
     pub(crate) fn empty_bag(&self, at: &mut Passive, device: DeviceId, bag: BagOwner) {
         let owner = owner(bag, device);
         let of = owner.subject();
@@ -187,8 +186,8 @@ impl Stream {
 }
 
 impl Services {
-    /// Puts an item into a bag (`KsAddItemToObjectBag`). It is freed by the driver's routine, or
-    /// is pool memory.
+    /// Adds an item to a bag (`KsAddItemToObjectBag`). It is freed by the driver's routine, or is
+    /// pool memory.
     pub fn add_to_bag(
         &self,
         bag: BagOwner,
@@ -218,7 +217,7 @@ impl Services {
         Ok(())
     }
 
-    /// Takes an item out of a bag (`KsRemoveItemFromObjectBag`), and frees it if asked to.
+    /// Removes an item from a bag (`KsRemoveItemFromObjectBag`), and frees it if requested.
     pub fn remove_from_bag(&self, bag: BagOwner, item: usize, free: bool) -> DriverResult<()> {
         let stream = self.stream()?;
         let (device, place) = (self.device, "KsRemoveItemFromObjectBag");
@@ -262,7 +261,7 @@ impl Services {
         Ok(())
     }
 
-    /// The bags that hold an item, each as often as it does.
+    /// The bags that hold an item, once for each time it was added.
     pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
@@ -271,7 +270,7 @@ impl Services {
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
     }
 
-    /// What is in a bag, in order, and whether a routine of the driver's frees it.
+    /// The items of a bag, in order, and whether a routine of the driver frees each.
     pub fn items_of(&self, bag: BagOwner) -> Vec<(usize, bool)> {
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
@@ -283,14 +282,14 @@ impl Services {
             .collect()
     }
 
-    /// Makes a bag (`KsAllocateObjectBag`): the driver frees it.
+    /// Creates a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn create_bag(&self) -> DriverResult<BagOwner> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
         Ok(BagOwner::Allocated(state.bags.allocated.insert(DriverBag { device: self.device })))
     }
 
-    /// Frees a bag that the driver made, with all in it (`KsFreeObjectBag`).
+    /// Frees a bag that the driver created, with all its items (`KsFreeObjectBag`).
     pub fn free_bag(&self, bag: BagOwner) -> DriverResult<()> {
         let stream = self.stream()?;
         let BagOwner::Allocated(own) = bag else { return Err(DriverError::Invalid) };

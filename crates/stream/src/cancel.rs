@@ -1,7 +1,7 @@
-//! Cancellation: frames leave the queue before they are done.
+//! Cancellation: frames leave the queue before they are completed.
 //!
-//! A frame with a locked pointer is not cancelled: that waits for the unlock. A clone whose frame
-//! goes is told to its driver, at dispatch level under the queue's lock, and is deleted there.
+//! A frame with a locked pointer is cancelled when it is unlocked. A clone whose frame is cancelled
+//! is reported to its driver, at dispatch level under the queue's lock, and is deleted there.
 
 use crate::driver_calls::Driver;
 use crate::error::StreamError;
@@ -13,7 +13,7 @@ use crate::types::{FrameId, PinId, PointerId};
 use flight::{EventKind, Passive, RuleId};
 use std::sync::Arc;
 
-/// The first pointer that keeps a frame from being cancelled, edges before clones.
+/// The first pointer that prevents a frame from being cancelled, edges before clones.
 pub(crate) fn first_locked_pointer(state: &StreamState, frame: FrameId) -> Option<PointerId> {
     let pin = &state.pins[state.frames[frame].pin];
     let mut all = [pin.leading].into_iter().chain(pin.trailing).chain(pin.clones.iter().copied());
@@ -25,7 +25,7 @@ pub(crate) fn first_locked_pointer(state: &StreamState, frame: FrameId) -> Optio
 }
 
 impl Stream {
-    /// Cancels every frame in the queue of a pin, holding no mutex. Answers how many there were.
+    /// Cancels every frame in the queue of a pin, holding no mutex. Returns how many there were.
     pub fn cancel_frames(&self, at: &mut Passive, pin: PinId) -> Result<usize, StreamError> {
         let frames: Vec<FrameId> = {
             let state = self.state.lock();
@@ -42,7 +42,7 @@ impl Stream {
         Ok(frames.len())
     }
 
-    /// Queues the frames of a pin again that were cancelled.
+    /// Queues the cancelled frames of a pin again.
     pub fn requeue_cancelled_frames(
         &self,
         at: &mut Passive,
@@ -57,7 +57,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Cancels a frame, now or when its last lock goes.
+    /// Cancels a frame, now or when its last lock is released.
     pub(crate) fn cancel_frame(&self, at: &mut Passive, frame: FrameId) {
         let has_cancel_callback = {
             let mut state = self.state.lock();
@@ -77,14 +77,14 @@ impl Stream {
             }
         }
         let mut state = self.state.lock();
-        // The pin may have stopped during the callbacks, and its frames were freed.
+        // The pin may have stopped during the callbacks, which frees its frames.
         if state.frames.contains(frame) {
             self.complete_if_unreferenced(&mut state, frame);
         }
     }
 
-    /// Takes a frame out of the queue. Answers which clones are to be told; none, if the frame was
-    /// freed since it was chosen, or is not in flight.
+    /// Takes a frame out of the queue. Returns the clones whose callbacks are to be called; none,
+    /// if the frame was freed since it was chosen, or is not in flight.
     fn dequeue_frame(
         &self,
         state: &mut StreamState,
@@ -103,7 +103,7 @@ impl Stream {
         let clones = of.clones.clone();
         let driver = state.devices[of.device].driver.clone();
         let locked = first_locked_pointer(state, frame);
-        // A clone that is locked keeps the frame, but not its place: an edge does.
+        // A locked clone keeps the frame, but not its position in the queue: an edge does.
         if locked.is_none_or(|stream_pointer| clones.contains(&stream_pointer)) {
             for edge in edges.into_iter().flatten() {
                 if state.pointers[edge].frame == Some(frame) {
@@ -127,7 +127,7 @@ impl Stream {
             if it.has_cancel_callback {
                 has_cancel_callback.push(clone);
             } else {
-                // It stays with its driver, and points to nothing.
+                // The clone stays with its driver, and points to nothing.
                 it.frame = None;
                 let moved = EventKind::PointerMoved { frame: None };
                 self.log.emit(clone.subject(), moved);

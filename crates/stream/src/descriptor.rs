@@ -1,20 +1,20 @@
-//! Descriptors: what a minidriver says it has, in plain words, and whether that can be.
+//! A minidriver's descriptors in plain types, and the checks of their consistency.
 
 use crate::driver_calls::Entry;
 use crate::framing::FramingForm;
 use flight::RuleId;
 use std::fmt;
 
-/// What a device has (`KSDEVICE_DESCRIPTOR`).
+/// The descriptor of a device (`KSDEVICE_DESCRIPTOR`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceDescriptor {
     /// Which entries it has (`KSDEVICE_DISPATCH`).
     pub dispatch: Vec<Entry>,
-    /// Its filters: each makes a factory.
+    /// Its filters: each gets a filter factory.
     pub filters: Vec<FilterDescriptor>,
 }
 
-/// What a filter has (`KSFILTER_DESCRIPTOR`).
+/// The descriptor of a filter (`KSFILTER_DESCRIPTOR`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilterDescriptor {
     /// Which entries it has (`KSFILTER_DISPATCH`).
@@ -26,34 +26,35 @@ pub struct FilterDescriptor {
     pub pins: Vec<PinDescriptor>,
 }
 
-/// Which way data goes (`KSPIN_DATAFLOW`).
+/// The direction of data (`KSPIN_DATAFLOW`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
     /// Out of the filter: the driver fills frames.
     #[default]
     Out,
-    /// Into it: the driver reads them.
+    /// Into the filter: the driver reads frames.
     In,
 }
 
-/// What a pin has (`KSPIN_DESCRIPTOR_EX`).
+/// The descriptor of a pin (`KSPIN_DESCRIPTOR_EX`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinDescriptor {
     /// Which entries it has (`KSPIN_DISPATCH`).
     pub dispatch: Vec<Entry>,
     /// Which entries its allocator has, if it has one (`KSALLOCATOR_DISPATCH`).
     pub allocator: Option<Vec<Entry>>,
-    /// Which way data goes.
+    /// The direction of data.
     pub flow: Flow,
-    /// Which formats it has: ranges, in their order. One without (a bridge pin) is not opened.
+    /// Its data ranges, in order. A pin without any (a bridge pin) cannot be opened.
     pub formats: Vec<Format>,
-    /// What it asks of frames.
+    /// Its framing requirements.
     pub framing: Option<FramingForm>,
-    /// What is special about it (`KSPIN_FLAG_*`).
+    /// Its flags (`KSPIN_FLAG_*`).
     pub flags: Vec<PinFlag>,
-    /// How many there can be (`InstancesPossible`): none of a pin that only says what is there.
+    /// The maximum number of instances (`InstancesPossible`): zero for a pin that is only described
+    /// and cannot be opened.
     pub instances_possible: u32,
-    /// How many there must be before a state is changed (`InstancesNecessary`).
+    /// How many instances are needed before a state change (`InstancesNecessary`).
     pub instances_necessary: u32,
 }
 
@@ -72,18 +73,18 @@ impl Default for PinDescriptor {
     }
 }
 
-/// A format, or a range of such (`KSDATAFORMAT`, `KSDATARANGE`). In a range a zero matches all.
+/// A format, or a range of formats (`KSDATAFORMAT`, `KSDATARANGE`). In a range a zero matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
-    /// Its kind (`MajorFormat`).
+    /// The major format (`MajorFormat`).
     pub major: u128,
-    /// Its subkind (`SubFormat`).
+    /// The subformat (`SubFormat`).
     pub sub_format: u128,
-    /// What follows (`Specifier`).
+    /// The format of `specific` (`Specifier`).
     pub specifier: u128,
-    /// How many bytes a sample has (`SampleSize`).
+    /// The size of a sample in bytes (`SampleSize`).
     pub sample_size: u32,
-    /// What follows, which is the driver's.
+    /// The bytes that follow, which the driver defines.
     pub block: Vec<u8>,
 }
 
@@ -99,7 +100,7 @@ impl Format {
 
 macro_rules! flags {
     ($($(#[doc = $doc:literal])+ $name:ident;)*) => {
-        /// What is special about a pin (`KSPIN_FLAG_*`).
+        /// The flags of a pin (`KSPIN_FLAG_*`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum PinFlag {
             $($(#[doc = $doc])+ $name,)*
@@ -110,33 +111,33 @@ macro_rules! flags {
 flags! {
     /// Its process routine is called at dispatch level.
     DispatchLevelProcessing;
-    /// Its work is done before other work.
+    /// Its work has higher priority than ordinary work.
     CriticalProcessing;
-    /// Its work is done before all other work.
+    /// Its work has the highest priority.
     HypercriticalProcessing;
     /// Its work is done on another thread.
     AsynchronousProcessing;
-    /// A frame that arrives does not start its processing.
+    /// An arriving frame does not start processing.
     DoNotInitiateProcessing;
-    /// Every frame that arrives does.
+    /// Every arriving frame starts processing.
     InitiateProcessingOnEveryArrival;
-    /// It needs no frames for that.
+    /// Processing needs no frames of this pin.
     FramesNotRequiredForProcessing;
     /// Its filter is processed if some of its pins have frames.
     SomeFramesRequiredForProcessing;
-    /// Frames leave in their order.
+    /// Frames leave in order.
     EnforceFifo;
-    /// Its frames are described for the hardware.
+    /// Its frames have mappings for the hardware.
     GenerateMappings;
     /// It has a trailing edge.
     DistinctTrailingEdge;
-    /// It is processed only while it runs.
+    /// It is processed only in the run state.
     ProcessInRunStateOnly;
     /// Its filter is processed if any pin runs.
     ProcessIfAnyInRunState;
-    /// It moves in steps.
+    /// Its state changes go through every intermediate state.
     UseStandardTransport;
-    /// It may jump.
+    /// Its state changes may skip intermediate states.
     DoNotUseStandardTransport;
 }
 
@@ -149,7 +150,7 @@ const EXCLUSIVE_FLAGS: [(PinFlag, PinFlag); 5] = [
     (PinFlag::UseStandardTransport, PinFlag::DoNotUseStandardTransport),
 ];
 
-/// Something that cannot be, in words.
+/// An inconsistency of a descriptor, as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescriptorError(pub String);
 
@@ -161,16 +162,16 @@ impl fmt::Display for DescriptorError {
     }
 }
 
-/// A rule that was looked at, and how it was broken.
+/// A rule that was judged, and how it was broken.
 pub(crate) type RuleCheck = (RuleId, Option<String>);
 
 impl PinDescriptor {
-    /// Whether it has a flag.
+    /// Whether the pin has a flag.
     pub fn has_flag(&self, flag: PinFlag) -> bool {
         self.flags.contains(&flag)
     }
 
-    /// Whether its states are walked in steps.
+    /// Whether state changes go through every intermediate state.
     pub fn changes_state_stepwise(&self) -> bool {
         !self.has_flag(PinFlag::DoNotUseStandardTransport)
     }
@@ -203,7 +204,7 @@ impl PinDescriptor {
         self.judge_framing(all);
     }
 
-    /// What it says of frames: looked at first, and after each edit.
+    /// The rules on framing: judged for the descriptor, and after each edit.
     pub(crate) fn judge_framing(&self, all: &mut Vec<RuleCheck>) {
         match &self.framing {
             None => (),
@@ -224,7 +225,7 @@ impl PinDescriptor {
         }
     }
 
-    /// What no rule speaks of, and cannot be.
+    /// Inconsistencies that no rule covers.
     fn descriptor_error(&self) -> Option<String> {
         match &self.framing {
             Some(FramingForm::Simple(it)) if !crate::framing::is_mask(it.alignment) => Some(format!(

@@ -1,4 +1,4 @@
-//! Devices: added, started, stopped, pulled out, removed.
+//! Devices: added, started, stopped, surprise-removed, removed.
 
 use crate::descriptor::{DescriptorError, DeviceDescriptor, FilterDescriptor};
 use crate::driver_calls::{Driver, Entry};
@@ -29,20 +29,20 @@ pub struct Device {
     pub(crate) set_phase: DevicePhase,
     pub(crate) dispatch: Vec<Entry>,
     pub(crate) factories: Vec<Arc<FilterDescriptor>>,
-    /// The driver's word for it.
+    /// The driver handle.
     pub(crate) driver_handle: usize,
     /// It has a DMA adapter.
     pub(crate) has_dma_adapter: bool,
-    /// Its hardware is gone.
+    /// Its hardware was removed.
     pub(crate) surprise_removed: bool,
 }
 
-/// How far a device is.
+/// The lifecycle stage of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DevicePhase {
     Starting,
     Started,
-    /// Its driver is asked whether it may end: it streams on.
+    /// The driver was queried for stop or removal: the device still streams.
     Querying,
     EndReason,
     Stopped,
@@ -71,14 +71,14 @@ impl StreamState {
 }
 
 impl Stream {
-    /// The memory of a device's frames; none, if the device was removed: its driver may still
-    /// have its services.
+    /// The memory of a device's frames. Returns `None` if the device was removed: its driver may
+    /// still have its services.
     pub(crate) fn memory_of(&self, device: DeviceId) -> Option<Arc<dyn FrameMemory>> {
         Some(self.state.lock().devices.get(device)?.memory.clone())
     }
 
-    /// Adds a device and starts it: its filters can be opened. A driver that describes something
-    /// impossible is refused before it is called.
+    /// Adds a device and starts it: its filters can be opened. Fails before the driver is called if
+    /// the driver's description is inconsistent.
     pub fn add_device(
         self: &Arc<Self>,
         at: &mut Passive,
@@ -141,7 +141,7 @@ impl Stream {
         answer
     }
 
-    /// Stops a device: what clients have open of it is closed.
+    /// Stops a device: everything that clients have open on it is closed.
     pub fn stop_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
         let (driver, from) = self.begin_end(at, device, DevicePhase::Querying)?;
         if from == DevicePhase::Stopped {
@@ -152,14 +152,14 @@ impl Stream {
         self.end_device(at, device, &driver, EndReason::Stop)
     }
 
-    /// Removes a device: what clients have open of it is closed.
+    /// Removes a device: everything that clients have open on it is closed.
     pub fn remove_device(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
         let (driver, from) = self.begin_end(at, device, DevicePhase::Querying)?;
         self.query_end(at, device, &driver, (Entry::DeviceQueryRemove, from))?;
         self.end_device(at, device, &driver, EndReason::Remove)
     }
 
-    /// Pulls a device out: its driver hears of it first, then all that is open of it is closed.
+    /// Surprise-removes a device: calls its driver first, then closes everything open on it.
     pub fn surprise_remove_device(
         &self,
         at: &mut Passive,
@@ -188,7 +188,7 @@ impl Stream {
         })
     }
 
-    /// Whether what a driver says of a filter can be.
+    /// Whether a driver's description of a filter is consistent.
     pub(crate) fn check_descriptor(
         &self,
         about: Subject,
@@ -228,7 +228,7 @@ impl Stream {
         }
         if let Err(reason) = self.device_call_locked(at, device, &driver, Entry::DevicePostStart) {
             let _held = self.acquire_guard(at, KsMutex::Device(device.subject()))?;
-            // What it answers changes nothing: it has stopped.
+            // The result is ignored: the device has stopped.
             let _ = self.device_call_locked(at, device, &driver, Entry::DeviceStop);
             return Err(reason.into());
         }
@@ -272,7 +272,7 @@ impl Stream {
 
     fn judge_pending(&self, device: DeviceId, entry: Entry, reason: Option<DriverError>) {
         let broken = (reason == Some(DriverError::Pending))
-            .then(|| format!("{} answered that it is pending, which it may not", entry.name()));
+            .then(|| format!("{} returned pending, which is not allowed", entry.name()));
         self.judge(RuleId::KS_DEV_001, device.subject(), entry.name(), broken);
     }
 
@@ -282,7 +282,7 @@ impl Stream {
         self.wake_all(&mut state);
     }
 
-    /// Asks a driver whether its device may end. If it refuses, the device is as it was.
+    /// Queries the driver for stop or removal. If it refuses, the device stays as it was.
     fn query_end(
         &self,
         at: &mut Passive,
@@ -298,8 +298,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Claims the end of a device: a second thread waits for the first, and finds the device gone.
-    /// Answers also how far it was. One that was stopped does not stream while it is asked.
+    /// Claims the end of a device: a second thread waits for the first, and finds the device
+    /// removed. Also returns the stage it had. A stopped device does not stream during the query.
     fn begin_end(
         &self,
         at: &mut Passive,
@@ -322,8 +322,8 @@ impl Stream {
         })?
     }
 
-    /// Ends a device that this thread has claimed, or that has not started. One whose filters
-    /// cannot be ended stays, and its end can be tried again.
+    /// Ends a device that this thread has claimed, or that has not started. A device whose filters
+    /// cannot be ended stays, and the end can be tried again.
     fn end_device(
         &self,
         at: &mut Passive,
@@ -338,11 +338,12 @@ impl Stream {
             self.log.emit(subject, EventKind::KsSurpriseRemoved {});
             self.wake_all(&mut state);
         }
-        // Nothing helps a device whose driver refuses to end: it ends all the same.
+        // A driver that refuses to end cannot be helped: the device ends anyway.
         if ending == EndReason::SurpriseRemoval {
             let _ = self.device_call(at, device, driver, Entry::DeviceSurpriseRemoval);
         } else {
-            // A thread that passed the check before has created its filter when this is free.
+            // A thread that passed the earlier check has created its filter when this mutex is
+            // free.
             drop(self.acquire_guard(at, KsMutex::Device(subject)));
         }
         self.end_filters(at, device)?;
@@ -379,12 +380,12 @@ impl Stream {
         }
     }
 
-    /// Its driver was told to forget it: nothing of it may be left.
+    /// Judges what the driver left after its remove entry was called: nothing may be left.
     fn judge_leaks(&self, at: &mut Passive, device: DeviceId) {
         let (blocks, bags) = {
             let state = self.state.lock();
             let mine = state.blocks_of(device).filter(|(_, it)| !it.allocator_deleted);
-            // What is in its bag goes with that.
+            // Items in its bag are freed with the bag.
             let blocks = mine.filter(|(word, _)| !state.bags.holds(device, *word));
             (blocks.count(), state.bags.allocated_by(device))
         };
@@ -401,7 +402,7 @@ impl Stream {
         }
     }
 
-    /// The device is gone, with all that its driver left.
+    /// Removes the device, with everything that its driver left.
     fn remove_device_object(&self, at: &mut Passive, device: DeviceId) {
         self.empty_bag(at, device, crate::bag::BagOwner::Device(device));
         let (memory, left, driver) = {
@@ -424,8 +425,8 @@ impl Stream {
 }
 
 impl Services {
-    /// Makes another filter factory (`KsCreateFilterFactory`), with the device mutex held.
-    /// Answers its number.
+    /// Creates another filter factory (`KsCreateFilterFactory`), with the device mutex held.
+    /// Returns its number.
     pub fn create_factory(&self, descriptor: FilterDescriptor) -> DriverResult<u32> {
         let stream = self.stream()?;
         let subject = self.device.subject();
@@ -456,7 +457,7 @@ impl Services {
 }
 
 impl Stream {
-    /// Entry rule: the hierarchy is walked with its mutex.
+    /// Entry rule: the object hierarchy is walked with its mutex held.
     pub(crate) fn judge_enumeration(
         &self,
         state: &StreamState,
@@ -464,7 +465,11 @@ impl Stream {
     ) -> DriverResult<()> {
         let held = state.holds_mutex(current_thread(), mutex);
         let broken = (!held).then(|| {
-            format!("what is below {} was walked without the {} mutex", mutex.owner(), mutex.name())
+            format!(
+                "the children of {} were enumerated without the {} mutex",
+                mutex.owner(),
+                mutex.name()
+            )
         });
         self.judge(RuleId::KS_MUTEX_004, mutex.owner(), "KsGetFirstChild", broken);
         held.then_some(()).ok_or(DriverError::Invalid)

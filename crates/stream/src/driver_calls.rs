@@ -1,8 +1,8 @@
-//! The funnel: the table of a minidriver's entries, and the only calls of one.
+//! The table of a minidriver's entry points, and the only code that calls one.
 //!
-//! A driver in Rust and a driver with a table go through the same lines. No lock is held; the
-//! mutexes that are held are those of the caller's thread, and are said with the call. A crash is
-//! an answer like any other.
+//! A driver in Rust and a driver with a C table are called by the same code. No lock is held; the
+//! mutexes held are those of the caller's thread, and are logged with the call. A crash is returned
+//! as an error like any other.
 
 use crate::descriptor::{DeviceDescriptor, Format};
 use crate::framing::Framing;
@@ -22,29 +22,29 @@ use flight::{
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-/// What an entry may answer besides success.
+/// What an entry may return besides success.
 #[derive(Clone, Copy, Debug)]
 pub enum LegalResults {
-    /// Any failure, and that it is not over yet.
+    /// Any failure, or `STATUS_PENDING`.
     Any,
-    /// Any failure, but never that it is not over yet.
+    /// Any failure, but not `STATUS_PENDING`.
     NotPending,
-    /// Nothing else: it returns nothing.
+    /// Nothing: the entry returns `void`.
     Void,
 }
 
-/// A line of the table as data, to print it.
+/// A row of the table as data, for printing.
 #[derive(Clone, Copy, Debug)]
 pub struct KsRow {
     /// Its name.
     pub name: &'static str,
-    /// The level it is called at, where nothing else is asked for.
+    /// The level it is called at, unless the descriptor requests another.
     pub level: Irql,
     /// Which mutexes are held.
     pub locks: &'static str,
-    /// What it may answer.
+    /// What it may return.
     pub legal: LegalResults,
-    /// How much of it there is.
+    /// How far the class driver implements the entry.
     pub support: Support,
 }
 
@@ -99,11 +99,11 @@ table! {
 }
 
 impl Entry {
-    /// The four of an allocator.
+    /// The four entries of an allocator.
     pub const ALLOCATOR: [Entry; 4] =
         [Entry::InitializeAllocator, Entry::Allocate, Entry::FreeFrame, Entry::DeleteAllocator];
 
-    /// Its line.
+    /// The row of the entry.
     pub fn row(self) -> &'static KsRow {
         &TABLE[self as usize]
     }
@@ -131,23 +131,23 @@ pub(crate) struct ActiveCall {
     pub(crate) id: u32,
     pub(crate) entry: Entry,
     pub(crate) about: ObjectId,
-    /// The pin whose pointer it is about.
+    /// The pin whose stream pointer it is about.
     pub(crate) pin: Option<PinId>,
 }
 
 impl Driver {
-    /// What it has. A driver that crashes has nothing.
+    /// The device descriptor. It is empty if the driver crashes.
     pub(crate) fn describe(&self) -> DeviceDescriptor {
         guarded(|| self.minidriver.describe()).unwrap_or_default()
     }
 
-    /// Gives it its services. It is told of no call: no code of a driver's runs.
+    /// Passes the services to the driver object. No event: no code of the driver runs.
     pub(crate) fn attach(&self) {
-        // A door that fails here finds no services later, and says so.
+        // A door that fails here finds no services later, and reports that.
         let _ = guarded(|| self.minidriver.attach(&self.services));
     }
 
-    /// Says what is not there any more. As above.
+    /// Notifies the driver object that an object has ended. No event, as above.
     pub(crate) fn object_removed(&self, what: ObjectId) {
         let _ = guarded(|| self.minidriver.object_removed(what));
     }
@@ -159,7 +159,7 @@ impl Driver {
         })
     }
 
-    /// A device entry that only answers whether it did.
+    /// Calls a device entry that returns only a status.
     pub(crate) fn device(&self, at: &mut Passive, entry: Entry) -> DriverResult<()> {
         self.call(entry, at, self.device, |it, at: &mut Passive| match entry {
             Entry::DeviceStart => it.start_device(at),
@@ -241,8 +241,7 @@ impl Driver {
         self.call(Entry::PinClose, at, pin.pin, |it, at: &mut Passive| it.close_pin(at, pin, word))
     }
 
-    /// It is called for every frame: what is to be done `then` is done when the world is held
-    /// anyway.
+    /// Called for every frame, so `then` runs under the lock that is taken anyway.
     pub(crate) fn process_pin(
         &self,
         stream: &Stream,
@@ -402,18 +401,18 @@ impl Driver {
         });
     }
 
-    /// Says which word for an allocator a call carries.
+    /// Logs the allocator's driver handle that a call carries.
     fn log_arguments(&self, entry: Entry, allocator: AllocatorId, word: usize) {
         let (entry, word) = (entry.name().into(), self.number(word));
         self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle: word });
     }
 
-    /// A NULL word has no number of its own.
+    /// A NULL driver handle has no number of its own.
     fn number(&self, word: usize) -> Subject {
         if word == 0 { Kind::DriverPointer.subject(0) } else { self.log.pointer_subject(word) }
     }
 
-    /// Calls the driver where one of two levels is right.
+    /// Calls the driver at one of the two levels that are allowed.
     fn call_at<T>(
         &self,
         entry: Entry,
@@ -442,7 +441,7 @@ impl Driver {
         self.call_with_result(&stream, at, (entry, about.into()), body, |_, answer| answer)
     }
 
-    /// The same, and runs `then` on the answer before the state of the kernel is unlocked.
+    /// The same, and runs `then` on the result before the kernel's state is unlocked.
     fn call_with_result<L: Level, T, R>(
         &self,
         stream: &Stream,
@@ -460,7 +459,7 @@ impl Driver {
             let pin = match about {
                 ObjectId::Pointer(pointer) => match stream_state.pointers.get(pointer) {
                     Some(pointer) => Some(pointer.pin),
-                    // Another thread deleted the pointer first: there is nothing to tell.
+                    // Another thread deleted the pointer first: there is no callback to call.
                     None => return then(&mut stream_state, Err(DriverError::NotReady)),
                 },
                 _ => None,
@@ -478,7 +477,7 @@ impl Driver {
                 }
             });
         }
-        // Nothing of ours is half done while a driver runs, so a panic breaks only it.
+        // No state of ours is half changed while a driver runs, so a panic breaks only the driver.
         let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
         let answer = at.raised(&*self.host, call).unwrap_or(Err(DriverError::Crashed));
 
@@ -508,7 +507,7 @@ fn guarded<T>(code: impl FnOnce() -> T) -> Option<T> {
 }
 
 impl LegalResults {
-    /// Whether it may be refused so. A crash and an absent entry are judged elsewhere.
+    /// Whether the entry may return this error. A crash and an absent entry are judged elsewhere.
     pub fn allows(self, why: DriverError) -> bool {
         match self {
             _ if matches!(why, DriverError::Crashed | DriverError::NoEntryPoint) => true,

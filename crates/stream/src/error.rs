@@ -1,4 +1,4 @@
-//! Why the class driver did not do as a client asked, in plain words.
+//! Why the class driver did not fulfil a client's request.
 
 use crate::descriptor::DescriptorError;
 use crate::types::{DriverError, PinState};
@@ -6,54 +6,54 @@ use flight::Subject;
 use std::error::Error;
 use std::fmt;
 
-/// A refusal. The door turns it into a status.
+/// The class driver's error. The door converts it into a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamError {
-    /// The object does not exist, or not any more.
+    /// The object does not exist, or has ended.
     NotFound(Subject),
-    /// The device is not started (`STATUS_DEVICE_NOT_READY`), or it is gone.
+    /// The device is not started (`STATUS_DEVICE_NOT_READY`), or was removed.
     NotStarted(Subject),
-    /// There is no such filter or pin among what the driver describes.
+    /// The driver describes no filter or pin with this index.
     NoFactory(u32),
-    /// The driver describes something impossible.
+    /// The driver's description is inconsistent.
     Descriptor(DescriptorError),
     /// No range of the pin has this format.
     NoFormat,
-    /// There are as many pins of this kind as there may be.
+    /// The maximum number of pins of this kind exists.
     TooMany {
-        /// How many.
+        /// That number.
         most: u32,
     },
-    /// Another kind of pin has too few for a change of state.
+    /// Another kind of pin has too few instances for a state change.
     TooFew {
         /// Which kind.
         factory: u32,
-        /// How many there must be.
+        /// How many instances are needed.
         least: u32,
     },
-    /// It is not connected.
+    /// The pin is not connected.
     NotConnected(Subject),
-    /// It is connected already.
+    /// The pin is connected already.
     Connected(Subject),
-    /// It is not in a state for this.
+    /// The pin is in the wrong state.
     InvalidState(PinState),
-    /// What one side wants of frames the other cannot have: why, in words.
+    /// The two sides cannot agree on framing: why, as a message.
     Framing(String),
     /// Pins of the filter are open.
     PinsOpen(Subject),
-    /// No frame could be had.
+    /// No frame could be allocated.
     NoFrames,
-    /// The pin stopped, or went.
+    /// The pin stopped, or was closed.
     Stopped,
     /// A wait that nothing could end was given up.
     Stuck,
     /// The run is over.
     HostEnded,
-    /// The time is over.
+    /// The timeout expired.
     TimedOut,
-    /// Data goes the other way.
+    /// The pin's data flows in the other direction.
     WrongDirection,
-    /// The driver refused.
+    /// The driver returned an error.
     Driver(DriverError),
 }
 
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_says_what_is_wrong_and_names_its_source() {
+    fn an_error_displays_what_is_wrong_and_has_its_source() {
         let refused = StreamError::from(DriverError::NotReady);
         assert_eq!(refused.to_string(), "the driver failed: no data is ready");
         assert_eq!(refused.source().unwrap().to_string(), "no data is ready");

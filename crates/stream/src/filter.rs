@@ -20,15 +20,15 @@ pub struct Filter {
     pub(crate) descriptor: Arc<FilterDescriptor>,
     /// Its pins, by number.
     pub(crate) pins: Vec<PinId>,
-    /// The driver's own word for it, if it gave one.
+    /// The driver handle, if the driver set one.
     pub(crate) own_handle: Option<usize>,
-    /// The word it is lent: its own, or its device's.
+    /// The driver handle passed with each call: its own, or its device's.
     pub(crate) driver_handle: usize,
-    /// The driver has made it.
+    /// The driver has created it.
     pub(crate) created: bool,
-    /// The last time it was processed nothing moved.
+    /// The last processing moved nothing.
     pub(crate) made_no_progress: bool,
-    /// Its driver wants to be asked before it is processed again.
+    /// Its driver must attempt processing before it is processed again.
     pub(crate) waits_for_attempt: bool,
 }
 
@@ -57,7 +57,7 @@ impl StreamState {
 }
 
 impl Stream {
-    /// Opens a filter of a device: the `factory`th that its driver describes.
+    /// Opens a filter of a device: number `factory` of those that its driver describes.
     pub fn open_filter(
         &self,
         at: &mut Passive,
@@ -158,7 +158,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the control mutex of a filter that is made, and whose device is started.
+    /// Acquires the control mutex of a filter that is created and whose device is started.
     pub(crate) fn acquire_control(
         &self,
         at: &mut Passive,
@@ -168,7 +168,7 @@ impl Stream {
         let answer = {
             let state = self.state.lock();
             let it = state.filter(filter);
-            // One that is being made has no pins yet.
+            // A filter that is being created has no pins yet.
             let it = it.and_then(|it| {
                 it.created.then_some(it).ok_or(StreamError::NotFound(filter.subject()))
             });
@@ -194,7 +194,7 @@ impl Stream {
             self.begin_request(filter.subject());
             let answer =
                 driver.close_filter(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
-            // What it answers changes nothing: the filter is closed.
+            // The result is ignored: the filter is closed.
             let _ = self.end_request(at, filter.subject(), Entry::FilterClose, answer);
         }
         self.empty_bag(at, device, BagOwner::Filter(filter));
@@ -217,8 +217,8 @@ impl Services {
         Some(state.filter_view(filter))
     }
 
-    /// Makes another kind of pin of one filter (`KsFilterCreatePinFactory`), with the control
-    /// mutex held. Answers its number.
+    /// Creates another pin factory of one filter (`KsFilterCreatePinFactory`), with the control
+    /// mutex held. Returns its number.
     pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> DriverResult<u32> {
         let stream = self.stream()?;
         let mut whole = {
@@ -232,7 +232,7 @@ impl Services {
         let number = u32::try_from(whole.pins.len() - 1).map_err(|_| DriverError::NoMemory)?;
         stream.check_descriptor(filter.subject(), &whole).map_err(|_| DriverError::Invalid)?;
         let mut state = stream.state.lock();
-        // It may have been closed since: the world was not held while the descriptor was judged.
+        // It may have been closed: the state was unlocked while the descriptor was judged.
         let it = state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.descriptor = Arc::new(whole);
         Ok(number)

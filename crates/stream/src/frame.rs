@@ -1,9 +1,9 @@
-//! Frames: where each is, from its allocator through a pin's queue to the client and back.
+//! Frames: the location of each, from its allocator through a pin's queue to the client and back.
 //!
 //! # Invariants
 //!
-//! 1. A frame is in one place. It leaves the queue when the edges have passed it, and is done
-//!    when no clone points to it any more.
+//! 1. A frame is in one location. It leaves the queue when the edges have passed it, and is
+//!    completed when no clone points to it any more.
 
 use crate::descriptor::{Flow, PinFlag};
 use crate::error::StreamError;
@@ -20,7 +20,7 @@ pub struct Frame {
     pub(crate) allocator: Option<AllocatorId>,
     /// Where its memory is.
     pub(crate) address: usize,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(crate) bytes: u32,
     pub(crate) header: Header,
     /// Its driver has written to it.
@@ -28,22 +28,22 @@ pub struct Frame {
     pub(crate) location: FrameLocation,
     /// How many clones point to it.
     pub(crate) clones: u32,
-    /// It is to be cancelled.
+    /// The frame is to be cancelled.
     pub(crate) cancel_requested: bool,
-    /// Its driver injected it, with that word.
+    /// Its driver injected it, with this context value.
     pub(crate) injected: Option<usize>,
 }
 
-/// Where a frame is.
+/// The location of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameLocation {
-    /// Free: not queued, and not at the client.
+    /// Free: neither queued nor at the client.
     Idle,
     /// In its pin's queue.
     Queued,
-    /// The edges have passed it, clones point to it.
+    /// The edges have passed it, but clones point to it.
     Cloned,
-    /// It is done, for the client.
+    /// Completed, for the client.
     Completed,
     /// The client has it.
     Delivered,
@@ -69,9 +69,9 @@ impl Frame {
 /// A frame that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFrame {
-    /// It.
+    /// The frame.
     pub frame: FrameId,
-    /// What is said with it.
+    /// Its stream header.
     pub header: Header,
 }
 
@@ -95,7 +95,7 @@ impl StreamState {
         self.frames_by_address.remove(&(pin.device, it.address, frame));
     }
 
-    /// The first frame of a device that is there.
+    /// The first live frame of a device.
     pub(crate) fn frame_at(&self, device: DeviceId, word: usize) -> Option<FrameId> {
         let next = self.frames_by_address.range((device, word, FrameId::NULL)..).next();
         let there = next.filter(|(of, at, _)| (*of, *at) == (device, word));
@@ -109,7 +109,7 @@ impl StreamState {
 }
 
 impl Stream {
-    /// A frame arrives in its pin's queue.
+    /// Puts a frame into its pin's queue.
     pub(crate) fn enqueue_frame(&self, stream_state: &mut StreamState, frame: FrameId) {
         let it = &mut stream_state.frames[frame];
         it.location = FrameLocation::Queued;
@@ -139,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Has a pointer point to a frame, from its beginning on.
+    /// Sets a pointer to the beginning of a frame.
     pub(crate) fn set_pointer_frame(
         &self,
         stream_state: &mut StreamState,
@@ -162,7 +162,7 @@ impl Stream {
         self.log_event(pointer.subject(), || EventKind::PointerMoved { frame });
     }
 
-    /// An edge has left a frame: if it was the last that had to, the frame leaves the queue.
+    /// An edge has passed a frame: if no other edge has to, the frame leaves the queue.
     pub(crate) fn leave_frame(
         &self,
         stream_state: &mut StreamState,
@@ -181,7 +181,7 @@ impl Stream {
         self.complete_if_unreferenced(stream_state, frame);
     }
 
-    /// A frame that nothing refers to is done.
+    /// Completes a frame that no pointer refers to.
     pub(crate) fn complete_if_unreferenced(&self, stream_state: &mut StreamState, frame: FrameId) {
         let it = &mut stream_state.frames[frame];
         if it.location != FrameLocation::Cloned || it.clones > 0 {
@@ -191,7 +191,7 @@ impl Stream {
         let of = &mut stream_state.pins[it.pin];
         let client = of.client_state;
         let stops = client == PinState::Stop;
-        // What is given up on the way to stop carries nothing.
+        // A frame given up on the way to stop carries no data.
         if it.cancel_requested || stops {
             it.location = FrameLocation::Idle;
             self.log.emit(subject, EventKind::FrameCancelled {});
@@ -204,11 +204,11 @@ impl Stream {
             let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
             let broken = if header.data_used > bytes {
                 Some(format!(
-                    "{subject} says that {} of its {bytes} bytes are used",
+                    "the header of {subject} reports {} used bytes of {bytes}",
                     header.data_used
                 ))
             } else if header.data_used == 0 && written && !maps && client >= PinState::Pause {
-                Some(format!("{subject} was written, and says that no byte of it is used"))
+                Some(format!("{subject} was written, but its header reports no used bytes"))
             } else {
                 None
             };
@@ -223,8 +223,8 @@ impl Stream {
         self.wake_all(stream_state);
     }
 
-    /// Queues the frames of a pin that are home: there is work again. Those of a pin that data goes
-    /// into are free, and so are not queued; those that were injected are their driver's.
+    /// Queues the free frames of a pin, which makes work available. Frames of a pin with inward
+    /// data flow stay free; injected frames belong to their driver.
     pub(crate) fn queue_idle_frames(&self, stream_state: &mut StreamState, pin: PinId) {
         let out = stream_state.pins[pin].descriptor.flow == Flow::Out;
         let empty =
@@ -237,9 +237,9 @@ impl Stream {
         self.wake_all(stream_state);
     }
 
-    /// Takes the next frame that is done, and waits for it until a time at most.
+    /// Takes the next completed frame, and waits for one until a timeout.
     ///
-    /// Of a pin that data goes into, it is a buffer that the driver has read.
+    /// On a pin with inward data flow, it is a buffer that the driver has read.
     pub fn take_frame(
         &self,
         at: &mut Passive,
@@ -295,7 +295,7 @@ impl Stream {
         if read { Ok(()) } else { Err(StreamError::NotFound(frame.subject())) }
     }
 
-    /// Gives a frame back: it is filled again, while its pin has frames to fill.
+    /// Gives a frame back: it is filled again, as long as the pin has frames to fill.
     pub fn return_frame(&self, at: &mut Passive, frame: FrameId) -> Result<(), StreamError> {
         let injected = {
             let mut stream_state = self.state.lock();
@@ -321,7 +321,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends data into a pin, in a frame that is home; waits for one.
+    /// Sends data into a pin, in a free frame; waits for one.
     pub fn send_frame(
         &self,
         at: &mut Passive,

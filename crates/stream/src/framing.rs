@@ -1,13 +1,13 @@
-//! Framing: what pins ask of their frames, in both forms, and what two pins agree on.
+//! Framing: what pins require of their frames, in both forms, and what two pins agree on.
 
 use crate::memory::MemoryKind;
 
-/// How many frames there are if neither side says.
+/// The number of frames if neither side requires one.
 const DEFAULT_FRAMES: u32 = 2;
-/// A larger number is a mistake in a calculation: no machine has the memory.
+/// A larger number is a calculation error: no machine has the memory.
 const MAX_FRAMES: u32 = 1 << 16;
 
-/// What a pin asks of its frames.
+/// What a pin requires of its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FramingForm {
     /// The old form (`KSALLOCATOR_FRAMING`).
@@ -21,22 +21,22 @@ pub enum FramingForm {
 pub struct SimpleFraming {
     /// How many frames.
     pub frames: u32,
-    /// How many bytes each has.
+    /// The size of each.
     pub bytes: u32,
-    /// What they are aligned to, as a mask (`FileAlignment`).
+    /// The alignment, as a mask (`FileAlignment`).
     pub alignment: u32,
-    /// Which memory (`PoolType`).
+    /// The kind of memory (`PoolType`).
     pub kind: MemoryKind,
-    /// It must be the system's (`KSALLOCATOR_REQUIREMENTF_SYSTEM_MEMORY`).
+    /// System memory is required (`KSALLOCATOR_REQUIREMENTF_SYSTEM_MEMORY`).
     pub system_memory: bool,
     /// Zero.
     pub reserved: u32,
 }
 
-/// The new form (`KSALLOCATOR_FRAMING_EX`): several kinds of memory, the best first.
+/// The new form (`KSALLOCATOR_FRAMING_EX`): several kinds of memory, in order of preference.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedFraming {
-    /// How many items it says it has (`CountItems`).
+    /// The claimed number of items (`CountItems`).
     pub count: u32,
     /// Zero (`PinFlags`).
     pub pin_flags: u32,
@@ -49,21 +49,21 @@ pub struct ExtendedFraming {
 /// One kind of memory (`KS_FRAMING_ITEM`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FramingItem {
-    /// Which memory.
+    /// The kind of memory.
     pub kind: MemoryKind,
     /// The pin can allocate it (`KSALLOCATOR_FLAG_CAN_ALLOCATE`).
     pub can_allocate: bool,
     /// How many frames.
     pub frames: u32,
-    /// What they are aligned to, as a mask (`FileAlignment`).
+    /// The alignment, as a mask (`FileAlignment`).
     pub alignment: u32,
-    /// Which addresses the hardware reaches (`PhysicalRange`); all zero is no limit.
+    /// The physical addresses that the hardware reaches (`PhysicalRange`); all zero is no limit.
     pub physical: SizeRange,
-    /// How many bytes a frame has (`FramingRange`); all zero is no wish, and [`u32::MAX`] no limit.
+    /// The size of a frame (`FramingRange`); all zero is no requirement, and [`u32::MAX`] no limit.
     pub framing: SizeRange,
 }
 
-/// From the least to the most.
+/// A range of sizes, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SizeRange {
     /// The least.
@@ -72,42 +72,42 @@ pub struct SizeRange {
     pub max: u32,
 }
 
-/// What the other side wants: zeros are no wish.
+/// What the other side requires: zeros are no requirement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FramingRequest {
     /// How many frames.
     pub frames: u32,
-    /// How many bytes each has at least.
+    /// The minimum size of each.
     pub bytes: u32,
-    /// What they are aligned to, as a mask.
+    /// The alignment, as a mask.
     pub alignment: u32,
-    /// Which memory.
+    /// The kind of memory.
     pub kind: MemoryKind,
-    /// It is in user mode: no memory of a kernel-mode allocator goes there.
+    /// It is in user mode, which cannot use memory of a kernel-mode allocator.
     pub user_mode: bool,
-    /// It brings frames of its own.
+    /// It brings its own frames.
     pub client_frames: bool,
-    /// Those have half the bytes that were agreed on: framing is a request.
+    /// Its frames have half of the agreed bytes: framing is a request.
     pub half_size: bool,
 }
 
-/// What was agreed on: what an allocator is initialised with.
+/// The agreed framing, with which an allocator is initialised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
-    /// How many frames may be out at once.
+    /// The maximum number of outstanding frames.
     pub frames: u32,
-    /// How many bytes each has.
+    /// The size of each.
     pub bytes: u32,
-    /// What they are aligned to, as a mask.
+    /// The alignment, as a mask.
     pub alignment: u32,
-    /// Which memory.
+    /// The kind of memory.
     pub kind: MemoryKind,
-    /// The pin's framing asks for the system's memory.
+    /// The pin's framing requires system memory.
     pub system_memory: bool,
 }
 
 impl SizeRange {
-    /// Whether the least is not above the most.
+    /// Whether the minimum is not above the maximum.
     pub fn is_ordered(self) -> bool {
         self.min <= self.max
     }
@@ -117,7 +117,7 @@ impl SizeRange {
     }
 }
 
-/// Whether it is one less than a power of two.
+/// Whether the mask is one less than a power of two.
 pub(crate) fn is_mask(alignment: u32) -> bool {
     alignment & alignment.wrapping_add(1) == 0
 }
@@ -154,7 +154,7 @@ impl ExtendedFraming {
         self.items.iter().enumerate().find_map(|(place, it)| it.error(place))
     }
 
-    /// Two items for the same memory would both be right.
+    /// Two items for the same memory are ambiguous.
     pub(crate) fn overlap_error(&self) -> Option<String> {
         let pairs = self.items.iter().enumerate().flat_map(|(place, it)| {
             self.items.iter().enumerate().skip(place + 1).map(move |other| ((place, it), other))
@@ -187,16 +187,16 @@ impl ExtendedFraming {
 }
 
 impl FramingItem {
-    /// The most bytes a frame can have, if there is a limit.
+    /// The maximum size of a frame, if there is a limit.
     pub(crate) fn max_size(&self) -> Option<u32> {
         (self.framing != SizeRange::default() && self.framing.max != u32::MAX)
             .then_some(self.framing.max)
     }
 
-    /// How many bytes a frame has for a format; zero is no wish.
+    /// The size of a frame for a format; zero is no requirement.
     ///
-    /// WINDOWS: D-19. The old form is made from the item: its upper end is the size. Where that is
-    /// none it is our reading: as many as serve.
+    /// WINDOWS: D-19. The old form is made from the item: its upper end is the size. Without an
+    /// upper end, our reading is the smallest size that serves both sides.
     fn frame_size(&self, sample_size: u32) -> u32 {
         self.max_size().unwrap_or(self.framing.min.max(sample_size))
     }
@@ -218,8 +218,8 @@ impl FramingItem {
     }
 }
 
-/// What a pin and the other side agree on; `sample_size` is how many bytes the format has. Else why
-/// they do not, in words.
+/// The framing that a pin and the other side agree on; `sample_size` is the format's sample size in
+/// bytes. Fails with the reason, as a message.
 pub(crate) fn negotiate(
     pin: Option<&FramingForm>,
     other: &FramingRequest,
@@ -272,7 +272,7 @@ pub(crate) fn negotiate(
     }
 }
 
-/// The larger wish of each: masks have the smaller ones in them.
+/// The larger requirement of each: a larger mask includes the smaller ones.
 fn merge_framing(
     pin: &SimpleFraming,
     other: &FramingRequest,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_makes_frames_without_end() {
+    fn the_number_of_frames_is_limited() {
         let many = FramingItem { frames: u32::MAX, ..item(64, 64) };
         let framing = FramingForm::Extended(ExtendedFraming::new(vec![many]));
         let error = negotiate(Some(&framing), &FramingRequest::default(), 64).unwrap_err();
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said_in_words() {
+    fn an_inconsistent_framing_is_explained() {
         let overlapping = ExtendedFraming::new(vec![item(0, 64), item(64, 128)]);
         assert!(overlapping.overlap_error().unwrap().contains("overlap"));
         assert!(ExtendedFraming::new(vec![item(0, 64), item(65, 128)]).overlap_error().is_none());

@@ -1,4 +1,4 @@
-//! A small graph: a filter of a device, one pin of it, and a sink of ours.
+//! A small graph: a filter of a device, one of its pins, and a built-in sink.
 
 use crate::descriptor::Format;
 use crate::error::StreamError;
@@ -9,35 +9,35 @@ use crate::types::{DeviceId, FilterId, Header, PinId, PinState};
 use flight::Passive;
 use std::sync::Arc;
 
-/// A filter that is open, with a pin that is connected to a sink of ours.
+/// An open filter with a pin that is connected to a built-in sink.
 pub struct Graph {
     stream: Arc<Stream>,
     /// The filter.
     pub filter: FilterId,
     /// Its pin.
     pub pin: PinId,
-    /// What was agreed on.
+    /// The agreed framing.
     pub framing: Framing,
 }
 
 /// A frame that arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedFrame {
-    /// What is said with it.
+    /// Its stream header.
     pub header: Header,
     /// Its bytes: as many as are used.
     pub bytes: Vec<u8>,
 }
 
 impl ReceivedFrame {
-    /// Takes the next frame of a pin that runs, and gives it back.
+    /// Takes the next frame of a running pin, and gives it back.
     pub fn receive(
         stream: &Stream,
         at: &mut Passive,
         pin: PinId,
     ) -> Result<ReceivedFrame, StreamError> {
         let ClientFrame { frame, header } = stream.take_frame(at, pin, None)?;
-        // What is said to be used may be more than there is.
+        // The claimed number of used bytes may exceed the frame.
         let there = stream.state.lock().frames.get(frame).map_or(0, |frame| frame.bytes);
         let mut bytes = vec![0; header.data_used.min(there) as usize];
         stream.read_frame(frame, 0, &mut bytes)?;
@@ -47,8 +47,8 @@ impl ReceivedFrame {
 }
 
 impl Graph {
-    /// Opens the first filter of a device and connects its first pin. What was done before a
-    /// refusal is undone.
+    /// Opens the first filter of a device and connects its first pin. On failure, everything done
+    /// before is undone.
     pub fn open(
         stream: &Arc<Stream>,
         at: &mut Passive,
@@ -59,7 +59,7 @@ impl Graph {
         let filter = stream.open_filter(at, device, 0)?;
         let connected = stream.create_pin(at, filter, 0, format).and_then(|pin| {
             let framing = stream.connect(at, pin, request).inspect_err(|_| {
-                // It may be gone already, with its device.
+                // It may be closed already, with its device.
                 let _ = stream.close_pin(at, pin);
             })?;
             Ok((pin, framing))
@@ -74,7 +74,7 @@ impl Graph {
         }
     }
 
-    /// Runs until so many frames have arrived, or the last one that its driver has.
+    /// Runs until `frames` frames have arrived, or the driver's last one.
     pub fn run(&self, at: &mut Passive, frames: usize) -> Result<Vec<ReceivedFrame>, StreamError> {
         self.stream.set_state(at, self.pin, PinState::Run)?;
         let mut pictures = Vec::new();
@@ -89,7 +89,7 @@ impl Graph {
         Ok(pictures)
     }
 
-    /// Stops it.
+    /// Stops the pin.
     pub fn stop(&self, at: &mut Passive) -> Result<(), StreamError> {
         self.stream.set_state(at, self.pin, PinState::Stop)
     }

@@ -1,4 +1,4 @@
-//! Injection: frames that come from a driver itself, and go back to it.
+//! Injection: frames that a driver supplies itself, and that are returned to it.
 
 use crate::frame::{Frame, FrameLocation};
 use crate::services::Services;
@@ -7,7 +7,7 @@ use crate::types::{DriverError, DriverResult, FrameId, Header, PinId, PinState};
 use flight::{EventKind, Passive, RuleId, invariant};
 
 impl Services {
-    /// Has a pin's frames come from the driver (`KsPinRegisterFrameReturnCallback`), before it
+    /// Sets a pin to get its frames from the driver (`KsPinRegisterFrameReturnCallback`), before it
     /// leaves stop.
     pub fn inject_frames(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinRegisterFrameReturnCallback");
@@ -16,7 +16,11 @@ impl Services {
         let it = &mut stream_state.pins[pin];
         let stopped = it.client_state == PinState::Stop && it.device_state == PinState::Stop;
         let broken = (!stopped).then(|| {
-            format!("{} was to inject frames in state {}", pin.subject(), it.client_state.name())
+            format!(
+                "{} was set to inject frames in state {}",
+                pin.subject(),
+                it.client_state.name()
+            )
         });
         stream.judge(RuleId::KS_STATE_008, pin.subject(), place, broken);
         if !stopped {
@@ -27,8 +31,8 @@ impl Services {
         Ok(())
     }
 
-    /// Sends a frame on (`KsPinSubmitFrame`): it comes back through the driver's frame return
-    /// entry, once. Its memory is null exactly if it has no bytes.
+    /// Submits a frame (`KsPinSubmitFrame`): it comes back through the driver's frame return entry,
+    /// once. Its memory is NULL exactly if it has no bytes.
     pub fn submit_frame(
         &self,
         pin: PinId,
@@ -72,17 +76,18 @@ impl Services {
 }
 
 impl Stream {
-    /// An injected frame goes back to its driver. A thread that stops the pin waits for that, or does
+    /// Returns an injected frame to its driver. A thread that stops the pin waits for that, or does
     /// it.
     pub(crate) fn return_injected_frame(&self, at: &mut Passive, pin: PinId, frame: FrameId) {
         // The pin may have been closed since the client gave the frame back.
         let Some(processing) = self.processing_mutex(pin) else { return };
-        // A client that takes and gives back in a loop lets other threads have the mutex, too.
+        // A client that takes and gives back frames in a loop lets other threads have the mutex,
+        // too.
         self.host.yield_point(at);
         let Ok(_held) = self.acquire_guard(at, processing) else { return };
         let (word, context, driver) = {
             let mut stream_state = self.state.lock();
-            // The pin may have stopped or been closed meanwhile: then the frame has gone back.
+            // The pin may have stopped or been closed meanwhile: then the frame was returned.
             let Some(of) =
                 stream_state.pins.get(pin).filter(|pin| pin.device_state != PinState::Stop)
             else {

@@ -1,9 +1,9 @@
 //! The streaming kernel (`AVStream`): devices, filters, pins, allocators and frames. It knows no
 //! Windows type.
 //!
-//! The kernel is called and never runs by itself: it has no thread, clock or global state.
-//! Clients call [`Stream`]; minidrivers are called through one funnel (`funnel.rs`) and call back
-//! through [`Services`]. Everything that happens leaves as an event.
+//! The kernel is called and never runs by itself: it has no thread, clock or global state. Clients
+//! call [`Stream`]; minidrivers are called in one place (`driver_calls.rs`) and call back through
+//! [`Services`]. Every state change is logged as an event.
 //!
 //! # Invariants
 //!
@@ -11,8 +11,8 @@
 //!    across a call of a driver, and never while a thread waits.
 //! 2. The three mutexes that drivers know (`mutex.rs`) are state under that lock, and have an
 //!    order: device, control, processing. A thread that waits for one parks and holds no lock.
-//! 3. An id of ours that has no object is an internal error. An id that a client or a driver
-//!    passes may be stale, and is refused.
+//! 3. An internal id without an object is an internal error. An id that a client or a driver passes
+//!    may be stale, and is refused.
 #![forbid(unsafe_code)]
 
 mod allocator;
@@ -75,7 +75,7 @@ pub use descriptor::{
 };
 pub use framing::{ExtendedFraming, Framing, FramingForm, FramingItem, SimpleFraming, SizeRange};
 
-// What a minidriver calls, and what its calls name.
+// The services that a minidriver calls, and their argument types.
 pub use bag::BagOwner;
 pub use mutex::KsMutex;
 pub use pointer::{PointerKind, PointerView};

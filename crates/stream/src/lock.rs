@@ -1,9 +1,12 @@
-//! The locks of this crate: there is one kind, and one of it.
+//! The lock of this crate: there is one kind, and one instance.
 //!
-//! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
-//! Nothing else may be locked, and nothing may wait, while the world is held. The mutexes that
-//! drivers know (`mutex.rs`) are no locks but state: they are held across calls of drivers.
-#![cfg_attr(not(shuttle), expect(clippy::disallowed_types, reason = "locks come from here"))]
+//! Order, outermost first: the state, then the locks inside `flight` (the log, the host). Nothing
+//! else may be locked, and no thread may wait, while the state is locked. The mutexes that drivers
+//! know (`mutex.rs`) are not locks but state: they are held across calls to drivers.
+#![cfg_attr(
+    not(shuttle),
+    expect(clippy::disallowed_types, reason = "this module defines the locks")
+)]
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard};
@@ -23,7 +26,7 @@ impl<T> Lock<T> {
         Self(Mutex::new(it))
     }
 
-    /// Holds it. A panic of ours while it was held is the end of the run anyway.
+    /// Locks it. A panic of ours while it was locked ends the run anyway.
     pub(crate) fn lock(&self) -> StateGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

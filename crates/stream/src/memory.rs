@@ -1,31 +1,31 @@
-//! The memory frames are in: a trait, and the system's.
+//! The memory of frames: a trait, and an implementation for system memory.
 
 use crate::lock::Lock;
 use std::collections::BTreeMap;
 
-/// Which memory (`KS_FRAMING_ITEM.MemoryType`, `KSALLOCATOR_FRAMING.PoolType`).
+/// The kind of memory (`KS_FRAMING_ITEM.MemoryType`, `KSALLOCATOR_FRAMING.PoolType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryKind {
-    /// Any: no wish.
+    /// Any: no requirement.
     #[default]
     Any,
-    /// The system's, which is always there (`KSMEMORY_TYPE_KERNEL_NONPAGED`).
+    /// Nonpaged system memory (`KSMEMORY_TYPE_KERNEL_NONPAGED`).
     NonPaged,
-    /// The system's, which may be away at dispatch level (`KSMEMORY_TYPE_KERNEL_PAGED`).
+    /// Paged system memory, which may be absent at dispatch level (`KSMEMORY_TYPE_KERNEL_PAGED`).
     Paged,
-    /// A user's (`KSMEMORY_TYPE_USER`).
+    /// User memory (`KSMEMORY_TYPE_USER`).
     User,
-    /// The device's own.
+    /// Device memory.
     Device,
 }
 
 impl MemoryKind {
-    /// Whether it is the system's, or may be.
+    /// Whether it is system memory, or may be.
     pub fn is_system(self) -> bool {
         !matches!(self, MemoryKind::Device)
     }
 
-    /// Whether memory of this kind is right where `wanted` is.
+    /// Whether memory of this kind fulfils a requirement for `wanted`.
     pub fn satisfies(self, wanted: MemoryKind) -> bool {
         wanted == MemoryKind::Any || self == MemoryKind::Any || self == wanted
     }
@@ -42,41 +42,41 @@ impl MemoryKind {
     }
 }
 
-/// Memory for frames. A word is where a piece of it is.
+/// Memory for frames. A driver handle is the address of a block.
 pub trait FrameMemory: Send + Sync {
-    /// Makes a piece, aligned to a mask.
+    /// Allocates a block, aligned to a mask. Returns `None` if there is no memory.
     fn allocate(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize>;
 
-    /// Frees it. Answers whether it was there.
+    /// Frees a block. Returns whether it existed.
     fn free(&self, driver_handle: usize) -> bool;
 
-    /// Reads. Answers whether all of it was there.
+    /// Reads. Returns whether all of the range exists.
     fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool;
 
-    /// Writes. Answers whether all of it was there; then all of it is written, else nothing.
+    /// Writes. Returns whether all of the range exists; if not, nothing is written.
     fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool;
 
-    /// How many bytes there are from there on, and of which kind; none where that is not known.
+    /// The number of bytes from this address on, and their kind; `None` if not known.
     fn extent(&self, driver_handle: usize) -> Option<(u32, MemoryKind)>;
 
-    /// How many pieces there are.
+    /// The number of blocks.
     fn allocation_count(&self) -> usize;
 
-    /// Lets there be so many more pieces, and then none; or, as at first, as many as are asked for.
+    /// Limits further allocations to `pieces`; `None`, the default, removes the limit.
     fn limit_allocations(&self, pieces: Option<usize>);
 
-    /// Its driver has ended: says what that left in it.
+    /// Its driver has ended: reports what the driver leaked.
     fn close(&self) {}
 }
 
-/// The system's memory, at addresses that repeat from run to run.
+/// System memory, at addresses that repeat from run to run.
 #[derive(Debug, Default)]
 pub struct SystemMemory(Lock<MemoryBlocks>);
 
 #[derive(Debug)]
 struct MemoryBlocks {
     next: usize,
-    /// How many more there may be.
+    /// How many more blocks may be allocated.
     left: Option<usize>,
     blocks: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
 }
@@ -87,7 +87,7 @@ impl Default for MemoryBlocks {
     }
 }
 
-/// Pieces do not touch: what runs over its end meets nothing.
+/// Blocks are not adjacent, so an access past the end of one touches no other.
 const GUARD: usize = 64;
 
 impl FrameMemory for SystemMemory {

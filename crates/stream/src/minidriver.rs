@@ -1,7 +1,7 @@
-//! What the class driver asks of a minidriver, in plain words.
+//! The interface of a minidriver, in plain types.
 //!
-//! A test driver answers in safe Rust; a door answers for a driver with tables. Which entries
-//! there are is said by the descriptors; what is not there is not called.
+//! A test driver implements it in safe Rust; a door implements it for a driver with C tables. The
+//! descriptors define which entries exist; an entry that does not exist is not called.
 
 use crate::descriptor::{DeviceDescriptor, Format};
 use crate::framing::Framing;
@@ -13,35 +13,35 @@ use crate::types::{
 use flight::{Dispatch, Passive};
 use std::sync::Arc;
 
-/// A filter, as its driver sees it when it is called (`KSFILTER`).
+/// A filter, as its driver sees it in a call (`KSFILTER`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilterView {
-    /// It, for services.
+    /// Its id, for services.
     pub filter: FilterId,
     /// Its device.
     pub device: DeviceId,
-    /// Which of the device's filters it is.
+    /// Its index among the device's filters.
     pub factory: u32,
-    /// The driver's word for it, or the device's where it gave none (`Context`).
+    /// The driver handle, or the device's where the driver set none (`Context`).
     pub driver_handle: usize,
 }
 
-/// A pin, as its driver sees it when it is called (`KSPIN`).
+/// A pin, as its driver sees it in a call (`KSPIN`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinView {
-    /// It, for services.
+    /// Its id, for services.
     pub pin: PinId,
     /// Its filter.
     pub filter: FilterId,
-    /// Which of the filter's pins it is (`Id`).
+    /// Its index among the filter's pins (`Id`).
     pub factory: u32,
-    /// The driver's word for it, or the filter's where it gave none (`Context`).
+    /// The driver handle, or the filter's where the driver set none (`Context`).
     pub driver_handle: usize,
     /// Its format (`ConnectionFormat`).
     pub format: Arc<Format>,
-    /// What its client wants (`ClientState`): changed before the driver is told.
+    /// The state that the client requested (`ClientState`): set before the driver is called.
     pub client_state: PinState,
-    /// Where the driver is (`DeviceState`).
+    /// The state that the driver is in (`DeviceState`).
     pub device_state: PinState,
 }
 
@@ -50,48 +50,48 @@ pub struct PinView {
 pub struct ProcessPin {
     /// The pin.
     pub pin: PinId,
-    /// Where in its queue: its pointer is locked, and not the driver's to move.
+    /// Its leading edge, which is locked; the driver must not advance it.
     pub pointer: PointerId,
-    /// How many bytes there are (`BytesAvailable`).
+    /// How many bytes are available (`BytesAvailable`).
     pub available: u32,
-    /// How many of them the driver used: it says so here (`BytesUsed`).
+    /// Set by the driver: how many of them it used (`BytesUsed`).
     pub used: u32,
-    /// The frame is over, although bytes are left (`Terminate`).
+    /// Set by the driver: the frame is finished, although bytes are left (`Terminate`).
     pub terminate: bool,
 }
 
-/// A minidriver: one object for a device.
+/// A minidriver: one object for each device.
 ///
-/// What a method does not say, it stands on another driver for: a test's driver is a small
-/// variant of a good one.
+/// A method that is not overridden is forwarded to the delegate: a test's driver is a small variant
+/// of a good one.
 pub trait Minidriver: Send + Sync {
-    /// The driver that answers what this one does not.
+    /// The driver that implements what this one does not.
     fn delegate(&self) -> Option<&dyn Minidriver> {
         None
     }
 
-    /// What it has (`KSDEVICE_DESCRIPTOR`).
+    /// The device descriptor (`KSDEVICE_DESCRIPTOR`).
     fn describe(&self) -> DeviceDescriptor {
         self.delegate().map(Minidriver::describe).unwrap_or_default()
     }
 
-    /// Its device is about to come: these are its services. No entry of a driver's: a door has
-    /// them even if the driver has no `AVStrMiniDeviceAdd`.
+    /// Passes the services before the device is added. Not an entry of a driver: a door has the
+    /// services even if the driver has no `AVStrMiniDeviceAdd`.
     fn attach(&self, services: &Arc<Services>) {
         if let Some(it) = self.delegate() {
             it.attach(services);
         }
     }
 
-    /// A frame, a pin, a filter or its device is not there any more, however it ended. No entry of
-    /// a driver's: a door forgets what it kept for it.
+    /// A frame, a pin, a filter or the device has ended, in whatever way. Not an entry of a driver:
+    /// a door frees what it kept for the object.
     fn object_removed(&self, what: ObjectId) {
         if let Some(it) = self.delegate() {
             it.object_removed(what);
         }
     }
 
-    /// Meets its device (`AVStrMiniDeviceAdd`). The services are good until `remove_device`.
+    /// Adds the device (`AVStrMiniDeviceAdd`). The services are valid until `remove_device`.
     fn add_device(
         &self,
         at: &mut Passive,
@@ -101,42 +101,42 @@ pub trait Minidriver: Send + Sync {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.add_device(at, services, word)
     }
 
-    /// Starts it (`AVStrMiniDeviceStart`).
+    /// Starts the device (`AVStrMiniDeviceStart`).
     fn start_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.start_device(at)
     }
 
-    /// Everything is started (`AVStrMiniDevicePostStart`).
+    /// The start of the device is complete (`AVStrMiniDevicePostStart`).
     fn post_start_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.post_start_device(at)
     }
 
-    /// Whether it may be stopped (`AVStrMiniDeviceQueryStop`).
+    /// Whether the device may be stopped (`AVStrMiniDeviceQueryStop`).
     fn query_stop_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.query_stop_device(at)
     }
 
-    /// Stops it (`AVStrMiniDeviceStop`).
+    /// Stops the device (`AVStrMiniDeviceStop`).
     fn stop_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.stop_device(at)
     }
 
-    /// Whether it may be removed (`AVStrMiniDeviceQueryRemove`).
+    /// Whether the device may be removed (`AVStrMiniDeviceQueryRemove`).
     fn query_remove_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.query_remove_device(at)
     }
 
-    /// Hears that its hardware is gone (`AVStrMiniDeviceSurpriseRemoval`).
+    /// The hardware was surprise-removed (`AVStrMiniDeviceSurpriseRemoval`).
     fn surprise_removal(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.surprise_removal(at)
     }
 
-    /// Forgets it (`AVStrMiniDeviceRemove`).
+    /// Removes the device (`AVStrMiniDeviceRemove`).
     fn remove_device(&self, at: &mut Passive) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.remove_device(at)
     }
 
-    /// Its power comes or goes (`AVStrMiniDeviceSetPower`).
+    /// The power state changes (`AVStrMiniDeviceSetPower`).
     fn set_power(&self, at: &mut Passive, on: bool) {
         if let Some(it) = self.delegate() {
             it.set_power(at, on);
@@ -153,7 +153,8 @@ pub trait Minidriver: Send + Sync {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.create_filter(at, filter, word)
     }
 
-    /// It is closed (`AVStrMiniFilterClose`). The word comes back, if the driver gave one.
+    /// The filter is closed (`AVStrMiniFilterClose`). Returns the driver handle, if the driver set
+    /// one.
     fn close_filter(
         &self,
         at: &mut Passive,
@@ -164,19 +165,19 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// Processes all pins of a filter (`AVStrMiniFilterProcess`), at the level its descriptor
-    /// asks for. [`DriverError::Pending`] means: not before the driver attempts it again.
+    /// requests. [`DriverError::Pending`] means: not before the driver attempts processing again.
     fn process_filter(&self, filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.process_filter(filter, pins)
     }
 
-    /// What is in flight in a filter is to be forgotten (`AVStrMiniFilterReset`).
+    /// Discards what is in flight in a filter (`AVStrMiniFilterReset`).
     fn reset_filter(&self, at: &mut Passive, filter: &FilterView) {
         if let Some(it) = self.delegate() {
             it.reset_filter(at, filter);
         }
     }
 
-    /// A pin is made (`AVStrMiniPinCreate`).
+    /// A pin is created (`AVStrMiniPinCreate`).
     fn create_pin(
         &self,
         at: &mut Passive,
@@ -186,7 +187,7 @@ pub trait Minidriver: Send + Sync {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.create_pin(at, pin, word)
     }
 
-    /// It is closed (`AVStrMiniPinClose`). The word comes back, if the driver gave one.
+    /// The pin is closed (`AVStrMiniPinClose`). Passes back the driver handle.
     fn close_pin(
         &self,
         at: &mut Passive,
@@ -196,13 +197,13 @@ pub trait Minidriver: Send + Sync {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.close_pin(at, pin, word)
     }
 
-    /// There is something in a pin's queue (`AVStrMiniPinProcess`), at the level its descriptor
-    /// asks for. [`DriverError::Pending`] means: not before the driver attempts it again.
+    /// Processes a pin's queue (`AVStrMiniPinProcess`), at the level its descriptor requests.
+    /// [`DriverError::Pending`] means: not before the driver attempts processing again.
     fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.process_pin(pin)
     }
 
-    /// What is in flight is to be forgotten (`AVStrMiniPinReset`).
+    /// Discards what is in flight in a pin (`AVStrMiniPinReset`).
     fn reset_pin(&self, at: &mut Passive, pin: &PinView) {
         if let Some(it) = self.delegate() {
             it.reset_pin(at, pin);
@@ -210,8 +211,8 @@ pub trait Minidriver: Send + Sync {
     }
 
     /// Whether a pin can have the format of `pin`, which is in `range`
-    /// (`AVStrMiniPinSetDataFormat`). The first time there is no old one, and no pin yet: then
-    /// the word is the filter's. [`DriverError::NoMatch`] is: try the next range.
+    /// (`AVStrMiniPinSetDataFormat`). The first time there is no old format, and no pin yet: then
+    /// the driver handle is the filter's. [`DriverError::NoMatch`] means: try the next range.
     fn set_format(
         &self,
         at: &mut Passive,
@@ -238,14 +239,14 @@ pub trait Minidriver: Send + Sync {
         self.delegate().ok_or(DriverError::NoEntryPoint)?.connect_pin(at, pin)
     }
 
-    /// It is not any more (`AVStrMiniPinDisconnect`).
+    /// The pin is disconnected (`AVStrMiniPinDisconnect`).
     fn disconnect_pin(&self, at: &mut Passive, pin: &PinView) {
         if let Some(it) = self.delegate() {
             it.disconnect_pin(at, pin);
         }
     }
 
-    /// Makes an allocator for a pin (`AVStrMiniInitializeAllocator`). After a refusal nothing of
+    /// Creates an allocator for a pin (`AVStrMiniInitializeAllocator`). After a failure nothing of
     /// it is left, and it is not deleted.
     fn initialize_allocator(
         &self,
@@ -259,7 +260,7 @@ pub trait Minidriver: Send + Sync {
             .initialize_allocator(at, pin, framing, word)
     }
 
-    /// Allocates a frame, or none at once (`AVStrMiniAllocate`), at passive or dispatch level.
+    /// Allocates a frame, without waiting (`AVStrMiniAllocate`), at passive or dispatch level.
     fn allocate(
         &self,
         allocator: &DriverAllocator,
@@ -275,36 +276,37 @@ pub trait Minidriver: Send + Sync {
         }
     }
 
-    /// Ends an allocator, with everything that it has (`AVStrMiniDeleteAllocator`).
+    /// Deletes an allocator, with everything it owns (`AVStrMiniDeleteAllocator`).
     fn delete_allocator(&self, at: &mut Passive, allocator: DriverAllocator) {
         if let Some(it) = self.delegate() {
             it.delete_allocator(at, allocator);
         }
     }
 
-    /// The frame of a clone is cancelled (`AVStrMiniCancelCallback`): the clone is deleted here.
+    /// The frame of a clone is cancelled (`AVStrMiniCancelCallback`): the driver deletes the clone
+    /// here.
     fn pointer_cancelled(&self, at: &mut Dispatch, pin: PinId, pointer: PointerId) {
         if let Some(it) = self.delegate() {
             it.pointer_cancelled(at, pin, pointer);
         }
     }
 
-    /// The time of a pointer is over (`AVStrMiniTimeoutCallback`).
+    /// The timeout of a stream pointer expired (`AVStrMiniTimeoutCallback`).
     fn pointer_timed_out(&self, at: &mut Dispatch, pin: PinId, pointer: PointerId) {
         if let Some(it) = self.delegate() {
             it.pointer_timed_out(at, pin, pointer);
         }
     }
 
-    /// A frame that the driver has injected comes back (`AVStrMiniFrameReturn`): where it is, and
-    /// the word that came with it.
+    /// An injected frame is returned (`AVStrMiniFrameReturn`): its memory, and the context value
+    /// that came with it.
     fn frame_returned(&self, at: &mut Passive, pin: PinId, frame: usize, context: usize) {
         if let Some(it) = self.delegate() {
             it.frame_returned(at, pin, frame, context);
         }
     }
 
-    /// Frees an item of a bag, which has a free routine of the driver's (`PFNKSFREE`).
+    /// Frees an item of a bag that has a free routine of the driver (`PFNKSFREE`).
     fn free_item(&self, at: &mut Passive, item: usize) {
         if let Some(it) = self.delegate() {
             it.free_item(at, item);

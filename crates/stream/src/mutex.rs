@@ -1,12 +1,13 @@
 //! The three mutexes that drivers know: of a device, of a filter's control, of processing.
 //!
-//! They are state and not locks: a thread that must wait for one parks, holding no lock, and one
-//! is held across calls of drivers.
+//! They are state and not locks: a thread that must wait for one parks, holding no lock, and a
+//! mutex is held across calls to drivers.
 //!
 //! # Invariants
 //!
-//! 1. We take them in their order: device, control, processing.
-//! 2. What a driver has taken in a call is released when the call returns, by force if need be.
+//! 1. The class driver acquires them in order: device, control, processing.
+//! 2. A mutex that a driver acquired in a call is released when the call returns, by force if
+//!    necessary.
 
 use crate::driver_calls::Entry;
 use crate::error::StreamError;
@@ -16,30 +17,30 @@ use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult};
 use flight::{At, EventKind, Irql, Passive, RuleId, Subject, current_thread};
 
-/// A mutex: whose it is says which of them.
+/// A mutex, by the object that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KsMutex {
-    /// Of a device (`KsAcquireDevice`).
+    /// The device mutex (`KsAcquireDevice`).
     Device(Subject),
-    /// Of a filter, for control (`KsAcquireControl`).
+    /// The control mutex of a filter (`KsAcquireControl`).
     Control(Subject),
-    /// Of a filter or a pin, for processing (`KsFilterAcquireProcessingMutex`).
+    /// The processing mutex of a filter or a pin (`KsFilterAcquireProcessingMutex`).
     Processing(Subject),
 }
 
-/// The number of no call: a driver has threads of its own.
+/// The call number for a driver's own threads, which are in no call.
 const NO_CALL: u32 = 0;
 
 /// The owner of a mutex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) thread: u32,
-    /// The call in which a driver took it.
+    /// The call in which a driver acquired it.
     pub(crate) call: Option<u32>,
 }
 
 impl Owner {
-    /// The thread that runs, for us.
+    /// The class driver, on the current thread.
     pub(crate) fn for_class_driver() -> Self {
         Self { thread: current_thread(), call: None }
     }
@@ -50,8 +51,7 @@ impl Owner {
     }
 }
 
-/// The owners of mutexes, in their order. They are few: as many as the threads have that wait or
-/// are in a call.
+/// The owners of mutexes, in order. There are few: as many as threads that wait or are in a call.
 #[derive(Debug, Default)]
 pub(crate) struct MutexOwners(Vec<(KsMutex, Owner)>);
 
@@ -64,7 +64,7 @@ impl MutexOwners {
         self.iter().find(|(it, _)| *it == mutex).map(|(_, owner)| owner)
     }
 
-    /// The first that a driver took in a call.
+    /// The first mutex that a driver acquired in a call.
     fn acquired_in_call(&self, call: u32) -> Option<KsMutex> {
         self.iter().find(|(_, it)| it.call == Some(call)).map(|(mutex, _)| *mutex)
     }
@@ -94,7 +94,7 @@ impl KsMutex {
         ["device", "control", "processing"][self.rank() as usize]
     }
 
-    /// Whose it is.
+    /// The object it belongs to.
     pub fn owner(self) -> Subject {
         match self {
             KsMutex::Device(it) | KsMutex::Control(it) | KsMutex::Processing(it) => it,
@@ -102,7 +102,8 @@ impl KsMutex {
     }
 }
 
-/// A mutex that we have taken, while it lives. Not to be dropped while the world is held.
+/// A mutex that the class driver holds, until dropped. Must not be dropped while the state is
+/// locked.
 pub(crate) struct KsMutexGuard<'a> {
     stream: &'a Stream,
     mutex: KsMutex,
@@ -116,7 +117,7 @@ impl Drop for KsMutexGuard<'_> {
 }
 
 impl StreamState {
-    /// The mutexes a thread has, in words.
+    /// The mutexes a thread holds, as text.
     pub(crate) fn describe_held_mutexes(&self, thread: u32) -> &'static str {
         let mine = self.mutexes.iter().filter(|(_, it)| it.thread == thread);
         let set = mine.fold(0, |set, (mutex, _)| set | 1 << mutex.rank());
@@ -132,15 +133,15 @@ impl StreamState {
         ][set]
     }
 
-    /// Whether a thread has a mutex.
+    /// Whether a thread holds a mutex.
     pub(crate) fn holds_mutex(&self, thread: u32, mutex: KsMutex) -> bool {
         self.mutexes.get(mutex).is_some_and(|owner| owner.thread == thread)
     }
 }
 
 impl Stream {
-    /// Takes a mutex, for us. One that a driver keeps outside its calls, so that nothing could go
-    /// on any more, is taken from it.
+    /// Acquires a mutex for the class driver. A mutex that a driver keeps outside its calls, so
+    /// that nothing could proceed any more, is taken from it.
     pub(crate) fn acquire_guard(
         &self,
         at: &mut Passive,
@@ -172,8 +173,9 @@ impl Stream {
         kept
     }
 
-    /// Waits for a mutex, and takes it. Fails with [`Refused::Stuck`] if no thread can release it,
-    /// and with [`Refused::Over`] if the run ended first, which is no fault.
+    /// Waits for a mutex, and acquires it. Fails with [`StreamError::Stuck`] if no thread can
+    /// release it, and with [`StreamError::HostEnded`] if the run ended first, which is not a
+    /// fault.
     fn acquire(
         &self,
         at: &mut Passive,
@@ -187,7 +189,7 @@ impl Stream {
         })
     }
 
-    /// Takes a mutex if it is free. Returns whether it did.
+    /// Acquires a mutex if it is free. Returns whether it did.
     pub(crate) fn try_acquire(
         &self,
         state: &mut StreamState,
@@ -214,7 +216,7 @@ impl Stream {
         }
     }
 
-    /// A call of a driver has returned.
+    /// Ends a call to a driver.
     pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
         let last = state.active_calls.iter().rposition(|it| it.thread == thread);
         let over = last.map(|index| state.active_calls.remove(index));
@@ -235,7 +237,7 @@ impl Stream {
 }
 
 impl Services {
-    /// Takes a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
+    /// Acquires a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
     /// `KsFilterAcquireProcessingMutex`, `KsPinAcquireProcessingMutex`).
     pub fn acquire(&self, mutex: KsMutex) -> DriverResult<()> {
         let stream = self.stream()?;
@@ -257,7 +259,7 @@ impl Services {
                 stream.judge(RuleId::KS_PTR_007, of, "AVStrMiniCancelCallback", Some(broken));
             }
             let again = state.holds_mutex(thread, mutex).then(|| {
-                format!("{name} acquired the {lock} mutex of {of}, which its thread has already")
+                format!("{name} acquired the {lock} mutex of {of}, which its thread already holds")
             });
             let mine = state.mutexes.iter().filter(|(_, it)| it.thread == thread);
             let above = mine.map(|(it, _)| *it).find(|ks_mutex| ks_mutex.rank() > mutex.rank());
@@ -273,10 +275,11 @@ impl Services {
             let barred = [Entry::PinProcess, Entry::FilterProcess];
             let processes = inside.is_some_and(|active_call| barred.contains(&active_call.entry));
             let control = matches!(mutex, KsMutex::Control(_));
-            let wrong_place = (control && processes)
-                .then(|| format!("{name} acquired the control mutex of {of}: it may not"));
+            let wrong_place = (control && processes).then(|| {
+                format!("{name} acquired the control mutex of {of}, which is not allowed")
+            });
             let refused = [&late, &again, &crossed, &wrong_place].iter().any(|text| text.is_some());
-            // What says most is said first.
+            // The most specific rule is judged first.
             if control {
                 stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
             }
@@ -314,7 +317,7 @@ impl Services {
         Ok(())
     }
 
-    /// Waits inside a call of the driver, which is remembered there.
+    /// Waits inside a call of the driver, which is recorded in the call.
     pub(crate) fn wait_in_call<T>(
         &self,
         stream: &Stream,

@@ -1,7 +1,7 @@
-//! Creates and closes that a driver does not finish at once.
+//! Creates and closes that a driver completes later.
 //!
-//! A driver marks the request, answers that it is pending, and completes it later, once. The
-//! thread that waits for it keeps its mutexes.
+//! A driver marks the request, returns `STATUS_PENDING`, and completes it later, once. The thread
+//! that waits for the completion keeps its mutexes.
 
 use crate::driver_calls::Entry;
 use crate::services::Services;
@@ -10,7 +10,7 @@ use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult};
 use flight::{Kind, Passive, RuleId, Subject, invariant};
 
-/// A create or close that a driver is asked for.
+/// A create or close request to a driver.
 #[derive(Debug, Default)]
 pub(crate) struct PendingRequest {
     marked: bool,
@@ -22,13 +22,13 @@ fn request_rule(of: Subject) -> RuleId {
 }
 
 impl Stream {
-    /// A request is about to be made.
+    /// Starts a request.
     pub(crate) fn begin_request(&self, of: Subject) {
         self.state.lock().pending.insert(of, PendingRequest::default());
     }
 
-    /// What became of it, at the latest when it is completed. With `word` of one that was
-    /// completed later.
+    /// The result of a request, at the latest when it is completed; with the driver handle of one
+    /// that was completed later.
     pub(crate) fn end_request(
         &self,
         at: &mut Passive,
@@ -43,7 +43,7 @@ impl Stream {
         };
         let broken = (pending != marked).then(|| {
             let [marks, answers] =
-                [(marked, "marked"), (pending, "answered")].map(|(it, driver_handle)| {
+                [(marked, "marked"), (pending, "returned")].map(|(it, driver_handle)| {
                     if it { driver_handle.to_owned() } else { format!("not {driver_handle}") }
                 });
             format!("a request of {of} was {marks} as pending, and {answers} as pending")
@@ -60,7 +60,7 @@ impl Stream {
         self.state.lock().pending.remove(&of);
         let broken = done.is_err().then(|| {
             format!(
-                "{} for {of} answered that it is pending, and was never completed",
+                "{} for {of} returned pending, and the request was never completed",
                 entry.name()
             )
         });
@@ -74,7 +74,7 @@ impl Stream {
 }
 
 impl Services {
-    /// Says that the request of a filter or pin will be answered later (`IoMarkIrpPending`).
+    /// Marks the request of a filter or pin as pending (`IoMarkIrpPending`).
     pub fn mark_pending(&self, of: Subject) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
@@ -82,7 +82,8 @@ impl Services {
         Ok(())
     }
 
-    /// Answers it (`KsCompletePendingRequest`), with the word for what was created or zero.
+    /// Completes it (`KsCompletePendingRequest`), with the driver handle of the created object, or
+    /// zero.
     pub fn complete_pending(
         &self,
         of: Subject,

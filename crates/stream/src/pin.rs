@@ -1,4 +1,4 @@
-//! Pins: made with a format, connected, closed.
+//! Pins: created with a format, connected, closed.
 
 use crate::allocator::AllocatorOwner;
 use crate::bag::BagOwner;
@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A pin.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Pin {
     pub(crate) device: DeviceId,
     pub(crate) filter: FilterId,
@@ -29,42 +29,42 @@ pub struct Pin {
     pub(crate) descriptor: Arc<PinDescriptor>,
     /// Its filter processes it, together with its other pins.
     pub(crate) filter_centric: bool,
-    /// What it asks of frames: the descriptor's, or what its driver made of that.
+    /// Its framing: the descriptor's, or as edited by its driver.
     pub(crate) framing: Option<FramingForm>,
     pub(crate) own_handle: Option<usize>,
     pub(crate) driver_handle: usize,
-    /// Lent to its driver with every call.
+    /// The driver handle passed with every call.
     pub(crate) format: Arc<Format>,
-    /// What its client wants, and where its driver is.
+    /// The state that its client requested, and the state of its driver.
     pub(crate) client_state: PinState,
     pub(crate) device_state: PinState,
     pub(crate) created: bool,
     pub(crate) connection: Option<Connection>,
     pub(crate) allocator: Option<AllocatorId>,
-    /// The frames that are its, by number.
+    /// Its frames, by number.
     pub(crate) frames: Vec<FrameId>,
-    /// The frames that an edge has to pass, or has not reached.
+    /// The queued frames: those that an edge has not passed.
     pub(crate) queue: VecDeque<FrameId>,
     pub(crate) leading: PointerId,
     pub(crate) trailing: Option<PointerId>,
     pub(crate) clones: Vec<PointerId>,
-    /// The frames that are done, for its client.
+    /// The completed frames, for its client.
     pub(crate) completed: VecDeque<FrameId>,
-    /// How often one of its pointers has moved, come or gone.
+    /// How often one of its pointers was moved, created or deleted.
     pub(crate) move_count: u64,
-    /// The last time it was processed nothing moved.
+    /// The last processing moved nothing.
     pub(crate) made_no_progress: bool,
-    /// Its driver wants to be asked before it is processed again.
+    /// Its driver must attempt processing before it is processed again.
     pub(crate) waits_for_attempt: bool,
     /// The inputs of its gate that its driver has added, on and off.
     pub(crate) gate_inputs: (u32, u32),
-    /// Its frames come from its driver.
+    /// Its driver injects its frames.
     pub(crate) injects_frames: bool,
     /// It ran when its device went to sleep.
     pub(crate) runs_after_power_up: bool,
 }
 
-/// What a pin and the other side agreed on.
+/// The agreed framing of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     pub(crate) framing: Framing,
@@ -76,7 +76,7 @@ pub(crate) struct Connection {
 }
 
 impl Pin {
-    /// A frame leaves the queue: nearly always the first one.
+    /// Removes a frame from the queue: nearly always the first one.
     pub(crate) fn dequeue(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
             self.queue.pop_front();
@@ -104,7 +104,7 @@ impl StreamState {
         }
     }
 
-    /// A pin's driver, what that sees of it, and whether it has an entry.
+    /// A pin's driver, the pin as its driver sees it, and whether the entry exists.
     pub(crate) fn pin_call(&self, pin: PinId, entry: Entry) -> (Arc<Driver>, PinView, bool) {
         let it = &self.pins[pin];
         let driver = self.devices[it.device].driver.clone();
@@ -113,7 +113,8 @@ impl StreamState {
 }
 
 impl Stream {
-    /// Makes a pin of a filter: the `factory`th that its driver describes, with a format.
+    /// Creates a pin of a filter: number `factory` of those that its driver describes, with a
+    /// format.
     pub fn create_pin(
         &self,
         at: &mut Passive,
@@ -213,7 +214,7 @@ impl Stream {
         Ok(pin)
     }
 
-    /// Asks the driver range by range whether the pin can have its format.
+    /// Queries the driver range by range whether the pin can have its format.
     fn choose_format(
         &self,
         at: &mut Passive,
@@ -237,12 +238,14 @@ impl Stream {
         }
         for range in &ranges {
             let answer = driver.set_format(at, &view, old, range);
-            let broken = (answer == Err(DriverError::Pending))
-                .then(|| format!("the format of {} was answered with pending", pin.subject()));
+            let broken = (answer == Err(DriverError::Pending)).then(|| {
+                format!("the entry that sets the format of {} returned pending", pin.subject())
+            });
             self.judge(RuleId::KS_PIN_006, pin.subject(), Entry::PinSetDataFormat.name(), broken);
             match answer {
                 Ok(()) => {
-                    // The first time there is no pin yet: its framing may be edited when it is made.
+                    // The first time there is no pin yet: its framing may be edited when it is
+                    // created.
                     if old.is_some() {
                         self.judge_frame_size(pin);
                     }
@@ -275,7 +278,7 @@ impl Stream {
         let sample_size = it.format.sample_size;
         let broken = (sample_size > most).then(|| {
             format!(
-                "{} took a format with samples of {sample_size} bytes, and its framing still says {most}",
+                "{} accepted a format with samples of {sample_size} bytes, but its framing allows {most}",
                 pin.subject()
             )
         });
@@ -296,12 +299,12 @@ impl Stream {
         Ok((word != 0).then_some(word))
     }
 
-    /// The filter of a pin: its control mutex is what a call for the pin takes first.
+    /// The filter of a pin. A call for the pin acquires the filter's control mutex first.
     pub(crate) fn filter_of(&self, pin: PinId) -> Result<FilterId, StreamError> {
         Ok(self.state.lock().pin(pin)?.filter)
     }
 
-    /// Changes the format of a pin that is stopped. If its driver refuses, it has the old one.
+    /// Changes the format of a stopped pin. If its driver refuses, the old format stays.
     pub fn set_format(
         &self,
         at: &mut Passive,
@@ -324,7 +327,7 @@ impl Stream {
         answer
     }
 
-    /// What a pin asks of frames (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`); none, if nothing.
+    /// The framing of a pin (`KSPROPERTY_CONNECTION_ALLOCATORFRAMING_EX`), if it has one.
     pub fn framing(&self, pin: PinId) -> Result<Option<FramingForm>, StreamError> {
         let stream_state = self.state.lock();
         let framing = stream_state.pin(pin)?.framing.clone();
@@ -335,7 +338,7 @@ impl Stream {
         Ok(framing)
     }
 
-    /// Always fails: clients cannot change what a pin asks of frames.
+    /// Always fails: clients cannot change a pin's framing.
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), StreamError> {
         let stream_state = self.state.lock();
         let there = stream_state.pin(pin)?.framing.is_some();
@@ -345,15 +348,15 @@ impl Stream {
         Err(StreamError::Driver(DriverError::Unsupported))
     }
 
-    /// Where a pin is: what its client wants, and where its driver is.
+    /// The states of a pin: the one its client requested, and its driver's.
     pub fn state(&self, pin: PinId) -> Result<(PinState, PinState), StreamError> {
         let stream_state = self.state.lock();
         let it = stream_state.pin(pin)?;
         Ok((it.client_state, it.device_state))
     }
 
-    /// Connects a pin to a sink or source of ours, which has wishes about frames: what frames
-    /// there are is agreed on, whose allocator is used is chosen, and that is initialised.
+    /// Connects a pin to a built-in sink or source with its own framing requirements: the framing
+    /// is agreed on, an allocator is chosen, and it is initialised.
     pub fn connect(
         &self,
         at: &mut Passive,
@@ -405,10 +408,10 @@ impl Stream {
         Ok(answer?)
     }
 
-    /// Entry rule: it does not answer that it is pending.
+    /// Entry rule: it does not return `STATUS_PENDING`.
     pub(crate) fn judge_not_pending(&self, pin: PinId, entry: Entry, answer: DriverResult<()>) {
         let broken = (answer == Err(DriverError::Pending))
-            .then(|| format!("{} for {} answered that it is pending", entry.name(), pin.subject()));
+            .then(|| format!("{} for {} returned pending", entry.name(), pin.subject()));
         self.judge(RuleId::KS_PIN_012, pin.subject(), entry.name(), broken);
     }
 
@@ -419,7 +422,7 @@ impl Stream {
         }
     }
 
-    /// Ends a pin's connection: the pin is stopped, its frames come home, its allocator goes.
+    /// Disconnects a pin: stops it, takes back its frames, deletes its allocator.
     pub fn disconnect(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         if self.state.lock().pin(pin)?.connection.is_none() {
@@ -447,8 +450,8 @@ impl Stream {
         self.log.emit(pin.subject(), EventKind::PinDisconnected {});
     }
 
-    /// Ends a pin: to stop, clones gone, frames home, allocator deleted, driver told, bag empty.
-    /// The control mutex of its filter is held.
+    /// Ends a pin: stops it, deletes clones, frees frames, deletes the allocator, calls the driver,
+    /// empties the bag. The control mutex of its filter is held.
     pub(crate) fn destroy_pin(&self, at: &mut Passive, pin: PinId) {
         self.force_stop(at, pin);
         let connected = self.state.lock().pins[pin].connection.is_some();
@@ -464,14 +467,14 @@ impl Stream {
         if asks && created {
             self.begin_request(pin.subject());
             let answer = driver.close_pin(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
-            // What it answers changes nothing: the pin is closed.
+            // The result is ignored: the pin is closed.
             let _ = self.end_request(at, pin.subject(), Entry::PinClose, answer);
         }
         self.end_timeouts(at, pin);
         self.remove_pin(at, pin);
     }
 
-    /// The pin is gone, with its bag and its pointers.
+    /// Removes the pin, with its bag and its pointers.
     fn remove_pin(&self, at: &mut Passive, pin: PinId) {
         let (device, driver) = {
             let stream_state = self.state.lock();
@@ -497,8 +500,7 @@ impl Stream {
 }
 
 impl Services {
-    /// A pin, as a driver names it. One that is closed is not the driver's any more, and one of
-    /// another device never was.
+    /// A pin that a driver passes. Fails if it is closed or belongs to another device.
     pub(crate) fn find_pin<'a>(
         &self,
         stream_state: &'a StreamState,
@@ -538,8 +540,7 @@ impl Services {
         Ok(stream_state.pins_of(filter).to_vec())
     }
 
-    /// Changes what a pin asks of frames, on a copy of its own (`KsEdit`), with the control mutex
-    /// held.
+    /// Changes the framing of a pin, on a copy of its own (`KsEdit`), with the control mutex held.
     pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut stream_state = stream.state.lock();
@@ -568,7 +569,7 @@ impl Services {
         Ok(())
     }
 
-    /// The clones of a pin that are there (`KsPinGetFirstCloneStreamPointer`).
+    /// The live clones of a pin (`KsPinGetFirstCloneStreamPointer`).
     pub fn clones(&self, pin: PinId) -> DriverResult<Vec<PointerId>> {
         let stream = self.stream()?;
         let stream_state = stream.state.lock();

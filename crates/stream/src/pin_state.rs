@@ -1,4 +1,4 @@
-//! States: walked step by step, forth and back, and refusals undone.
+//! State changes of pins: step by step, up and down, and undone on failure.
 
 use crate::descriptor::Flow;
 use crate::driver_calls::Entry;
@@ -10,8 +10,8 @@ use crate::types::{DriverError, FilterId, FrameId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId};
 
 impl Stream {
-    /// Brings a pin to a state, step by step. If its driver refuses one, it is brought back to
-    /// where it was.
+    /// Brings a pin to a state, step by step. If its driver refuses a step, the pin returns to its
+    /// old state.
     pub fn set_state(&self, at: &mut Passive, pin: PinId, to: PinState) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let (from, standard) = {
@@ -29,7 +29,8 @@ impl Stream {
             if let Err(reason) = self.step_state(at, pin, here, next, false) {
                 while here != from {
                     let back = if standard { here.next_towards(from) } else { from };
-                    // Nothing helps one that refuses to go back: it is there all the same.
+                    // A driver that refuses to go back cannot be helped: the pin is in the old
+                    // state anyway.
                     let _ = self.step_state(at, pin, here, back, true);
                     here = back;
                 }
@@ -40,7 +41,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Brings a pin to stop, whatever its driver says. The control mutex is held.
+    /// Stops a pin, whatever its driver returns. The control mutex is held.
     pub(crate) fn force_stop(&self, at: &mut Passive, pin: PinId) {
         loop {
             let (here, standard) = {
@@ -56,8 +57,7 @@ impl Stream {
         }
     }
 
-    /// Puts the queue of a pin back to its beginning (`KSRESET`): its driver is told, and every
-    /// frame starts again.
+    /// Resets the queue of a pin (`KSRESET`): its driver is called, and every frame starts again.
     pub fn reset(&self, at: &mut Passive, pin: PinId) -> Result<(), StreamError> {
         let _control = self.acquire_control(at, self.filter_of(pin)?)?;
         let processing = self.processing_mutex(pin).ok_or(StreamError::NotFound(pin.subject()))?;
@@ -89,7 +89,7 @@ impl Stream {
         Ok(())
     }
 
-    /// One step. A forced one is done even if the driver refuses it.
+    /// One step. A forced step is done even if the driver refuses it.
     pub(crate) fn step_state(
         &self,
         at: &mut Passive,
@@ -101,10 +101,10 @@ impl Stream {
         let (least, ends) = {
             let mut stream_state = self.state.lock();
             let it = &mut stream_state.pins[pin];
-            // WINDOWS: what the client wants is set before the driver is told, and goes back if
-            // that refuses (documented).
+            // WINDOWS: the client's state is set before the driver is called, and is restored if
+            // the driver refuses (documented).
             it.client_state = to;
-            it.runs_after_power_up = false; // It goes where its client says.
+            it.runs_after_power_up = false; // The direction that the client requested.
             let (least, ends) = (it.processing_state(), it.ends_processing(from, to));
             self.log_state(pin, from, to, |from, to| EventKind::PinStateRequested { from, to });
             self.wake_all(&mut stream_state);
@@ -125,7 +125,7 @@ impl Stream {
         if let Err(reason) = answer
             && !forced
         {
-            // Nothing is injected any more when frames are freed.
+            // No frame is injected any more when frames are freed.
             self.restore_client_state(pin, from, to);
             if from == PinState::Stop {
                 self.free_frames(at, pin);
@@ -186,12 +186,12 @@ impl Stream {
             self.judge(RuleId::KS_STATE_002, pin.subject(), place, broken);
         }
         match answer {
-            Err(DriverError::Pending) => Ok(()), // It was named, and is no failure.
+            Err(DriverError::Pending) => Ok(()), // It was reported, and is not a failure.
             other => other,
         }
     }
 
-    /// Its client's state goes back.
+    /// Restores the client's state.
     fn restore_client_state(&self, pin: PinId, from: PinState, to: PinState) {
         let mut stream_state = self.state.lock();
         stream_state.pins[pin].client_state = from;
@@ -209,18 +209,17 @@ impl Stream {
         self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
     }
 
-    /// Waits until no thread processes the pin. None begins to any more.
+    /// Waits until no thread processes the pin. No thread starts to.
     fn wait_for_processing(&self, at: &mut Passive, pin: PinId) {
         let mutex = self.state.lock().processing_mutex(pin);
         drop(self.acquire_guard(at, mutex));
     }
 
-    /// Waits for callbacks about pointers of a pin that are under way: what they were told of is
-    /// theirs to delete.
+    /// Waits for running callbacks about pointers of a pin: they delete their pointers themselves.
     fn wait_for_callbacks(&self, at: &mut Passive, pin: PinId) {
         let what = |_: &StreamState| format!("callbacks of {}", pin.subject());
         let me = flight::current_thread();
-        // One that never returns is a stuck wait, which is named.
+        // A callback that never returns is a stuck wait, which is reported.
         let _ = self.wait_until(at, pin.subject(), None, what, |stream_state| {
             let mut calls = stream_state.active_calls.iter();
             let busy =
@@ -229,8 +228,8 @@ impl Stream {
         });
     }
 
-    /// Takes back what is in flight of a pin that has stopped. Clones that are left are named,
-    /// and deleted by force (D-16).
+    /// Takes back everything in flight of a stopped pin. Remaining clones are reported, and deleted
+    /// by force (D-16).
     fn flush_pin(&self, at: &mut Passive, pin: PinId) {
         let mutex = self.state.lock().processing_mutex(pin);
         self.wait_for_callbacks(at, pin);
@@ -289,8 +288,8 @@ impl Stream {
         self.judge(RuleId::KS_PTR_012, subject, "KsStreamPointerScheduleTimeout", broken);
     }
 
-    /// Entry rule: no timeout outlives its pointer. Edges are there until their pin is closed,
-    /// which has happened now; callbacks that are under way end first.
+    /// Entry rule: no timeout outlives its pointer. Edges exist until their pin is closed, which
+    /// has happened now; running callbacks end first.
     pub(crate) fn end_timeouts(&self, at: &mut Passive, pin: PinId) {
         {
             let mut stream_state = self.state.lock();

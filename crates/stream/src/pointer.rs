@@ -1,7 +1,7 @@
-//! Stream pointers: a driver's places in a pin's queue.
+//! Stream pointers: a driver's positions in a pin's queue.
 //!
 //! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
-//! what was processed in the queue, and clones keep single frames from being done.
+//! processed frames in the queue, and clones keep single frames from being completed.
 
 use crate::allocator::AllocatorOwner;
 use crate::cancel::first_locked_pointer;
@@ -14,32 +14,32 @@ use crate::stream_state::StreamState;
 use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
 use flight::{EventKind, RuleId, current_thread};
 
-/// A place in a queue.
+/// A position in a queue.
 #[derive(Debug)]
 pub struct StreamPointer {
     pub(crate) pin: PinId,
     pub(crate) kind: PointerKind,
     pub(crate) frame: Option<FrameId>,
     pub(crate) locked: bool,
-    /// How far its driver is in the frame, and how much is left.
+    /// The driver's offset in the frame, and how much is left.
     pub(crate) offset: u32,
     pub(crate) remaining: u32,
-    /// A clone's driver wants to hear if its frame is cancelled.
+    /// A clone's driver is called if its frame is cancelled.
     pub(crate) has_cancel_callback: bool,
     /// The last attempt to lock it failed.
     pub(crate) lock_failed: bool,
-    /// When its time is over, if its driver wants to hear that.
+    /// When its timeout expires, if the driver set one.
     pub(crate) timeout: Option<u64>,
 }
 
 /// What kind of pointer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointerKind {
-    /// Where data is processed next.
+    /// The leading edge: where data is processed next.
     Leading,
-    /// Up to where frames may leave.
+    /// The trailing edge: up to where frames may leave.
     Trailing,
-    /// One that its driver made.
+    /// A clone, created by the driver.
     Clone,
 }
 
@@ -69,22 +69,22 @@ pub struct PointerView {
     pub kind: PointerKind,
     /// The frame it points to.
     pub frame: Option<FrameId>,
-    /// It is locked: the frame stays.
+    /// It is locked: the frame is not cancelled.
     pub locked: bool,
-    /// Where the frame's memory is, while it is locked (`StreamHeader->Data`).
+    /// The address of the frame's memory, while it is locked (`StreamHeader->Data`).
     pub data: usize,
-    /// How many bytes the frame has (`FrameExtent`).
+    /// The size of the frame (`FrameExtent`).
     pub bytes: u32,
-    /// How far the driver is (`Offset`).
+    /// The driver's offset (`Offset`).
     pub offset: u32,
     /// How many bytes are left (`Remaining`).
     pub remaining: u32,
-    /// What is said with the frame.
+    /// The frame's stream header.
     pub header: Header,
 }
 
 impl Services {
-    /// Runs a service on a pointer that is there, from where that may be done.
+    /// Runs a service on a live pointer, if the current context allows it.
     fn with_pointer<T>(
         &self,
         pointer: PointerId,
@@ -100,8 +100,8 @@ impl Services {
         })
     }
 
-    /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`); none, if no frame is there or it
-    /// cannot be locked.
+    /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`). Returns `None` if there is no frame
+    /// or it cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
         let stream = self.stream().ok()?;
         let mut state = stream.state.lock();
@@ -115,7 +115,7 @@ impl Services {
         let mut state = stream.state.lock();
         let edge = self.find_pin(&state, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
-            format!("a driver asked {} for a trailing edge, which it has not", pin.subject())
+            format!("a driver requested the trailing edge of {}, which has none", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
         stream.edge_pointer(&mut state, self.device, edge?, lock)
@@ -140,8 +140,7 @@ impl Services {
         })
     }
 
-    /// Locks a pointer (`KsStreamPointerLock`): its frame stays. That fails if the frame was
-    /// cancelled.
+    /// Locks a pointer (`KsStreamPointerLock`): its frame stays. Fails if the frame was cancelled.
     pub fn lock(&self, pointer: PointerId) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
@@ -154,7 +153,7 @@ impl Services {
             let it = &state.pointers[pointer];
             let frame = it.locked.then_some(it.frame).ok_or(DriverError::Invalid)?;
             if eject {
-                // Whether it fell off the end is seen when it is locked next.
+                // Whether it left the end of the queue shows at the next lock.
                 let _ = stream.advance(state, pointer);
             }
             stream.unlock(state, pointer, frame);
@@ -162,8 +161,8 @@ impl Services {
         })
     }
 
-    /// Moves a pointer to the next frame (`KsStreamPointerAdvance`); answers
-    /// [`DriverError::NotReady`] if that is not there yet.
+    /// Moves a pointer to the next frame (`KsStreamPointerAdvance`). Fails with
+    /// [`DriverError::NotReady`] if there is none yet.
     pub fn advance(&self, pointer: PointerId) -> DriverResult<()> {
         self.with_pointer(pointer, "KsStreamPointerAdvance", true, |stream, state| {
             stream.advance(state, pointer)
@@ -176,7 +175,8 @@ impl Services {
         let place = "KsStreamPointerAdvanceOffsets";
         self.with_pointer(pointer, place, true, |stream, state| {
             let it = &state.pointers[pointer];
-            // WINDOWS: D-21. As many bytes as are left are legal: then it goes on to the next.
+            // WINDOWS: D-21. Advancing by all remaining bytes is legal: then it moves to the next
+            // frame.
             let broken = if !it.locked {
                 Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
             } else if used > it.remaining {
@@ -196,8 +196,9 @@ impl Services {
         })
     }
 
-    /// Makes a pointer to the same frame (`KsStreamPointerClone`). The frame is not done while it
-    /// is there. `has_cancel_callback` is whether the driver hears if the frame is cancelled.
+    /// Creates a pointer to the same frame (`KsStreamPointerClone`). The frame is not completed
+    /// while the clone exists. `has_cancel_callback` is whether the driver is called if the frame
+    /// is cancelled.
     pub fn clone_pointer(
         &self,
         pointer: PointerId,
@@ -206,7 +207,7 @@ impl Services {
         self.with_pointer(pointer, "KsStreamPointerClone", false, |stream, state| {
             let it = &state.pointers[pointer];
             let (pin, frame) = (it.pin, it.frame.ok_or(DriverError::NotReady)?);
-            // WINDOWS: our reading. A clone is locked if what it is a clone of is.
+            // WINDOWS: our reading. A clone is locked if its original is.
             let clone = StreamPointer {
                 pin,
                 kind: PointerKind::Clone,
@@ -247,7 +248,7 @@ impl Services {
         Ok(())
     }
 
-    /// Says something with a frame (`KSSTREAM_HEADER`), through a locked pointer.
+    /// Sets a frame's header (`KSSTREAM_HEADER`), through a locked pointer.
     pub fn set_header(&self, pointer: PointerId, header: Header) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
@@ -279,28 +280,29 @@ impl Services {
         self.memory.read(word, offset, into).then_some(()).ok_or(DriverError::Invalid)
     }
 
-    /// Where a frame's memory is, for the hardware (`KsStreamPointerGetMdl`); none, if the pointer
-    /// is not locked.
+    /// The address of a frame's memory, for the hardware (`KsStreamPointerGetMdl`). Returns `None`
+    /// if the pointer is not locked.
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
         let state = stream.state.lock();
         let it = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
-        let broken = (!it.locked)
-            .then(|| format!("a driver asked {} for its memory, not locked", pointer.subject()));
+        let broken = (!it.locked).then(|| {
+            format!("a driver requested the memory of {}, which is not locked", pointer.subject())
+        });
         stream.judge(RuleId::KS_PTR_009, pointer.subject(), place, broken);
         let frame = it.frame.filter(|_| it.locked)?;
         Some(state.frames[frame].address)
     }
 
-    /// Has the driver told when so much time is over (`KsStreamPointerScheduleTimeout`), in place
-    /// of what it asked for before.
+    /// Schedules a callback after a time (`KsStreamPointerScheduleTimeout`), which replaces an
+    /// earlier one.
     ///
     /// WINDOWS: while a pin pauses a timeout may not fire (documented). Here it does.
     pub fn schedule_timeout(&self, pointer: PointerId, interval: u64) -> DriverResult<()> {
         let due = self.host.now().saturating_add(interval);
         let place = "KsStreamPointerScheduleTimeout";
         self.with_pointer(pointer, place, false, |stream, state| {
-            // WINDOWS: the timeout that was there is replaced (documented).
+            // WINDOWS: an earlier timeout is replaced (documented).
             state.unschedule(pointer);
             state.pointers[pointer].timeout = Some(due);
             state.timers.insert((due, pointer));
@@ -309,7 +311,7 @@ impl Services {
         })
     }
 
-    /// Not any more (`KsStreamPointerCancelTimeout`).
+    /// Cancels it (`KsStreamPointerCancelTimeout`).
     pub fn cancel_timeout(&self, pointer: PointerId) -> DriverResult<()> {
         let place = "KsStreamPointerCancelTimeout";
         self.with_pointer(pointer, place, false, |_, state| {
@@ -320,7 +322,7 @@ impl Services {
 }
 
 impl Stream {
-    /// Does something with a pointer that is there, from where that may be done.
+    /// Changes a live pointer, if the current context allows it.
     fn with_pointer<T>(
         &self,
         state: &mut StreamState,
@@ -370,7 +372,7 @@ impl Stream {
                 let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
                 self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
             }
-            // What is locked is not cancelled yet: it stays locked.
+            // A locked pointer's frame is not cancelled yet: it stays locked.
             let held = it.locked;
             let stays = |frame: &FrameId| held || !state.frames[*frame].cancel_requested;
             let frame = it.frame.filter(stays);
@@ -386,7 +388,7 @@ impl Stream {
         })
     }
 
-    /// Entry rule: a pointer that was deleted, or is not the device's, is not used.
+    /// Entry rule: a pointer that was deleted, or is of another device, is not used.
     fn judge_pointer<'a>(
         &self,
         state: &'a StreamState,
@@ -411,8 +413,8 @@ impl Stream {
         found.ok_or(DriverError::Invalid)
     }
 
-    /// Entry rules: a cancel callback leaves the queue alone, and a filter that processes leaves
-    /// its edges.
+    /// Entry rules: a cancel callback does not change the queue, and a filter that processes does
+    /// not move its edges.
     fn judge_queue(
         &self,
         state: &StreamState,
@@ -426,7 +428,7 @@ impl Stream {
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(DriverError::Deadlock);
         }
-        // A clone is the driver's own.
+        // A clone belongs to the driver.
         let it = &state.pointers[pointer];
         let edge = it.kind != PointerKind::Clone;
         if move_count && edge && state.pins[it.pin].filter_centric {
@@ -442,7 +444,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The frame behind a locked pointer, and where its memory is.
+    /// The frame behind a locked pointer, and the address of its memory.
     fn locked_frame(
         &self,
         state: &StreamState,
@@ -462,7 +464,7 @@ impl Stream {
         Ok((frame, state.frames[frame].address))
     }
 
-    /// Entry rule: frames that are not the driver's may be smaller than it asked for.
+    /// Entry rule: frames of another allocator may be smaller than requested.
     fn judge_write(
         &self,
         state: &mut StreamState,
@@ -485,7 +487,7 @@ impl Stream {
         if beyond { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
-    /// A pointer is not locked any more: a frame that was to be cancelled is now.
+    /// A pointer was unlocked: a frame that was to be cancelled is cancelled now.
     pub(crate) fn unlock(
         &self,
         state: &mut StreamState,
@@ -500,7 +502,7 @@ impl Stream {
         self.queue_cancel_if_unlocked(state, frame);
     }
 
-    /// A frame may have lost its last lock: if it is to be cancelled, that is work.
+    /// A frame may have lost its last lock: if it is to be cancelled, a job is queued.
     pub(crate) fn queue_cancel_if_unlocked(&self, state: &mut StreamState, frame: Option<FrameId>) {
         let Some(frame) = frame else { return };
         if state.frames[frame].cancel_requested && first_locked_pointer(state, frame).is_none() {
@@ -512,7 +514,7 @@ impl Stream {
         }
     }
 
-    /// So many bytes of a pointer's frame are used.
+    /// Marks bytes of a pointer's frame as used.
     pub(crate) fn consume_bytes(
         &self,
         state: &mut StreamState,
@@ -526,14 +528,14 @@ impl Stream {
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
         let (frame, pin) = (it.frame, &mut state.pins[it.pin]);
         pin.move_count += u64::from(used > 0);
-        // Where hardware writes, how much it wrote is for its driver to say.
+        // Where hardware writes, only its driver knows how much it wrote.
         let maps = pin.descriptor.has_flag(PinFlag::GenerateMappings);
         if let Some(frame) = frame.filter(|_| pin.descriptor.flow == Flow::Out && !maps) {
             let header = &mut state.frames[frame].header;
             header.data_used = header.data_used.max(offset);
         }
         if over {
-            // Whether it fell off the end is seen when it is locked next.
+            // Whether it left the end of the queue shows at the next lock.
             let _ = self.advance(state, pointer);
         }
     }
@@ -567,7 +569,7 @@ impl Stream {
         next.map(|_| ()).ok_or(DriverError::NotReady)
     }
 
-    /// A clone is gone.
+    /// Removes a clone.
     pub(crate) fn remove_clone(&self, state: &mut StreamState, pointer: PointerId, forced: bool) {
         state.unschedule(pointer);
         let it = state.pointers.remove(pointer);

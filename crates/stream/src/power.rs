@@ -8,19 +8,19 @@ use crate::stream::Stream;
 use crate::types::{DeviceId, DriverError, DriverResult, FilterId, PinId, PinState};
 use flight::{EventKind, Passive, RuleId};
 
-/// Which is told first that a device wakes.
+/// What is notified first when a device wakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PowerUpOrder {
-    /// The device, that it has power.
+    /// The device: it has power.
     PowerFirst,
-    /// Its pins, that they run.
+    /// Its pins: they run.
     PinsFirst,
 }
 
 impl Stream {
-    /// Puts a device to sleep: its pins that run pause first.
+    /// Puts a device to sleep: its running pins pause first.
     ///
-    /// WINDOWS: our reading. Which state pins have in sleep is not documented.
+    /// WINDOWS: our reading. The state of pins during sleep is not documented.
     pub fn power_down(&self, at: &mut Passive, device: DeviceId) -> Result<(), StreamError> {
         self.state.lock().started_device(device)?;
         for pin in self.pins_in_state(device, PinState::Run) {
@@ -35,7 +35,8 @@ impl Stream {
         self.call_set_power(at, device, false)
     }
 
-    /// Wakes it, in either order: a driver stands both. A pin whose driver refuses stays paused.
+    /// Wakes a device, in either order: a driver must handle both. A pin whose driver refuses stays
+    /// paused.
     pub fn power_up(
         &self,
         at: &mut Passive,
@@ -109,7 +110,7 @@ impl Stream {
 }
 
 impl Services {
-    /// Says that the hardware is being programmed for a pin: its registers are written.
+    /// Reports that the driver programs the hardware for a pin: it writes registers.
     pub fn program_hardware(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
         let stream_state = stream.state.lock();

@@ -1,9 +1,9 @@
-//! Processing: when a pin or a filter is due, at which level, and what became of it.
+//! Processing: when a pin or a filter is due, at which level, and the result.
 //!
 //! # Invariants
 //!
-//! 1. A pin or filter is processed with its processing mutex, so by one thread at a time; with
-//!    its gate open, and in its least state or above.
+//! 1. A pin or filter is processed with its processing mutex held, so by one thread at a time; with
+//!    its gate open, and in its minimum state or above.
 
 use crate::descriptor::PinFlag;
 use crate::driver_calls::Entry;
@@ -17,12 +17,12 @@ use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, Subject};
 
-/// Something that is due.
+/// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
     /// A pin is to be processed.
     Pin(PinId),
-    /// A filter is.
+    /// A filter is to be processed.
     Filter(FilterId),
     /// A frame that was to be cancelled is not locked any more.
     Cancel(FrameId),
@@ -48,7 +48,7 @@ impl Job {
 }
 
 impl Pin {
-    /// The least state it is processed in.
+    /// The minimum state for processing.
     pub(crate) fn processing_state(&self) -> PinState {
         let runs = self.descriptor.has_flag(PinFlag::ProcessInRunStateOnly);
         if runs { PinState::Run } else { PinState::Pause }
@@ -64,7 +64,7 @@ impl Pin {
         self.gate_inputs.1 == 0
     }
 
-    /// Whether its client and its driver have it in a state, or above.
+    /// Whether its client and its driver have it in this state, or above.
     fn has_reached(&self, state: PinState) -> bool {
         self.client_state >= state && self.device_state >= state
     }
@@ -74,13 +74,13 @@ impl Pin {
         self.has_reached(self.processing_state()) && self.is_open()
     }
 
-    /// Whether its filter is processed because it runs, whatever the states of the others.
+    /// Whether its filter is processed because this pin runs, whatever the states of the others.
     fn drives_filter(&self) -> bool {
         self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState) && self.has_reached(PinState::Run)
     }
 
-    /// Whether this pin allows processing in one state and not in another: no thread processes
-    /// when its driver is told.
+    /// Whether this pin allows processing in one state and not in another: then no thread processes
+    /// while its driver changes state.
     pub(crate) fn ends_processing(&self, from: PinState, to: PinState) -> bool {
         let ends = |least: PinState| from >= least && to < least;
         let carries = self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState);
@@ -150,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// The mutex of what processes a pin; none, if the pin was closed.
+    /// The mutex of what processes a pin; `None` if the pin was closed.
     pub(crate) fn processing_mutex(&self, pin: PinId) -> Option<KsMutex> {
         let stream_state = self.state.lock();
         stream_state.pins.contains(pin).then(|| stream_state.processing_mutex(pin))
@@ -174,7 +174,7 @@ impl Stream {
         true
     }
 
-    /// Takes out the first job whose mutex is free, and takes that.
+    /// Removes the first job whose mutex is free, and acquires the mutex.
     fn next_job(&self, stream_state: &mut StreamState) -> Option<Job> {
         let mut place = 0;
         loop {
@@ -189,7 +189,7 @@ impl Stream {
         }
     }
 
-    /// Processes a pin, if it is due; its mutex is taken, and is released.
+    /// Processes a pin, if it is due. The caller holds its mutex, which is released.
     fn process_pin(
         &self,
         at: &mut Passive,
@@ -211,7 +211,7 @@ impl Stream {
         });
     }
 
-    /// What became of it.
+    /// Handles the result of processing a pin.
     fn finish_pin_processing(
         &self,
         stream_state: &mut StreamState,
@@ -235,8 +235,8 @@ impl Stream {
         self.wake_all(stream_state);
     }
 
-    /// Entry rule: success is progress. Answers whether the driver is to be asked before it is
-    /// called again.
+    /// Entry rule: success means progress. Returns whether the driver must attempt processing
+    /// before it is called again.
     fn judge_process(
         &self,
         subject: Subject,
@@ -248,16 +248,13 @@ impl Stream {
             return true;
         }
         let broken = stands.then(|| {
-            format!(
-                "{} answered twice that it processed data of {subject}, and did not",
-                entry.name()
-            )
+            format!("{} returned success twice without processing data of {subject}", entry.name())
         });
         self.judge(RuleId::KS_PROC_001, subject, entry.name(), broken);
-        stands // A driver that stands still would be called for ever.
+        stands // A driver that makes no progress would be called forever.
     }
 
-    /// Processes a filter, if it is due; its mutex is taken, and is released.
+    /// Processes a filter, if it is due. The caller holds its mutex, which is released.
     fn process_filter(
         &self,
         at: &mut Passive,
@@ -283,7 +280,7 @@ impl Stream {
         self.release(&mut stream_state, mutex);
     }
 
-    /// What became of it.
+    /// Handles the result of processing a filter.
     fn finish_filter_processing(
         &self,
         stream_state: &mut StreamState,
@@ -343,8 +340,8 @@ impl Stream {
         self.unlock(stream_state, it.pointer, frame);
     }
 
-    /// Entry rule: a driver that wanted to wait starts again by itself. Nothing else could happen
-    /// any more; answers whether that is why.
+    /// Entry rule: a driver that returned pending attempts processing again. Nothing else could
+    /// happen any more; returns whether that is the reason.
     pub(crate) fn judge_stalled(&self, pin: PinId) -> bool {
         let stream_state = self.state.lock();
         // It may have been closed while its client waited.
@@ -365,7 +362,7 @@ impl Stream {
         stalled
     }
 
-    /// The pointer whose time is over, if there is one: that is not due any more.
+    /// The pointer whose timeout has expired, if there is one; the timeout is cleared.
     pub(crate) fn take_expired_timeout(&self, stream_state: &mut StreamState) -> Option<PointerId> {
         let (due, pointer) = *stream_state.timers.first()?;
         if due > self.host.now() {
@@ -375,7 +372,7 @@ impl Stream {
         Some(pointer)
     }
 
-    /// Tells a driver whose pointer's time is over.
+    /// Calls the driver's timeout callback for a pointer.
     pub(crate) fn call_timeout(
         at: &mut Passive,
         stream_state: StateGuard<'_, StreamState>,
@@ -389,7 +386,7 @@ impl Stream {
 }
 
 impl Services {
-    /// Has a pin processed if it can be (`KsPinAttemptProcessing`).
+    /// Processes a pin if possible (`KsPinAttemptProcessing`).
     pub fn attempt_processing(&self, pin: PinId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
         let mut stream_state = stream.state.lock();
@@ -408,7 +405,7 @@ impl Services {
         Ok(())
     }
 
-    /// Has a filter processed if it can be (`KsFilterAttemptProcessing`).
+    /// Processes a filter if possible (`KsFilterAttemptProcessing`).
     pub fn attempt_filter_processing(&self, filter: FilterId) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut stream_state = stream.state.lock();
@@ -422,7 +419,7 @@ impl Services {
     }
 
     /// Adds an input to a pin's gate (`KsGateAddOnInputToAnd`, `KsGateAddOffInputToAnd`): the pin
-    /// is processed while all are on.
+    /// is processed while all inputs are on.
     pub fn add_gate_input(&self, pin: PinId, on: bool) -> DriverResult<()> {
         self.change_gate(pin, "KsGateAddOnInputToAnd", |(ons, offs)| {
             Ok(if on { (ons + 1, offs) } else { (ons, offs + 1) })

@@ -1,8 +1,8 @@
-//! What a minidriver may ask of the class driver: the `Ks*` functions, in plain words.
+//! What a minidriver may call: the `Ks*` functions, in plain types.
 //!
-//! A driver has no proof of its level to show: the level is asked of the host. What a driver may
-//! not do is refused and named, never a panic. The services stand in the files of what they are
-//! about; here is what belongs to none.
+//! A driver cannot prove its IRQL, so the host reports it. A forbidden call is refused and
+//! reported, and never panics. Each service is in the file of its subject; this file has those that
+//! belong to none.
 
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
@@ -31,7 +31,7 @@ impl Services {
         self.device
     }
 
-    /// What time it is, in steps of 100 ns.
+    /// The current time, in steps of 100 ns.
     pub fn now(&self) -> u64 {
         self.host.now()
     }
@@ -41,12 +41,12 @@ impl Services {
         &self.host
     }
 
-    /// Where doors say what they saw.
+    /// The log for what doors report.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }
 
-    /// Waits for so long (`KeDelayExecutionThread`).
+    /// Waits for a time (`KeDelayExecutionThread`).
     pub fn delay(&self, interval: u64) -> DriverResult<()> {
         let stream = self.stream()?;
         let level = self.host.irql();
@@ -67,8 +67,8 @@ impl Services {
         })
     }
 
-    /// The allocator whose entry is called on this thread: by its number, for two may have the
-    /// same word.
+    /// The allocator whose entry is called on this thread: by its id, because two may have the same
+    /// driver handle.
     pub fn current_allocator(&self) -> Option<AllocatorId> {
         let stream = self.stream().ok()?;
         let inside = stream.state.lock().active_call(current_thread())?;
@@ -78,8 +78,8 @@ impl Services {
         }
     }
 
-    /// Makes memory (`ExAllocatePool2`): what is made inside a call of an allocator's entry is
-    /// that allocator's.
+    /// Allocates memory (`ExAllocatePool2`). Memory allocated in a call of an allocator's entry
+    /// belongs to that allocator.
     pub fn allocate_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
         let stream = self.stream().ok()?;
         let memory = stream.memory_of(self.device)?;
@@ -102,11 +102,11 @@ impl Services {
             (device, driver_handle),
             MemoryBlock { allocator, allocator_deleted: false, serial: number },
         );
-        // Where a frame was is something else now.
+        // The address of a freed frame now belongs to other memory.
         state.freed_frames.remove(&(device, driver_handle));
     }
 
-    /// Frees it (`ExFreePool`).
+    /// Frees memory (`ExFreePool`).
     pub fn free_memory(&self, driver_handle: usize) -> DriverResult<()> {
         let stream = self.stream()?;
         let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
@@ -114,8 +114,9 @@ impl Services {
         memory.free(driver_handle).then_some(()).ok_or(DriverError::Invalid)
     }
 
-    /// Records that the driver frees memory of its own, which is given back elsewhere. Fails with
-    /// [`DriverError::Busy`] if a bag has it, and [`DriverError::Invalid`] if it is not the driver's.
+    /// Records that the driver frees memory of its own, which is released elsewhere. Fails with
+    /// [`DriverError::Busy`] if a bag holds it, and [`DriverError::Invalid`] if it is not the
+    /// driver's.
     pub fn remove_memory(&self, driver_handle: usize) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
@@ -155,7 +156,7 @@ impl Services {
             let state = stream.state.lock();
             let broken = state.freed_frames.contains(&(self.device, driver_handle)).then(|| {
                 format!(
-                    "{} bytes were written to a frame that the driver was told to free",
+                    "{} bytes were written to a frame after the driver was called to free it",
                     bytes.len()
                 )
             });
@@ -169,7 +170,7 @@ impl Services {
         memory.write(driver_handle, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
     }
 
-    /// Says that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
+    /// Records that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
     pub fn register_dma(&self) -> DriverResult<()> {
         let stream = self.stream()?;
         let mut state = stream.state.lock();

@@ -1,4 +1,4 @@
-//! The class driver: its state, its host, waiting, and the work between calls.
+//! The class driver: its state, its host, waits, and the jobs between calls.
 
 use crate::error::StreamError;
 use crate::lock::Lock;
@@ -8,29 +8,30 @@ use std::sync::Arc;
 
 /// A streaming class driver.
 ///
-/// Every entry takes a proof of level. What cannot run where it came up is a job, and runs when
+/// Every entry takes a proof of IRQL. Work that cannot run where it arises is a job, and runs when
 /// a worker thread calls [`Stream::work`].
 pub struct Stream {
     pub(crate) state: Lock<StreamState>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
-    /// Rung when a job may be runnable.
+    /// The work-available token: woken when a job may be runnable.
     pub(crate) work_available: WaitToken,
 }
 
 impl Stream {
-    /// A class driver with nothing in it.
+    /// A class driver without devices.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let bell = WaitToken::new("streaming work");
         Arc::new(Self { state: Lock::new(StreamState::default()), host, log, work_available: bell })
     }
 
-    /// Puts drivers under pressure (`--pressure`): calls that may come at two levels come at both.
+    /// Puts drivers under pressure (`--pressure`): calls that are allowed at two levels come at
+    /// both.
     pub fn set_pressure(&self, seed: u64) {
         self.state.lock().pressure = Some(seed);
     }
 
-    /// What rings when [`Stream::work`] may find something.
+    /// The token that is woken when [`Stream::work`] may have work.
     pub fn work_available(&self) -> WaitToken {
         self.work_available.clone()
     }
@@ -40,13 +41,13 @@ impl Stream {
         &self.host
     }
 
-    /// The log everything is said to.
+    /// The log of all events.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }
 
-    /// Runs one job: a pin or filter that is to be processed, a cancelled frame, a pointer whose
-    /// time is over. Answers whether it did.
+    /// Runs one job: processes a pin or filter, cancels a frame, or calls back for an expired
+    /// timeout. Returns whether it did.
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
         let mut state = self.state.lock();
         match self.take_expired_timeout(&mut state) {
@@ -56,12 +57,12 @@ impl Stream {
         true
     }
 
-    /// When [`Stream::work`] has something to do next that waits for a time.
+    /// When the next timeout makes work for [`Stream::work`].
     pub fn next_deadline(&self) -> Option<u64> {
         self.state.lock().timers.first().map(|(due, _)| *due)
     }
 
-    /// Serves on a virtual thread of its own, until the run is over.
+    /// Runs jobs on a virtual thread of its own, until the run is over.
     pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>) {
         let (worker, clock) = (self.clone(), self.clone());
         host.spawn_timed_worker(
@@ -72,12 +73,12 @@ impl Stream {
         );
     }
 
-    /// Checks the invariants of everything that is alive.
+    /// Checks the invariants of all live objects.
     pub fn validate(&self) -> Result<(), String> {
         self.state.lock().validate()
     }
 
-    /// The state changed: wakes the threads that wait, and the worker thread if there are jobs.
+    /// The state changed: wakes the waiting threads, and the worker thread if there are jobs.
     #[inline]
     pub(crate) fn wake_all(&self, state: &mut StreamState) {
         if !state.waiters.is_empty() || !state.jobs.is_empty() {
@@ -94,8 +95,8 @@ impl Stream {
         }
     }
 
-    /// Waits until `act` has done what is waited for; it looks and acts under one hold of the
-    /// world, and is asked again when anything has changed. Else says how the wait ended.
+    /// Waits until `act` returns a value. `act` runs under one lock of the state, and runs again
+    /// when anything has changed. Fails with how the wait ended.
     pub(crate) fn wait_for<T>(
         &self,
         at: &mut Passive,
@@ -137,7 +138,7 @@ impl Stream {
                 self.log.emit(about, EventKind::WaitStuck { graph });
                 StreamError::Stuck
             }
-            // A wait that was rung goes on, so that is none.
+            // A wait that was woken continues, so it is not stuck.
             WaitResult::Woken => StreamError::Stuck,
             WaitResult::HostEnded => StreamError::HostEnded,
         })

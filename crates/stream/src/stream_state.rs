@@ -1,13 +1,13 @@
-//! Everything that is alive, under one lock.
+//! The state of the class driver, under one lock.
 //!
 //! # Invariants (checked by [`StreamState::validate`])
 //!
-//! 1. A filter's device, a pin's filter, an allocator's and a frame's pin are there.
-//! 2. A frame that is queued is in the queue of its pin, once; no other is.
-//! 3. A frame's count of clones is that of the clones that point to it.
+//! 1. A filter's device, a pin's filter, and the pin of an allocator or frame exist.
+//! 2. A queued frame is in the queue of its pin, once; no other frame is.
+//! 3. A frame's count of clones is the number of clones that point to it.
 //! 4. An edge points into its pin's queue, or nowhere.
 //! 5. A pin lists its frames and a filter its pins, by number.
-//! 6. What is due is what pointers say is, and where frames are is what they say.
+//! 6. The timeout table matches the pointers, and the table of frame addresses matches the frames.
 
 use crate::allocator::Allocator;
 use crate::bag::ObjectBags;
@@ -24,7 +24,7 @@ use crate::types::{AllocatorId, DeviceId, FrameId, PointerId};
 use flight::{Slab, Subject, WaitToken};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Everything that is alive.
+/// All live objects.
 #[derive(Default)]
 pub(crate) struct StreamState {
     pub(crate) devices: Slab<Device>,
@@ -32,39 +32,39 @@ pub(crate) struct StreamState {
     pub(crate) pins: Slab<Pin>,
     pub(crate) allocators: Slab<Allocator>,
     pub(crate) frames: Slab<Frame>,
-    /// Where frames are: by device, word and number.
+    /// Frames by device, address and number.
     pub(crate) frames_by_address: BTreeSet<(DeviceId, usize, FrameId)>,
     pub(crate) pointers: Slab<StreamPointer>,
     pub(crate) mutexes: MutexOwners,
-    /// The calls that threads are in, a thread's last one innermost.
+    /// The calls that threads are in, a thread's innermost call last.
     pub(crate) active_calls: Vec<ActiveCall>,
-    /// What is due.
+    /// The queued jobs.
     pub(crate) jobs: VecDeque<Job>,
-    /// When the time of which pointer is over.
+    /// When which pointer's timeout expires.
     pub(crate) timers: BTreeSet<(u64, PointerId)>,
     pub(crate) bags: ObjectBags,
-    /// Memory that drivers have made, by device: each has words of its own.
+    /// Memory that drivers have allocated, by device: each has its own addresses.
     pub(crate) blocks: BTreeMap<(DeviceId, usize), MemoryBlock>,
-    /// How many pieces of it there ever were.
+    /// How many blocks of it there ever were.
     pub(crate) blocks_allocated: u64,
-    /// Where frames were that drivers have been told to free, by device.
+    /// The addresses of frames that drivers were called to free, by device.
     pub(crate) freed_frames: BTreeSet<(DeviceId, usize)>,
-    /// Creates and closes that are not over yet.
+    /// Creates and closes that are not completed.
     pub(crate) pending: BTreeMap<Subject, PendingRequest>,
-    /// The threads that wait: all look again when the state has changed.
+    /// The waiting threads: all check again when the state has changed.
     pub(crate) waiters: Vec<WaitToken>,
-    /// What is made hard is drawn from this, if it is.
+    /// The random choices of `--pressure`, if it is set.
     pub(crate) pressure: Option<u64>,
 }
 
-/// Memory that a driver has made.
+/// Memory that a driver has allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryBlock {
-    /// The allocator in whose call it was made.
+    /// The allocator in whose call it was allocated.
     pub(crate) allocator: Option<AllocatorId>,
     /// That allocator was deleted.
     pub(crate) allocator_deleted: bool,
-    /// How many were made before it: where it is does not repeat, this does.
+    /// Its serial number: addresses do not repeat from run to run, this number does.
     pub(crate) serial: u64,
 }
 
@@ -78,7 +78,7 @@ impl StreamState {
         mine.map(|((_, word), it)| (*word, it))
     }
 
-    /// The memory of a device that is so, in the order in which it was made.
+    /// The memory of a device that fulfils a condition, in the order of allocation.
     pub(crate) fn blocks_where(
         &self,
         device: DeviceId,
@@ -90,7 +90,7 @@ impl StreamState {
         some.into_iter().map(|pair| pair.1).collect()
     }
 
-    /// The time of a pointer is not looked at any more.
+    /// Removes the timeout of a pointer.
     pub(crate) fn unschedule(&mut self, pointer: PointerId) {
         if let Some(due) = self.pointers[pointer].timeout.take() {
             self.timers.remove(&(due, pointer));
@@ -102,7 +102,7 @@ impl StreamState {
         self.active_calls.iter().rfind(|active_call| active_call.thread == thread).copied()
     }
 
-    /// Checks the invariants of everything that is alive.
+    /// Checks the invariants of all live objects.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let mut clones: BTreeMap<FrameId, u32> = BTreeMap::new();
         for (number, it) in self.pointers.iter() {
@@ -141,7 +141,7 @@ impl StreamState {
             }
         }
         if self.frames_by_address.len() != self.frames.iter().count() {
-            return Err("there are places of frames that are gone".to_owned());
+            return Err("the address table has frames that were freed".to_owned());
         }
         for (number, it) in self.pins.iter() {
             let Some(filter) = self.filters.get(it.filter) else {

@@ -1,5 +1,5 @@
 //! The streaming kernel, flown with test-pattern sources.
-#![expect(clippy::disallowed_types, reason = "a driver has locks of its own")]
+#![expect(clippy::disallowed_types, reason = "a driver has its own locks")]
 
 mod capture;
 mod ends;

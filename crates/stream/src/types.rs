@@ -1,4 +1,4 @@
-//! Ids of objects, drivers' handles for them, and what calls of drivers return.
+//! Ids of objects, driver handles, and the results of driver calls.
 
 use crate::allocator::Allocator;
 use crate::bag::DriverBag;
@@ -46,7 +46,7 @@ macro_rules! ids {
 }
 
 // Drivers and clients hold these ids, and may use them after their objects have ended: the class
-// driver looks up with `get` what comes from outside.
+// driver looks up every id from outside with `get`.
 ids! {
     /// A streaming device (`PKSDEVICE`).
     DeviceId Device KsDevice Device;
@@ -58,41 +58,41 @@ ids! {
     AllocatorId Allocator Allocator Allocator;
     /// A frame.
     FrameId Frame Frame Frame;
-    /// A place in a pin's queue (`PKSSTREAM_POINTER`).
+    /// A position in a pin's queue (`PKSSTREAM_POINTER`).
     PointerId StreamPointer StreamPointer Pointer;
 }
 
-/// A bag that a driver made itself (`KsAllocateObjectBag`).
+/// A bag that a driver created (`KsAllocateObjectBag`).
 pub type BagId = Id<DriverBag>;
 
-/// The driver's word for a device (`KSDEVICE.Context`).
+/// The driver handle of a device (`KSDEVICE.Context`).
 pub type DriverDevice = DriverHandle<DeviceId>;
-/// The driver's word for a filter (`KSFILTER.Context`).
+/// The driver handle of a filter (`KSFILTER.Context`).
 pub type DriverFilter = DriverHandle<FilterId>;
-/// The driver's word for a pin (`KSPIN.Context`).
+/// The driver handle of a pin (`KSPIN.Context`).
 pub type DriverPin = DriverHandle<PinId>;
-/// The driver's word for an allocator: what `AVStrMiniInitializeAllocator` made.
+/// The driver handle of an allocator, set by `AVStrMiniInitializeAllocator`.
 pub type DriverAllocator = DriverHandle<AllocatorId>;
-/// The driver's word for a frame: where its memory is.
+/// The driver handle of a frame: the address of its memory.
 pub type DriverFrame = DriverHandle<FrameId>;
 
-/// What a driver calls a `T`. Only a [`HandleSlot`] makes one.
+/// A driver's handle of a `T`. Only a [`HandleSlot`] creates one.
 ///
-/// Not `Clone`: to end it is to move it, so to end it twice does not compile. Not `Debug`:
-/// pointers do not repeat, so events number a word at first sight.
+/// Not `Clone`: ending the handle moves it, so ending it twice does not compile. Not `Debug`:
+/// pointers do not repeat from run to run, so events number a pointer when it first appears.
 #[must_use = "a dropped token leaks inside the driver"]
 pub struct DriverHandle<T>(usize, PhantomData<fn() -> T>);
 
-/// The right to give one word, in this call. Only the class driver makes one.
+/// The right to set one driver handle, in this call. Only the class driver creates one.
 pub struct HandleSlot<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
 
 impl<T> DriverHandle<T> {
-    /// The word, for the driver it came from.
+    /// The pointer, for the driver that set it.
     pub fn value(&self) -> usize {
         self.0
     }
 
-    /// The same word again, to lend it in the next call: the world keeps words as numbers.
+    /// The same handle again, to pass it in the next call: the state stores handles as numbers.
     pub(crate) fn duplicate(word: usize) -> Self {
         Self(word, PhantomData)
     }
@@ -103,39 +103,39 @@ impl<T> HandleSlot<'_, T> {
         Self(PhantomData, PhantomData)
     }
 
-    /// Gives the word.
+    /// Sets the driver handle.
     pub fn set(self, word: usize) -> DriverHandle<T> {
         DriverHandle(word, PhantomData)
     }
 }
 
-/// What a driver answers, and what its services answer it.
+/// What a driver returns, and what its services return to it.
 pub type DriverResult<T> = Result<T, DriverError>;
 
 /// Why a call of a driver or of a service failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverError {
-    /// There is no entry for this.
+    /// There is no entry point for this.
     NoEntryPoint,
-    /// It was given something it cannot take.
+    /// An argument is invalid.
     Invalid,
-    /// It ran out of memory.
+    /// Memory ran out.
     NoMemory,
     /// There is no data, or the frame was cancelled (`STATUS_DEVICE_NOT_READY`).
     NotReady,
-    /// It does not match: the next range may (`STATUS_NO_MATCH`).
+    /// The format does not match: the next range may (`STATUS_NO_MATCH`).
     NoMatch,
-    /// It is not over yet (`STATUS_PENDING`).
+    /// The request is pending (`STATUS_PENDING`).
     Pending,
     /// The request is not supported.
     Unsupported,
-    /// Something it needs is in use.
+    /// An object it needs is in use.
     Busy,
-    /// A wait would never end.
+    /// The wait would never end.
     Deadlock,
-    /// It panicked.
+    /// The driver panicked.
     Crashed,
-    /// A number that we only pass on.
+    /// A status that is only passed on.
     Other(u32),
 }
 
@@ -178,10 +178,10 @@ impl fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// Where a pin is (`KSSTATE`).
+/// The state of a pin (`KSSTATE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinState {
-    /// Nothing is held.
+    /// No resources are held.
     #[default]
     Stop,
     /// Resources are held.
@@ -193,7 +193,7 @@ pub enum PinState {
 }
 
 impl PinState {
-    /// All of them, in order.
+    /// All states, in order.
     pub const ALL: [PinState; 4] =
         [PinState::Stop, PinState::Acquire, PinState::Pause, PinState::Run];
 
@@ -202,7 +202,7 @@ impl PinState {
         ["stop", "acquire", "pause", "run"][self as usize]
     }
 
-    /// The next one on the way to another.
+    /// The next state on the way to another.
     #[must_use]
     pub fn next_towards(self, to: PinState) -> PinState {
         let here = self as usize;
@@ -214,17 +214,17 @@ impl PinState {
     }
 }
 
-/// What is said with a frame's bytes (`KSSTREAM_HEADER`).
+/// The header of a frame (`KSSTREAM_HEADER`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// When it is to be shown, in steps of 100 ns (`PresentationTime`).
+    /// When to present it, in steps of 100 ns (`PresentationTime`).
     pub time: u64,
-    /// For how long (`Duration`).
+    /// Its duration (`Duration`).
     pub duration: u64,
     /// How many of its bytes are data (`DataUsed`).
     pub data_used: u32,
-    /// Nothing follows (`OPTIONSF_ENDOFSTREAM`).
+    /// The last frame (`OPTIONSF_ENDOFSTREAM`).
     pub end_of_stream: bool,
-    /// Something is missing before it (`OPTIONSF_DATADISCONTINUITY`).
+    /// Data is missing before it (`OPTIONSF_DATADISCONTINUITY`).
     pub discontinuity: bool,
 }

@@ -12,7 +12,7 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 const ROOT: &str = "DxgkDdiSetRootPageTable";
 const UPDATE: &str = "D3DKMTUpdateGpuVirtualAddress";
 
-/// How many updates of a space wait at most.
+/// The maximum number of pending updates of an address space.
 const MAX_WAITING: usize = 128;
 
 /// The rules on addresses.
@@ -50,7 +50,7 @@ fn map_bounds(event: &Event, _shadows: &Shadows) -> Verdict {
     }
     let right = start >= minimum && (maximum == 0 || end <= maximum);
     Verdict::holds_if(right, Component::Kernel, MAP, || {
-        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {maximum:#x} was asked for")
+        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {maximum:#x} was requested")
     })
 }
 
@@ -63,7 +63,7 @@ fn reserve_bounds(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let top = if maximum == 0 { space.end } else { maximum };
     Verdict::holds_if(start >= minimum && end <= top, Component::Kernel, RESERVE, || {
-        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {top:#x} was asked for")
+        format!("{start:#x} to {end:#x} was chosen, but {minimum:#x} to {top:#x} was requested")
     })
 }
 
@@ -239,7 +239,7 @@ fn sequential_pages(event: &Event, shadows: &Shadows) -> Verdict {
     let right = wanted.is_none_or(|value| value == *offset);
     Verdict::holds_if(*steady && right, Component::Kernel, BUILD, || match wanted {
         Some(wanted) if !right => format!(
-            "the entry of {address:#x} is said to be at {offset:#x} of {of}, where {wanted:#x} is \
+            "the entry of {address:#x} is reported at {offset:#x} of {of}, where {wanted:#x} is \
              mapped"
         ),
         _ => format!("the {count} entries from {address:#x} on are not one behind the other"),
@@ -258,7 +258,7 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             if adapter.spaces.is_empty() {
                 return Verdict::NotApplicable; // It translates nothing.
             }
-            // The system's own is process zero.
+            // The system's own address space is process zero.
             let known = adapter.spaces.iter().any(|pair| {
                 pair.0 == Some(process.into())
                     || (pair.0.is_none() && process == Kind::Process.subject(0))

@@ -1,12 +1,12 @@
-//! The names that Driver Verifier has for rules on streaming minidrivers, and ours.
+//! Driver Verifier's names for rules on streaming minidrivers.
 //!
 //! WINDOWS: the names are those of the page "Rules for `AVStream` Drivers" (documented). A name
-//! stands for the rules of the catalogue that speak of the same thing. The rules on how long a
-//! callback may take have none here: no rule of the catalogue has a number for that.
+//! stands for the rules of the catalogue on the same subject. The rules on the duration of a
+//! callback are missing: no rule of the catalogue has a number for that.
 
 use crate::catalogue::{self, Entry};
 
-/// A name of Driver Verifier's, and the rules that correspond: the nearest in front.
+/// A name of Driver Verifier, and the corresponding rules, closest first.
 pub const ALIASES: &[(&str, &[&str])] = &[
     ("KsCallbackReturn", &["KS-PIN-012", "KS-PIN-006", "KS-DEV-001", "KS-PIN-002", "KS-DEV-004"]),
     ("KsDeviceMutex", &["KS-MUTEX-005", "KS-MUTEX-001", "KS-MUTEX-002"]),
@@ -20,7 +20,7 @@ pub const ALIASES: &[(&str, &[&str])] = &[
     ("KsStreamPointerUnlock", &["KS-STATE-007", "KS-PTR-005"]),
 ];
 
-/// The rules that a name of Driver Verifier's stands for, however it is written.
+/// The rules that a name of Driver Verifier stands for, in any spelling.
 pub fn aliased(name: &str) -> Option<(&'static str, Vec<&'static Entry>)> {
     let (name, ids) = ALIASES.iter().find(|(it, _)| it.eq_ignore_ascii_case(name))?;
     Some((name, ids.iter().filter_map(|id| catalogue::find(id)).collect()))

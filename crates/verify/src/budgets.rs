@@ -1,11 +1,10 @@
-//! What clients are told of their memory: where it is, how much they may use, and by how much
-//! they exceed that.
+//! What is reported to clients about their memory: residency, budget, and how many bytes to trim.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on what clients are told.
+/// The rules on residency queries and budgets.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["residency.queried"], RuleId::ALLOC_PRIO_003, residency_of_every_member),
     Rule::on(&["trim.required"], RuleId::RESID_BUDGET_002, trim_reports_overshoot),
@@ -23,7 +22,7 @@ fn residency_of_every_member(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let kept = result == "away" || it.is_resident();
     Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryAllocationResidency", || {
-        format!("{of} is said to be resident ({result}), but its member {} is not", event.subject)
+        format!("{of} is reported as resident ({result}), but its member {} is not", event.subject)
     })
 }
 
@@ -44,7 +43,7 @@ fn trim_reports_overshoot(event: &Event, _shadows: &Shadows) -> Verdict {
     let over = usage.saturating_sub(*budget) + shared_usage.saturating_sub(*shared_budget);
     Verdict::holds_if(*bytes == over.max(*missing), Component::Kernel, "NumBytesToTrim", || {
         format!(
-            "{} is told to trim {bytes:#x} bytes ({by}), but uses {over:#x} too many, and \
+            "{} is notified to trim {bytes:#x} bytes ({by}), but uses {over:#x} too many, and \
              {missing:#x} are missing",
             event.subject
         )
@@ -69,7 +68,7 @@ fn trims_enough(event: &Event, shadows: &Shadows) -> Verdict {
     let done = it.trimmed;
     Verdict::holds_if(done >= bytes, Component::Client, "D3DKMTRegisterTrimNotification", || {
         format!(
-            "the client of {} was told to trim {bytes:#x} bytes, and let go of {done:#x}",
+            "the client of {} was notified to trim {bytes:#x} bytes, and released {done:#x}",
             event.subject
         )
     })

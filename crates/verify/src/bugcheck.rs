@@ -1,9 +1,9 @@
-//! Bug checks: the stops that rules lead to, by number.
+//! Bug checks that breaches of rules lead to, by number.
 
 use crate::catalogue::{Entry, catalogue};
 use crate::statuses;
 
-/// A bug check that graphics drivers meet.
+/// A bug check that graphics drivers can cause.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BugCheck {
     /// Its number.
@@ -14,7 +14,7 @@ pub struct BugCheck {
     pub about: &'static str,
 }
 
-/// The known ones, by number. Names are Windows's.
+/// The known bug checks, by number. Names are those of Windows.
 pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
         code: 0x0A,
@@ -24,7 +24,7 @@ pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
         code: 0x3B,
         name: "SYSTEM_SERVICE_EXCEPTION",
-        about: "kernel code ran into an exception nobody handles while it served a call",
+        about: "kernel code ran into an unhandled exception in a system call",
     },
     BugCheck {
         code: 0x50,
@@ -64,18 +64,18 @@ pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
         code: 0x119,
         name: "VIDEO_SCHEDULER_INTERNAL_ERROR",
-        about: "the GPU scheduler met an answer or a fence that may not be",
+        about: "the GPU scheduler received an invalid result or fence",
     },
 ];
 
-/// A way to a bug check: the rule whose breach leads there.
+/// A rule whose breach leads to a bug check.
 #[derive(Debug)]
 pub struct BugCheckCause {
     /// The rule.
     pub rule: &'static Entry,
-    /// The first parameter, where it is known.
+    /// The first parameter, if known.
     pub parameter: Option<u32>,
-    /// When, in words, where the rule does not lead there always.
+    /// The condition, if the breach does not always lead there.
     pub condition: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub fn find(code: u32) -> Option<&'static BugCheck> {
     BUG_CHECKS.iter().find(|bug_check| bug_check.code == code)
 }
 
-/// Every way to a bug check, by parameter and in the catalogue's order.
+/// Every rule that leads to a bug check, by parameter and in the catalogue's order.
 pub fn causes(code: u32) -> Vec<BugCheckCause> {
     let mut ways: Vec<BugCheckCause> =
         catalogue().iter().flat_map(|entry| causes_of(entry, code)).collect();
@@ -100,7 +100,7 @@ fn causes_of(rule: &'static Entry, code: u32) -> Vec<BugCheckCause> {
         let way = |it: &statuses::StatusBugCheck| BugCheckCause {
             rule,
             parameter: Some(it.parameter),
-            condition: Some(format!("when {} answers what it may not", it.ddi)),
+            condition: Some(format!("when {} returns what it may not", it.ddi)),
         };
         return stops.map(way).collect();
     }

@@ -10,44 +10,44 @@ use std::sync::LazyLock;
 pub struct Entry {
     /// Its id, `FAMILY-SUBJECT-001`.
     pub id: String,
-    /// Of a live rule: what judges it, `entry` or `history`.
+    /// For a live rule: what judges it, `entry` or `history`.
     pub judge: Option<String>,
-    /// Whose behaviour it constrains.
+    /// The layer whose behaviour it constrains.
     pub layer: String,
-    /// Who has to comply: `client`, `driver` or `kernel`.
+    /// The component that has to comply: `client`, `driver` or `kernel`.
     pub obligation: String,
     /// The entry point it is about.
     pub function: String,
-    /// What it says.
+    /// The rule's text.
     pub rule: String,
     /// How it can be checked.
     pub check: String,
-    /// What Windows does when it is broken, in the catalogue's short words.
+    /// What Windows does when it is broken, in the catalogue's abbreviations.
     pub on_breach: String,
     /// The first driver model it holds for.
     pub since: String,
-    /// How it is known: `documented`, `inferred`, `observed` or `ours`.
+    /// Its basis: `documented`, `inferred`, `observed` or `ours`.
     pub basis: String,
-    /// Where it is known from.
+    /// The source.
     pub source: String,
     /// What observation adds to it.
     pub observed: Option<String>,
     /// The versions it was observed on.
     pub profile: Option<String>,
-    /// Of a rule that is not live: what has to be there before something can judge it.
+    /// For a rule that is not live: what is missing before it can be judged.
     pub needs: Option<String>,
-    /// Of an observed rule: how many agree, `two or more` or `one`.
+    /// For an observed rule: how many observations agree, `two or more` or `one`.
     pub confidence: Option<String>,
 }
 
-/// How much a finding weighs.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Windows accepts it, although a page asks for something else.
+    /// Windows accepts it, although a page requires something else.
     Note,
-    /// One source says so, or it follows from one.
+    /// One source requires it, or it follows from one.
     Warning,
-    /// It is documented, or agreed to be seen.
+    /// It is documented, or observations agree.
     Error,
 }
 
@@ -62,11 +62,11 @@ impl Severity {
     }
 }
 
-/// Rules whose page is overruled by what Windows was seen to do.
+/// Rules whose page is contradicted by the observed behaviour of Windows.
 ///
-/// WINDOWS: observed (D-53). The observed answer is the status; the page is a note.
+/// WINDOWS: observed (D-53). The kernel returns the observed status; the page is a note.
 ///
-/// WINDOWS: of UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
+/// WINDOWS: for UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
 /// resource, if a call with its hResource follows (documented): the other page is a note.
 const OVERRIDDEN: [&str; 6] = [
     "ALLOC-CREATE-006",
@@ -77,14 +77,14 @@ const OVERRIDDEN: [&str; 6] = [
     "UMD-DESTROY-008",
 ];
 
-/// Rules whose page asks for something where it can be done.
+/// Rules whose page requires something only where possible.
 ///
-/// WINDOWS: of UMD-SUBMIT-003 the page says "if possible" in other words (documented): a driver
+/// WINDOWS: for UMD-SUBMIT-003 the page means "if possible" in other words (documented): a driver
 /// that keeps an allocation locked is slow, and may have to.
 const WHERE_POSSIBLE: [&str; 1] = ["UMD-SUBMIT-003"];
 
 impl Entry {
-    /// How much a breach of it weighs.
+    /// The severity of a breach.
     pub fn severity(&self) -> Severity {
         let success = self.on_breach.starts_with("success");
         if success || OVERRIDDEN.contains(&self.id.as_str()) {
@@ -99,7 +99,7 @@ impl Entry {
         }
     }
 
-    /// The statuses that it names as what Windows answers to a breach.
+    /// The statuses that Windows returns for a breach.
     pub fn statuses(&self) -> impl Iterator<Item = &str> {
         let words = self
             .on_breach
@@ -107,12 +107,12 @@ impl Entry {
         words.filter(|text| text.starts_with("STATUS_"))
     }
 
-    /// Whether it names that status.
+    /// Whether Windows returns that status for a breach.
     pub fn mentions_status(&self, name: &str) -> bool {
         self.statuses().any(|text| text == name)
     }
 
-    /// Whether it says that a breach is answered with that result of user mode.
+    /// Whether a breach returns that user-mode result.
     pub fn mentions_result(&self, name: &str) -> bool {
         let words = self
             .on_breach
@@ -120,14 +120,14 @@ impl Entry {
         words.into_iter().any(|text| text == name)
     }
 
-    /// Whether it is about that function: a slot is meant with or without its prefix.
+    /// Whether it is about that function; a slot's `pfn` prefix is optional.
     pub fn is_about(&self, name: &str) -> bool {
         let bare = name.strip_prefix("pfn").unwrap_or(name);
         let words = self.function.split(|character: char| !character.is_ascii_alphanumeric());
         words.into_iter().any(|text| text == name || text == bare)
     }
 
-    /// What Windows would have done, in words for people.
+    /// What Windows would have done, as text.
     pub fn windows(&self) -> String {
         let known = self.on_breach.replace(" / verifier error", "");
         let parts: Vec<String> = known.split("; ").filter_map(expand_sentence).collect();
@@ -135,20 +135,20 @@ impl Entry {
     }
 }
 
-/// One part of `on_breach` in words; `None` where it says nothing about Windows.
+/// One part of `on_breach` as text; `None` where it is not about Windows.
 fn expand_sentence(part: &str) -> Option<String> {
     const CODES: [&str; 5] = ["STATUS_", "E_", "D3DERR_", "D3DDDIERR_", "DXGI_DDI_ERR_"];
     if ["verifier error", "verifier note", "not known"].iter().any(|text| part.ends_with(text)) {
         return None;
     }
     if part.starts_with("undocumented error") {
-        return Some("answers an error, which one is not known".into());
+        return Some("returns an error, which one is not known".into());
     }
     if part == "success" {
         return Some("succeeds".into());
     }
     if part == "NULL" || CODES.iter().any(|text| part.starts_with(text)) {
-        return Some(format!("answers {part}"));
+        return Some(format!("returns {part}"));
     }
     if let Some(code) = part.strip_prefix("bugcheck 0x") {
         return Some(format!("stops with bug check 0x{code}"));
@@ -176,7 +176,7 @@ struct File {
 }
 
 static BY_ORDER: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-    // The text is ours and part of the program: a test reads it before anybody else does.
+    // The text is part of the program, and a test parses it.
     let file: File = toml::from_str(flight::CATALOGUE).expect("the catalogue is TOML");
     file.rule
 });
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn what_windows_does_is_said_in_words() {
         let message = |id| find(id).unwrap().windows();
-        assert_eq!(message("ALLOC-CREATE-001"), "answers STATUS_INVALID_PARAMETER");
+        assert_eq!(message("ALLOC-CREATE-001"), "returns STATUS_INVALID_PARAMETER");
         assert_eq!(message("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
         assert_eq!(message("WT-POOL-001"), "stops with bug check 0xC2");
         assert_eq!(message("KMD-DESTROY-002"), "not known");

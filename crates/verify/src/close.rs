@@ -39,7 +39,7 @@ fn openable_by_any_device(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(device) = call.opens_for else { return Verdict::NotApplicable };
-    // A crash, an absent entry and a lack of memory are no matter of whose device it is.
+    // A crash, an absent entry and a lack of memory do not depend on the device.
     let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**result);
     Verdict::holds_if(kept, Component::Driver, name.clone(), || {
         format!(

@@ -72,7 +72,7 @@ fn resident_while_current(event: &Event, shadows: &Shadows) -> Verdict {
             else {
                 return Verdict::NotApplicable;
             };
-            // Those without their first bytes are another rule's.
+            // Another rule judges those without their first bytes.
             let missing = it.saves.unready.saturating_sub(it.saves.uninitialised);
             Verdict::holds_if(missing == 0, Component::Kernel, CREATE, || {
                 format!(
@@ -128,15 +128,15 @@ fn paging_has_driver_handle(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn kept_until_unused(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.context_allocation(event.subject) else { return Verdict::NotApplicable };
-    // What was taken out of memory before is judged there: packets that came later do not use it.
+    // An earlier eviction is judged there: packets submitted later do not use it.
     let there = it.memory.location.is_some();
     let flying =
         shadows.context(it.context).filter(|_| there).map_or(0, |context| context.in_flight);
     Verdict::holds_if(it.on.is_empty() && flying == 0, Component::Kernel, DESTROY, || {
         let of = event.subject;
         match it.on.first() {
-            Some(node) => format!("{of} is gone, and {node} can still save into it"),
-            None => format!("{of} is gone, and {flying} packets of its context are under way"),
+            Some(node) => format!("{of} is destroyed, and {node} can still save into it"),
+            None => format!("{of} is destroyed, and {flying} packets of its context are under way"),
         }
     })
 }
@@ -155,7 +155,7 @@ fn update_completed(event: &Event, shadows: &Shadows) -> Verdict {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(it.updating.is_none(), Component::Kernel, UPDATE, || {
-                format!("a driver is answered before the update of {} is done", event.subject)
+                format!("a driver's call returned before the update of {} is done", event.subject)
             })
         }
         _ => Verdict::NotApplicable,

@@ -27,14 +27,14 @@ fn handle_local_to_device(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // A process that ends closes everything, for no device.
+    // The end of a process closes everything, for no device.
     if by.kind != Kind::Device {
         return Verdict::NotApplicable;
     }
     let place = "D3DKMTDestroyAllocation2, hResource";
     Verdict::holds_if(*by == view.device, Component::Kernel, place, || {
         format!(
-            "a call of {by} closed the name of {}, but that belongs to {}",
+            "a call of {by} closed the handle of {}, but that belongs to {}",
             event.subject, view.device
         )
     })
@@ -50,14 +50,14 @@ fn global_handle_if_shared(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
-    // What was created while its device was lost is undone, and gets no name.
+    // An allocation created while its device was lost is undone, and gets no handle.
     let EventKind::HandlePublished { of: to, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
     let device = shadows.view(to).and_then(|view| shadows.device(view.device));
     let Some(device) = device else { return Verdict::NotApplicable };
     Verdict::holds_if(!device.lost, Component::Kernel, "D3DKMTCreateAllocation, hDevice", || {
-        format!("{to} was named, but its device was lost before")
+        format!("{to} got a handle, but its device was lost before")
     })
 }
 
@@ -95,8 +95,8 @@ fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
     match uses.find(|pointer_use| pointer_use.of.kind == Kind::Allocation && pointer_use.of != *to)
     {
         Some(other) => broken(format!(
-            "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but {} lives and has it \
-             already",
+            "{CREATE_ALLOCATION} returned {} as the hAllocation of {to}, but {} is live and already \
+             has it",
             event.subject, other.of
         )),
         None => Verdict::Holds,
@@ -118,7 +118,7 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
         .zip(freed);
     let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
-        "{CREATE_ALLOCATION} gave {} as the hAllocation of {to}, but that was the word of {dead}, \
+        "{CREATE_ALLOCATION} returned {} as the hAllocation of {to}, but that was the driver handle of {dead}, \
          and its pool block was freed in {freed}: the driver looked it up in a table that still \
          has it",
         event.subject
@@ -171,7 +171,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // Who crashed could not undo anything: that is the one finding.
+    // A driver that crashed could not undo anything: the crash is the one finding.
     if name != CREATE_ALLOCATION || result == "ok" || result == "crashed" {
         return Verdict::NotApplicable;
     }
@@ -181,7 +181,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
             Component::Driver,
             CREATE_ALLOCATION.into(),
             format!(
-                "{CREATE_ALLOCATION} answered {result}, but {} pool blocks it took are not freed \
+                "{CREATE_ALLOCATION} returned {result}, but {} pool blocks it took are not freed \
                  (first {block}, {bytes} bytes, tag {tag})",
                 call.blocks.len()
             ),
@@ -218,7 +218,7 @@ mod tests {
             driver-pointer:1 driver-handle.ended of=allocation:1 only_object=false\n";
         let again = "driver-pointer:1 driver-handle.set of=allocation:2";
         let named = messages(id, &format!("{life}{again}"));
-        assert!(named[0].contains("was the word of allocation 1"), "{named:?}");
+        assert!(named[0].contains("was the driver handle of allocation 1"), "{named:?}");
         let taken = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n";
         assert!(messages(id, &format!("{life}{taken}{again}")).is_empty());
         assert_eq!(judge_count(id, life), 1);
@@ -237,7 +237,9 @@ mod tests {
         assert_eq!(judge_count(id, &by("process:1")), 0, "a process that ends has no device");
         assert_eq!(
             messages(id, &by("device:2")),
-            ["a call of device 2 closed the name of resource-view 1, but that belongs to device 1"]
+            [
+                "a call of device 2 closed the handle of resource-view 1, but that belongs to device 1"
+            ]
         );
     }
 
@@ -276,7 +278,7 @@ mod tests {
         assert!(messages(id, &[born, named].concat()).is_empty());
         assert_eq!(
             messages(id, &[born, lost, named].concat()),
-            ["view 1 was named, but its device was lost before"]
+            ["view 1 got a handle, but its device was lost before"]
         );
     }
 
@@ -303,8 +305,10 @@ mod tests {
         let first = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert_eq!(
             messages(id, &format!("{first}driver-pointer:1 driver-handle.set of=allocation:2")),
-            ["DxgkDdiCreateAllocation gave driver-pointer 1 as the hAllocation of allocation 2, \
-              but allocation 1 lives and has it already"]
+            [
+                "DxgkDdiCreateAllocation returned driver-pointer 1 as the hAllocation of allocation 2, \
+              but allocation 1 is live and already has it"
+            ]
         );
         let ended = "driver-pointer:1 driver-handle.ended of=allocation:1 only_object=false\n";
         assert!(
@@ -331,8 +335,10 @@ mod tests {
         assert!(messages(id, &format!("{changed}{}", carries(2))).is_empty());
         assert_eq!(
             messages(id, &format!("{changed}{}", carries(1))),
-            ["a call carried driver-pointer 1 as the hResource of resource 1, but the driver's last one \
-                 is driver-pointer 2"]
+            [
+                "a call carried driver-pointer 1 as the hResource of resource 1, but the driver's last one \
+                 is driver-pointer 2"
+            ]
         );
     }
 
@@ -352,7 +358,7 @@ mod tests {
         assert_eq!(judge_count(id, &call("crashed", "c5 driver-pointer:2")), 0);
         assert_eq!(
             messages(id, &call("no-memory", "c5 driver-pointer:2")),
-            ["DxgkDdiCreateAllocation answered no-memory, but 1 pool blocks it took are not \
+            ["DxgkDdiCreateAllocation returned no-memory, but 1 pool blocks it took are not \
                  freed \
               (first driver-pointer 1, 64 bytes, tag Wtun)"]
         );

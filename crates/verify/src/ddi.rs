@@ -1,4 +1,4 @@
-//! The DDIs that rules know by name, and the level each is called at.
+//! The DDIs that rules know by name, and the IRQL each is called at.
 
 use flight::Irql;
 
@@ -14,7 +14,7 @@ pub(crate) const SET_POWER: &str = "DxgkDdiSetPowerState";
 pub(crate) const SURPRISE_REMOVAL: &str = "DxgkDdiNotifySurpriseRemoval";
 /// `DxgkDdiStopDeviceAndReleasePostDisplayOwnership`.
 pub(crate) const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
-/// `DxgkDdiResetDevice`, which has no level: any will do.
+/// `DxgkDdiResetDevice`, which may be called at any level.
 pub(crate) const RESET_DEVICE: &str = "DxgkDdiResetDevice";
 /// `DxgkDdiUnload`.
 pub(crate) const UNLOAD: &str = "DxgkDdiUnload";
@@ -41,8 +41,8 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 /// `DxgkDdiDpcRoutine`.
 pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
-/// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` names no level:
-/// it is read as that of `DxgkDdiSubmitCommand`.
+/// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` states no level: it
+/// is read as that of `DxgkDdiSubmitCommand`.
 const LEVELS: &[(&str, Irql)] = &[
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),

@@ -1,7 +1,7 @@
-//! `DxgkDdiDestroyAllocation`: what the kernel may hand to it, and what the driver gives back.
+//! `DxgkDdiDestroyAllocation`: what the kernel may pass to it, and what the driver frees.
 //!
-//! A driver's word is usually the address of a pool block. Where it is, the block tells whether
-//! the driver let go of what it was told to destroy, and not of more.
+//! A driver handle is usually the address of a pool block. Then the block shows whether the driver
+//! freed the objects it had to destroy, and no others.
 
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::rule::{Rule, Verdict};
@@ -93,7 +93,7 @@ fn empty_resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
     }
 }
 
-/// Whether the block behind the word of something that ended is freed, if there was one.
+/// Whether the block behind the driver handle of a destroyed object is freed, if there was one.
 fn freed(
     of: Subject,
     driver_handle: Option<&DriverPointer>,
@@ -178,8 +178,8 @@ fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = uses.find(|pointer_use| pointer_use.of.kind == Kind::Resource) else {
         return Verdict::NotApplicable;
     };
-    // A call that lends the word may change it, and free the old block: then the next call
-    // that carries the word tells.
+    // A call that passes the driver handle without ending it may change it and free the old block:
+    // then the next call that carries the handle decides.
     if it.lent_in.is_some() && it.lent_in == call_of(event) {
         return Verdict::NotApplicable;
     }
@@ -212,13 +212,13 @@ fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // A crash is a finding of its own, and an absent entry gave no answer.
+    // A crash is a finding of its own, and an absent entry returned nothing.
     if name != DESTROY_ALLOCATION || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
-            "{DESTROY_ALLOCATION} answered {result}, but what it was given is gone all the same: \
+            "{DESTROY_ALLOCATION} returned {result}, but its allocations are destroyed anyway: \
              it has to succeed"
         )
     })
@@ -239,7 +239,7 @@ mod tests {
     use crate::script::{judge_count, messages};
     use flight::RuleId;
 
-    /// An allocation of a resource, each with a pool block behind its word.
+    /// An allocation of a resource, each with a pool block behind its driver handle.
     const CREATED: &str = "call:1 ddi.call name=DxgkDdiCreateAllocation level=passive threading_level=zero adapter=adapter:1 process=-
         c1 driver-pointer:1 pool.allocated bytes=64 tag=Wtun
         c1 driver-pointer:2 pool.allocated bytes=32 tag=Wtun
@@ -370,8 +370,8 @@ mod tests {
         check(RuleId::KMD_DESTROY_009, &[CALL, RETURN], &[]);
         check(RuleId::KMD_DESTROY_010, &[CALL, RETURN], &[]);
         let refused = RETURN.replace("=ok", "=no-memory");
-        let no = "DxgkDdiDestroyAllocation answered no-memory, but what it was given is gone all \
-                  the same: it has to succeed";
+        let no = "DxgkDdiDestroyAllocation returned no-memory, but its allocations are destroyed \
+                  anyway: it has to succeed";
         check(RuleId::KMD_DESTROY_009, &[CALL, &refused], &[no]);
         let crashed = [CALL, &RETURN.replace("=ok", "=crashed")].concat();
         assert_eq!(judge_count(RuleId::KMD_DESTROY_009, &crashed), 0);

@@ -4,7 +4,7 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on escapes. That level two is alone and idle is a rule on levels.
+/// The rules on escapes. That level two is exclusive and idle is a rule on threading levels.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_hardware_access),
     Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails),
@@ -39,7 +39,7 @@ fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
         let came = if asked.delivered { "came" } else { "did not come" };
         format!(
-            "an escape names what is not there, was answered {:#010x}, and {came} to the driver",
+            "an escape for a missing object returned {:#010x}, and {came} to the driver",
             status.0
         )
     })
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(messages(id, &told(false, "", "0x00000000")).len(), 1);
         assert_eq!(
             messages(id, &told(false, &delivered("zero", false), "0xc000000d")),
-            ["an escape names what is not there, was answered 0xc000000d, and came to the driver"]
+            ["an escape for a missing object returned 0xc000000d, and came to the driver"]
         );
     }
 }

@@ -1,13 +1,13 @@
-//! A driver reports the fences it was given, in order, each once.
+//! A driver reports the fences submitted to it, in order, each once.
 //!
-//! WINDOWS: bug check 0x119, parameter 1 = 1: documented for an invalid fence, observed for a
-//! wrong order. That a repeated one breaks it too is our reading.
+//! WINDOWS: bug check 0x119, parameter 1 = 1: documented for an invalid fence, observed for a wrong
+//! order. That a repeated one breaks it too is our reading.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// Judges each report by what the node was given.
+/// Judges each report by the fences submitted to the node.
 pub(crate) static RULES: &[Rule] =
     &[Rule::on(&["fence.reported"], RuleId::KMD_ISR_008, fence_order)];
 
@@ -29,7 +29,7 @@ fn fence_order(event: &Event, shadows: &Shadows) -> Verdict {
 mod tests {
     use flight::RuleId;
 
-    /// Flies a script and returns what was said. `+3` gives node 0 fence 3, `-3` reports it;
+    /// Flies a script and returns the findings. `+3` submits fence 3 to node 0, `-3` reports it;
     /// `1:-3` is node 1.
     fn fly(script: &str) -> Vec<String> {
         let line = |driver_handle: &str| {

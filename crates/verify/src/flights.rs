@@ -1,4 +1,4 @@
-//! Whole flights: every history rule judges in a good one, and nothing stays behind.
+//! Whole flights: every history rule judges in a good one, and no shadow is left.
 
 use crate::flights_address::ADDRESSES;
 use crate::flights_memory::MEMORY;
@@ -10,7 +10,7 @@ use crate::script::fly;
 use crate::{Severity, find};
 use flight::{Component, RuleId};
 
-/// A driver of the first generation, from start to stop, and nothing wrong.
+/// A WDDM 1.x driver, from start to stop, without a breach.
 const GOOD: &str = "
     call:1 ddi.call name=DxgkDdiStartDevice level=passive threading_level=three adapter=adapter:1 process=-
     c1 driver-pointer:1 pool.allocated bytes=128 tag=Wtun
@@ -116,7 +116,7 @@ const GOOD: &str = "
     call:9 ddi.return name=DxgkDdiStopDevice result=ok legal=true
 ";
 
-/// An empty resource that goes alone.
+/// An empty resource that is destroyed on its own.
 const ALONE: &str = "
     driver-pointer:5 pool.allocated bytes=32 tag=Wtun
     driver-pointer:5 driver-handle.set of=resource:2
@@ -127,8 +127,8 @@ const ALONE: &str = "
     resource:2 resource.destroyed
 ";
 
-/// A driver of the second generation: its adapter, a device and a context, and how it finds its
-/// data and answers an escape; and a client of the first version of destroy.
+/// A WDDM 2 driver: its adapter, a device and a context, how it finds its data and handles an
+/// escape; and a client that calls the first version of destroy.
 const SECOND: &str = "
     call:20 ddi.call name=DxgkDdiAddDevice level=passive threading_level=three adapter=adapter:2 process=-
     c20 driver-pointer:6 pool.allocated bytes=128 tag=Wtun
@@ -177,7 +177,7 @@ const SECOND: &str = "
     process:2 process.ended
 ";
 
-/// An adapter that sleeps, wakes, is reset and goes.
+/// An adapter that sleeps, wakes, is reset and is removed.
 const POWER: &str = "
     call:30 ddi.call name=DxgkDdiAddDevice level=passive threading_level=three adapter=adapter:8 process=-
     c30 driver-pointer:9 driver-handle.set of=adapter:8
@@ -252,7 +252,7 @@ fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
 #[test]
 fn what_ended_is_forgotten() {
     let verifier = fly(GOOD);
-    // Freed blocks rest, so their words do too, until the numbers come again.
+    // Freed blocks are kept, and so are their driver handles, until the numbers are reused.
     assert_eq!(verifier.shadow_count(), 4, "{verifier:#?}");
     assert_eq!(fly(&GOOD.repeat(50)).shadow_count(), 4);
     assert_eq!(fly(STREAM).shadow_count(), 0);

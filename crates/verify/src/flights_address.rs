@@ -1,5 +1,5 @@
-//! A flight of an adapter with virtual addresses: what a process reserves, maps, updates and
-//! frees; and nothing wrong.
+//! A flight of an adapter with virtual addresses: a process reserves, maps, updates and frees
+//! ranges, without a breach.
 
 pub(crate) const ADDRESSES: &str = "
     segment:90 segment.found adapter=adapter:90 number=1 base=0 size=1048576 aperture=false target=true

@@ -1,5 +1,5 @@
-//! A flight of an adapter with memory: what its driver keeps for contexts, and an allocation that
-//! comes, is offered, thrown away, locked, moved and let go of; and nothing wrong.
+//! A flight of an adapter with memory: its context allocations, and an allocation that is made
+//! resident, offered, discarded, locked, moved and evicted, without a breach.
 
 pub(crate) const MEMORY: &str = "
     segment:1 segment.found adapter=adapter:3 number=1 base=4096 size=8192 aperture=true target=false
@@ -166,7 +166,7 @@ mod tests {
     use crate::script::{fly, messages};
     use flight::{Component, RuleId};
 
-    /// What a rule says of the flight with one line changed.
+    /// The findings of a rule on the flight with one line changed.
     fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
         assert!(MEMORY.contains(from), "{from}");
         messages(rule, &MEMORY.replacen(from, to, 1))
@@ -219,7 +219,10 @@ mod tests {
         assert_eq!(changed(RuleId::KMD_PAGING_025, out, told).len(), 1);
         let (not, asked) = ("notified=false mappable", "notified=true mappable");
         let message = changed(RuleId::KMD_PAGING_025, not, asked);
-        assert!(message[0].ends_with("its driver was not told that it leaves"), "{message:?}");
+        assert!(
+            message[0].ends_with("its driver was not notified that it is evicted"),
+            "{message:?}"
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! A good flight of a streaming minidriver, as a script: it was recorded.
+//! A good flight of a streaming minidriver, as a recorded script.
 
-/// A source with an allocator of its own gives three frames, stops and goes.
+/// A source with its own allocator delivers three frames, stops and is removed.
 pub(crate) const STREAM: &str = "
     t0 ks-device:1 ks.added factories=1
     t0 ks-device:1 ks.locked lock=device by=class

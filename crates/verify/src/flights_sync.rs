@@ -1,6 +1,6 @@
 //! A good flight of synchronisation objects, as a script.
 
-/// Two processes share a semaphore; contexts and the CPU wait for fences; a reset comes.
+/// Two processes share a semaphore; contexts and the CPU wait for fences; the GPU is reset.
 pub(crate) const SYNC: &str = "
     process:5 process.opened
     process:6 process.opened
@@ -67,7 +67,7 @@ mod tests {
     use crate::script::{fly, messages};
     use flight::RuleId;
 
-    /// What a rule says when a part of the script is another one.
+    /// The findings of a rule when a part of the script is replaced.
     fn changed(rule: RuleId, from: &str, to: &str) -> Vec<String> {
         assert!(SYNC.contains(from), "{from}");
         messages(rule, &SYNC.replacen(from, to, 1))
@@ -77,7 +77,7 @@ mod tests {
     fn a_good_flight_is_quiet_and_forgotten() {
         let verifier = fly(SYNC);
         assert_eq!(verifier.findings(), []);
-        // Whatever node and adapter it speaks of.
+        // Whatever node and adapter it is about.
         assert!(fly(&SYNC.repeat(20)).shadow_count() <= verifier.shadow_count());
     }
 
@@ -93,7 +93,7 @@ mod tests {
         let passed = "    gpu-wait:1 gpu-wait.satisfied\n";
         let behind = "packet 1 of context 5 was submitted, behind gpu-wait 1 that is not satisfied";
         assert_eq!(changed(RuleId::SYNC_CREATE_012, passed, ""), [behind]);
-        let left = "sync 1 is gone at value 0, and gpu-wait 1 for 0 was not released";
+        let left = "sync 1 is destroyed at value 0, and gpu-wait 1 for 0 was not released";
         assert_eq!(changed(RuleId::SYNC_CREATE_008, passed, ""), [left]);
     }
 
@@ -131,6 +131,6 @@ mod tests {
         assert_eq!(message, ["device 5 has sync 2 with the right to wait, which is denied"]);
         let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";
         let message = changed(RuleId::SYNC_CREATE_020, closed, "");
-        assert_eq!(message, ["process 6 has ended, and 1 of its names hold objects"]);
+        assert_eq!(message, ["process 6 has ended, and 1 of its handles hold objects"]);
     }
 }

@@ -1,10 +1,11 @@
-//! Following events: the one place that writes shadows.
+//! Following events: the only code that writes shadows.
 //!
 //! # Invariants
 //!
-//! 1. An object has a shadow from the event that begins it to the event that ends it. Numbers
-//!    of words come again, so a word's shadow starts afresh when a pool block is taken there.
-//! 2. What comes to an object without a shadow changes nothing.
+//! 1. An object has a shadow from the event that begins it to the event that ends it. Numbers of
+//!    driver pointers are reused, so a pointer's shadow starts afresh when a pool block is
+//!    allocated there.
+//! 2. An event about an object without a shadow changes nothing.
 
 use crate::ddi;
 use crate::shadow::{
@@ -15,7 +16,7 @@ use flight::{Event, EventKind, Kind, Subject};
 use smallvec::SmallVec;
 
 impl Shadows {
-    /// Remembers an event, after the rules have judged it.
+    /// Records an event, after the rules have judged it.
     pub(crate) fn follow(&mut self, event: &Event) {
         match event.subject.kind {
             Kind::Process => self.follow_process(event),
@@ -240,7 +241,7 @@ impl Shadows {
             let adapter = self.device(device).and_then(|device| device.adapter);
             let adapter = self.adapter(adapter);
             let translates = adapter.is_some_and(|adapter| !adapter.spaces.is_empty());
-            // It may have had its root before it was said to exist.
+            // Its root may have been set before its creation was logged.
             let root = self.early_roots.remove(&Serial::of(event.subject));
             let context = Context {
                 device: device.into(),
@@ -341,7 +342,7 @@ impl Shadows {
             EventKind::DdiEscapes { .. } => self.note_delivered(event),
             EventKind::DriverWaited { object: what, ended } => {
                 let call = self.call_mut(event.subject);
-                // A thread of its own lets another go on: a lock by another name.
+                // A thread of its own lets another continue: that is a lock by another name.
                 if let Some(call) = call.filter(|_| ended != "set at passive") {
                     call.gpu_wait = Some(format!("{what}, {ended}").into());
                 }
@@ -359,7 +360,7 @@ impl Shadows {
                 if result != "ok" && name == "DxgkDdiResetEngine" {
                     self.must_reset(owner, "a reset of one of its engines has failed");
                 }
-                // What such a call leaves behind is named with the call, and not again.
+                // What this call leaves behind is reported with the call, and not again.
                 let failed = name == "DxgkDdiCreateAllocation" && result != "ok";
                 let left = left.into_iter().map(|entry| entry.0).filter(|_| failed);
                 let ends = ends.into_iter().filter(|_| result == "crashed");
@@ -382,7 +383,7 @@ impl Shadows {
                 adapter.stop_called |= name == ddi::STOP_DEVICE;
                 adapter.declined |= name == ddi::ADD_DEVICE && result == "declined";
                 let waited_for = adapter.declined && name != ddi::UNLOAD;
-                // One that is about to start has its memory already.
+                // An adapter that is about to start has its memory already.
                 let starts = !adapter.segments.is_empty();
                 let over = adapter.active_calls.is_empty() && adapter.generation == 0;
                 let idle = over && adapter.driver_handle.is_none() && !adapter.dpc;
@@ -394,19 +395,19 @@ impl Shadows {
         }
     }
 
-    /// The driver refused: the client call on that thread knows it.
+    /// The driver failed the request: recorded in the client call on that thread.
     fn note_failed_call(&mut self, event: &Event, adapter: Serial<Adapter>) {
         self.with_client_call(event, adapter, |client_call| client_call.driver_failed = true);
     }
 
-    /// An escape came to the driver: the client call on that thread knows it.
+    /// An escape was delivered to the driver: recorded in the client call on that thread.
     fn note_delivered(&mut self, event: &Event) {
         if let Some(adapter) = self.call(event.subject).map(|call| call.adapter) {
             self.with_client_call(event, adapter, |client_call| client_call.delivered = true);
         }
     }
 
-    /// Changes the client call that a call of a driver, the event's subject, is part of.
+    /// Changes the client call that a driver call, the event's subject, is part of.
     fn with_client_call(
         &mut self,
         event: &Event,
@@ -473,7 +474,7 @@ impl Shadows {
     }
 }
 
-/// One less, and never less than none: the rules have said what is wrong.
+/// Subtracts one, but stops at zero: the rules have reported the error.
 pub(crate) fn decrement(count: &mut u32) {
     *count = count.saturating_sub(1);
 }

@@ -1,4 +1,4 @@
-//! Following addresses: spaces, what is mapped in them, and their page tables.
+//! Following addresses: spaces, their mappings, and their page tables.
 
 use crate::shadow::address::{AddressRange, AddressSpace, Mapping, PageTable};
 use crate::shadow::memory::Segment;
@@ -108,7 +108,7 @@ impl Shadows {
         }
     }
 
-    /// A context has another root, or is gone.
+    /// A context gets another root, or is destroyed.
     pub(crate) fn set_root(&mut self, context: Serial<Context>, table: Option<Serial<PageTable>>) {
         if let Some(table) = table.filter(|_| self.context(context).is_none()) {
             self.early_roots.insert(context, table);
@@ -179,7 +179,7 @@ impl Shadows {
         }
     }
 
-    /// An entry above leads to a table from here on, or to none any more.
+    /// An upper-level entry now leads to a table, or to none any more.
     fn add_parent_entry(&mut self, event: &Event) {
         let EventKind::PageTableWritten { space, level, address, count, entry_kind: what, .. } =
             &event.kind
@@ -201,7 +201,7 @@ impl Shadows {
         }
     }
 
-    /// A GPU was reset: nothing is remembered, and what leads where is written again.
+    /// A GPU was reset: cached translations are dropped, and entries are written again.
     pub(crate) fn forget_tables(&mut self, adapter: impl Key<Adapter>) {
         let spaces =
             self.adapter(adapter).map(|adapter| adapter.spaces.clone()).unwrap_or_default();
@@ -220,7 +220,7 @@ impl Shadows {
         adapter.map(|adapter| adapter.segments.clone()).unwrap_or_default()
     }
 
-    /// Entries of pages lead elsewhere from here on.
+    /// Entries of pages now lead elsewhere.
     fn add_mapping(&mut self, event: &Event) {
         let EventKind::PageTableWritten {
             space,
@@ -236,7 +236,7 @@ impl Shadows {
         else {
             return;
         };
-        // The system's own lead everywhere, always.
+        // Those of the system lead everywhere, always.
         if self.address_space(*space).is_none_or(|address_space| address_space.process.is_none()) {
             return;
         }

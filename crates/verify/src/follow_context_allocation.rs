@@ -63,7 +63,7 @@ impl Shadows {
         }
     }
 
-    /// Counts an allocation of a context anew, for its owner.
+    /// Counts a context allocation again, for its owner.
     pub(crate) fn update_readiness(&mut self, subject: impl Key<ContextAllocation>) {
         let Some(it) = self.context_allocation_mut(subject) else { return };
         let place = it.memory.location.map(|segment_address| segment_address.segment);
@@ -110,12 +110,12 @@ impl Shadows {
         }
     }
 
-    /// What a driver keeps for an owner that is said to exist only now.
+    /// The context allocations of an owner whose creation is logged only now.
     pub(crate) fn take_early_saves(&mut self, owner: Subject) -> ContextAllocationList {
         self.early_saves.remove(&owner).unwrap_or_default()
     }
 
-    /// The allocations a driver keeps for an owner.
+    /// The context allocations of an owner.
     fn context_allocations(&self, owner: Subject) -> Option<&ContextAllocationList> {
         let known = match owner.kind {
             Kind::Context => self.context(owner).map(|context| &context.saves),
@@ -144,7 +144,7 @@ impl Shadows {
         nodes.iter().filter(saves).copied().collect()
     }
 
-    /// A node has another context current: what that one saves into is in use there.
+    /// Another context is current on a node: its context allocation is in use there.
     pub(crate) fn switch_node(&mut self, node: Serial<Node>, to: Option<Serial<Context>>) {
         let Some(it) = self.node_mut(node) else { return };
         it.current = to;

@@ -1,7 +1,7 @@
-//! Following what is in memory: resources, allocations, views, their ends, and words.
+//! Following memory: resources, allocations, views, their ends, and driver handles.
 //!
 //! An allocation counts its views, a resource its members and views, a retirement the views it
-//! ends; a word knows what it stands for and which pool block has that address.
+//! ends; a driver handle has the object it stands for and the pool block at that address.
 
 use crate::ddi;
 use crate::follow::decrement;
@@ -261,7 +261,7 @@ impl Shadows {
         }
     }
 
-    /// The view is in nobody's way any more, if it still was.
+    /// The view does not block anything any more, if it still did.
     fn mark_view_idle(&mut self, subject: Subject) {
         let Some(view) = self.view_mut(subject) else { return };
         let before = std::mem::replace(&mut view.stage, ViewStage::Idle);
@@ -303,7 +303,7 @@ impl Shadows {
             EventKind::RetireReturned { .. } => it.returned = true,
             _ => (),
         }
-        // Nobody has to answer for one that nobody waits for.
+        // A retirement that no thread waits for needs no response.
         if it.done && (it.returned || !it.request.synchronous) {
             self.end(event.subject);
         }
@@ -313,7 +313,7 @@ impl Shadows {
         let subject = event.subject;
         let call = call_of(event);
         match &event.kind {
-            // The null word stands for nothing.
+            // The NULL handle stands for nothing.
             _ if subject.number == 0 => (),
             EventKind::PoolAllocated { bytes, tag } => {
                 let (bytes, taken_in) = (*bytes, call_of(event));
@@ -336,14 +336,14 @@ impl Shadows {
                     call.blocks.retain(|(it, ..)| *it != subject);
                 }
             }
-            // It is named with the stop.
+            // It is reported with the stop.
             EventKind::PoolHeldAfterStop {} => {
                 self.with_driver_pointer(subject, DriverPointer::leak)
             }
             EventKind::DriverHandleSet { of: to } => self.set_driver_handle(subject.into(), *to),
             EventKind::DriverHandleEnded { of, .. } => {
                 let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
-                // A view has no rule of its own that would name its block.
+                // A view has no rule of its own that would report its block.
                 if of.kind != Kind::View {
                     driver_handle.leak();
                 }
@@ -361,7 +361,7 @@ impl Shadows {
     fn set_driver_handle(&mut self, subject: Serial<DriverPointer>, to: Subject) {
         let Some(driver_handle) = self.first::<DriverPointer>(subject) else { return };
         if driver_handle.uses.is_empty() && driver_handle.freed().is_some() {
-            // The block has left: this is another word that took over its number.
+            // The block is freed: this is another driver handle that reuses its number.
             *driver_handle = DriverPointer::default();
         }
         if driver_handle.use_mut(to).is_none() {
@@ -395,7 +395,7 @@ impl Shadows {
         }
     }
 
-    /// A call ends what a word stands for.
+    /// A call ends the object that a driver handle stands for.
     fn end_in_call(&mut self, event: &Event, driver_handle: Serial<DriverPointer>) {
         if let Some(call) = self.call_of_mut(event) {
             call.ends.push(driver_handle);

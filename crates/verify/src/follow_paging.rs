@@ -36,7 +36,7 @@ impl Shadows {
         }
     }
 
-    /// What happens to the memory of an allocation. Answers whether it was that.
+    /// Follows an event about the memory of an allocation. Returns whether it was one.
     pub(crate) fn follow_memory(&mut self, event: &Event) -> bool {
         let subject = event.subject;
         match &event.kind {
@@ -64,7 +64,7 @@ impl Shadows {
                     memory.backed |= aperture;
                 });
             }
-            // It never was there, so nothing of it changed.
+            // It was never resident, so nothing of it changed.
             EventKind::MemoryEvicted { why, .. } if why == "the call failed" => {
                 self.with_memory(subject, |memory| memory.location = None);
             }
@@ -158,7 +158,7 @@ impl Shadows {
         if !*come {
             self.remove_from_segment(*segment, *address, *of);
         } else if let Some(it) = self.segment_mut(*segment) {
-            // One that moves within its segment is not where it was.
+            // An allocation that moves within its segment leaves its old address.
             if operation == "transfer" {
                 it.contents.retain(|_, it| it.1 != *of);
             }
@@ -166,7 +166,7 @@ impl Shadows {
         }
     }
 
-    /// Paging work waits for all that the nodes of its adapter were given.
+    /// Paging work waits for everything submitted to the nodes of its adapter.
     fn start_wait(&mut self, paging: Serial<Paging>, adapter: Serial<Adapter>) {
         let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.clone()).unwrap_or_default();
         let mut waits = 0;
@@ -182,7 +182,7 @@ impl Shadows {
         }
     }
 
-    /// What an adapter had to do counts as done.
+    /// The work of an adapter counts as done.
     fn end_waits(&mut self, adapter: Serial<Adapter>) {
         let nodes = self.adapter(adapter).map(|adapter| adapter.nodes.clone()).unwrap_or_default();
         for node in nodes {
@@ -198,7 +198,7 @@ impl Shadows {
         self.pass_fences(node, |it| it == fence);
     }
 
-    /// Work of a node has passed, or counts as passed: whoever waited for it does not any more.
+    /// Work of a node has completed, or counts as completed: paging work stops waiting for it.
     fn pass_fences(&mut self, node: impl Key<Node>, passed: impl Fn(Fence) -> bool) {
         let Some(it) = self.node_mut(node) else { return };
         let (over, left) =
@@ -243,7 +243,7 @@ impl Shadows {
                 }
             }
         });
-        // One that was never built is gone from there all the same.
+        // An operation that was never built leaves that address anyway.
         let stale = place.is_none_or(|segment_address| segment_address.segment != segment);
         let held = self.segment(segment).filter(|_| !come && stale && moves(operation));
         let left = held.and_then(|segment| {
@@ -256,7 +256,7 @@ impl Shadows {
     }
 }
 
-/// Whether an operation brings an allocation to a place, or takes it away.
+/// Whether an operation brings an allocation to an address, or takes it away.
 fn moves(operation: &str) -> bool {
     !matches!(
         operation,

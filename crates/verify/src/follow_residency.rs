@@ -42,7 +42,7 @@ impl Shadows {
         }
     }
 
-    /// A queue, or its fence, is given a name or loses it.
+    /// A handle of a queue, or of its fence, is published or closed.
     pub(crate) fn count_queue_handle(&mut self, subject: Subject, given: bool) {
         if !matches!(subject.kind, Kind::PagingQueue | Kind::PagingQueueFence) {
             return;
@@ -53,7 +53,7 @@ impl Shadows {
         }
     }
 
-    /// What a client does with a view's memory. Answers whether it was that.
+    /// Follows a client's operation on a view's memory. Returns whether it was one.
     pub(crate) fn follow_residency(&mut self, event: &Event) -> bool {
         let Some(view) = self.view_mut(event.subject) else { return false };
         let allocation = view.allocation;

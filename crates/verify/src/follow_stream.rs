@@ -6,13 +6,13 @@ use crate::shadow::stream::{
 use crate::shadow::{Serial, Shadows};
 use flight::{Event, EventKind, Kind, Subject};
 
-/// A state's place, counted from stop on.
+/// The index of a state, counted from stop.
 pub(crate) fn rank(state: &str) -> usize {
     ["stop", "acquire", "pause", "run"].iter().position(|text| *text == state).unwrap_or(0)
 }
 
 impl Shadows {
-    /// The calls of a streaming driver. Answers whether it was one.
+    /// Follows the calls of a streaming driver. Returns whether the event was one.
     pub(crate) fn follow_stream_call(&mut self, event: &Event) -> bool {
         match &event.kind {
             EventKind::KsCall { name, about, .. } => {
@@ -287,7 +287,7 @@ impl Shadows {
             _ => return,
         }
         let (after, is, clone) = (it.frame, it.locked, it.cloned);
-        // Edges have no end of their own: one that points nowhere is forgotten.
+        // Edges have no event that ends them: one that points nowhere is forgotten.
         if after.is_none() && (!clone || matches!(event.kind, EventKind::PointerDeleted { .. })) {
             self.end(subject);
         }

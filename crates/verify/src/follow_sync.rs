@@ -5,7 +5,7 @@ use crate::shadow::sync::{GpuWait, SyncObject, WaitList};
 use crate::shadow::{Serial, Shadows};
 use flight::{Event, EventKind, Kind, Subject};
 
-/// The most that fences have, of 64 bits and of 32.
+/// The maximum fence values, of 64 bits and of 32.
 pub(crate) const MAX_VALUES: [u64; 2] = [u64::MAX, u32::MAX as u64];
 
 impl Shadows {
@@ -57,7 +57,7 @@ impl Shadows {
                     device.low.retain(|serial| *serial != subject);
                     device.low.extend(low.then_some(Serial::of(subject)));
                 });
-                // A mutex or a semaphore is there for whoever takes it.
+                // Any waiter can take a mutex or a semaphore.
                 if kind == "fence" || kind == "monitored" {
                     self.update_waits(subject, &awaited, *value);
                 }
@@ -84,7 +84,7 @@ impl Shadows {
         }
     }
 
-    /// A synchronisation object is given a local name or a global one, or loses a local one.
+    /// A local or global handle of a synchronisation object is published, or a local one is closed.
     pub(crate) fn count_sync_handle(&mut self, process: Subject, what: &EventKind) {
         let (of, given) = match what {
             EventKind::HandlePublished { of: to, .. } => (*to, true),
@@ -156,7 +156,7 @@ impl Shadows {
         }
     }
 
-    /// A context or a thread stands behind a wait, or does no longer.
+    /// A context or a thread starts or stops waiting.
     fn order_after_wait(
         &mut self,
         event: &Event,
@@ -178,7 +178,7 @@ impl Shadows {
         }
     }
 
-    /// Something has a value: waits for it have what they need, or not any more.
+    /// An object has a new value: waits for it are satisfied, or not any more.
     pub(crate) fn update_waits(&mut self, of: Subject, awaited: &WaitList, value: u64) {
         for (wait, _) in awaited {
             let Some(it) = self.gpu_wait_mut(*wait) else { continue };

@@ -5,7 +5,7 @@ use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
 use flight::{Event, EventKind, Fence};
 
 impl Shadows {
-    /// What happens to an adapter that is reset.
+    /// Follows the reset of an adapter.
     pub(crate) fn follow_recovery(&mut self, event: &Event) {
         if let EventKind::PagingDropped { operation, of, .. } = &event.kind {
             let place = self.memory(*of).and_then(|memory| memory.location);
@@ -32,7 +32,7 @@ impl Shadows {
         });
     }
 
-    /// What happens to the paging commands of a node.
+    /// Follows the paging commands of a node.
     pub(crate) fn follow_pages(&mut self, event: &Event) {
         let Some(node) = self.node_mut(event.subject) else { return };
         let adapter = node.adapter;
@@ -40,7 +40,7 @@ impl Shadows {
             EventKind::PagingSubmitted { fence, .. } => node.pages.submit(fence),
             EventKind::FencePassed { fence } => node.pages.done(fence),
             EventKind::NodePreempted { last, .. } => {
-                // What a driver says that cannot be does not count.
+                // An impossible report of a driver does not count.
                 let last =
                     if node.fences.is_in_order(last) { Some(last) } else { node.fences.last_done };
                 if let Some(last) = last {
@@ -57,7 +57,7 @@ impl Shadows {
         }
     }
 
-    /// Only a reset of the whole adapter helps, unless one is under way.
+    /// Only a reset of the whole adapter helps, unless one is running.
     pub(crate) fn must_reset(&mut self, adapter: impl Key<Adapter>, why: &'static str) {
         self.with_adapter(adapter, |adapter| {
             if !adapter.recovery.resetting {
@@ -66,7 +66,7 @@ impl Shadows {
         });
     }
 
-    /// A packet of a client was given to a node.
+    /// A client's packet was submitted to a node.
     pub(crate) fn note_overtaken(&mut self, node: Serial<Node>, fence: Fence) {
         let Some(it) = self.node(node) else { return };
         if let Some(adapter) = it.adapter.filter(|_| !it.pages.returned.is_empty()) {

@@ -3,29 +3,29 @@
 use flight::EventKind;
 use std::collections::VecDeque;
 
-/// How far handles of one table are apart.
+/// The distance between handles of one table.
 pub(crate) const STEP: u32 = 0x40;
 
-/// How many names a new table gives before one that was closed can come again.
+/// How many handles a new table publishes before a closed one can be reused.
 ///
-/// WINDOWS: our reading of what was observed: tables grow by 1024 and keep 128 back.
+/// WINDOWS: our reading of observations: tables grow by 1024 and keep 128 back.
 pub(crate) const FRESH_HANDLES: u32 = 896;
 
-/// How many names are given before a closed slot can come again.
+/// How many handles are reserved before a closed slot can be reused.
 pub(crate) const REUSE_DISTANCE: u64 = 128;
 
-/// What is remembered of a handle table.
+/// The history of a handle table.
 #[derive(Debug, Default)]
 pub struct HandleHistory {
-    /// How many names were taken that had not been returned before.
+    /// How many handles were reserved that had not been cancelled before.
     pub fresh_count: u32,
-    /// The name after the last such one.
+    /// The handle after the last of those.
     next: Option<u32>,
-    /// Names that were returned, the next one last.
+    /// Handles that were cancelled, the next one last.
     returned: Vec<u32>,
-    /// How many names were taken.
+    /// How many handles were reserved.
     taken: u64,
-    /// The slots closed last, and how many names had been taken then; the newest at the end.
+    /// The slots closed last, and how many handles had been reserved then; the newest at the end.
     closed: VecDeque<(u32, u64)>,
 }
 
@@ -35,19 +35,19 @@ pub(crate) fn slot(handle: u32) -> u32 {
 }
 
 impl HandleHistory {
-    /// The name that comes next, while a closed one cannot be it.
+    /// The handle that comes next, while it cannot be a closed one.
     pub fn expected(&self) -> Option<u32> {
         let young = self.fresh_count < FRESH_HANDLES;
         self.returned.last().copied().or(self.next).filter(|_| young)
     }
 
-    /// How many names were taken since this handle's slot was closed, if that is not long ago.
+    /// How many handles were reserved since this handle's slot was closed, if that is recent.
     pub fn handles_since_closed(&self, handle: u32) -> Option<u64> {
         let closed = self.closed.iter().rev().find(|(closed, _)| *closed == slot(handle))?;
         Some(self.taken - closed.1)
     }
 
-    /// Whether any name of the table was closed yet.
+    /// Whether any handle of the table was closed yet.
     pub fn any_closed(&self) -> bool {
         !self.closed.is_empty()
     }
@@ -66,7 +66,7 @@ impl HandleHistory {
             EventKind::HandleCancelled { handle } => self.returned.push(handle.0),
             EventKind::HandleClosed { handle, .. } => {
                 self.closed.push_back((slot(handle.0), self.taken));
-                // What was closed before so many others has rested long enough.
+                // A slot that was closed before this many others can be reused.
                 if self.closed.len() as u64 > REUSE_DISTANCE {
                     self.closed.pop_front();
                 }

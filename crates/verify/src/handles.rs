@@ -1,4 +1,4 @@
-//! How handles look and follow each other.
+//! The form of handles and their order.
 //!
 //! WINDOWS: observed. A local handle ends in six zeroes, a global one in 2, and one table per
 //! process serves all kinds, first in, first out.
@@ -68,7 +68,7 @@ fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
         || {
             let taken = process.handles.fresh_count;
             format!(
-                "{} took handle {handle} after {taken} names, but the next one is {} (up to {FRESH_HANDLES} \
+                "{} took handle {handle} after {taken} handles, but the next one is {} (up to {FRESH_HANDLES} \
              they rise by {STEP:#x})",
                 event.subject,
                 Hex(expected)
@@ -91,7 +91,7 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, entry_name(event, Some(process)), || {
         let rested = rested.unwrap_or_default();
         format!(
-            "{} took handle {handle}, whose slot was closed, {rested} names later, \
+            "{} took handle {handle}, whose slot was closed, {rested} handles later, \
              but a closed slot rests for {REUSE_DISTANCE}",
             event.subject
         )
@@ -115,7 +115,7 @@ fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The client call this happened in.
+/// The client call in which the event happened.
 fn entry_name(event: &Event, process: Option<&Process>) -> Text {
     let call = process.and_then(|process| process.call(event.thread));
     call.map_or("handle table".into(), |client_call| client_call.name.clone())
@@ -166,7 +166,7 @@ mod tests {
         let gap = format!("{TWO}process:1 handle.reserved handle=0x400000c0");
         assert_eq!(
             messages(id, &gap),
-            ["process 1 took handle 0x400000c0 after 2 names, but the next one is 0x40000080 \
+            ["process 1 took handle 0x400000c0 after 2 handles, but the next one is 0x40000080 \
               (up to 896 they rise by 0x40)"]
         );
     }

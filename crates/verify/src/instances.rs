@@ -22,7 +22,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["instance.created"], RuleId::KMD_ALLOC_016, instance_limit),
 ];
 
-/// Of primaries nothing is said in events.
+/// Events do not report primaries.
 fn discard_allowed(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::LockRenamed { to, .. } = event.kind else { return Verdict::NotApplicable };
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };

@@ -5,7 +5,7 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::{Adapter, Shadows};
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on interrupts that are history; the others are judged where drivers report.
+/// The history rules on interrupts; the others are judged where drivers report.
 pub(crate) static RULES: &[Rule] =
     &[Rule::on(&["dpc.queued", "ddi.call"], RuleId::KMD_ISR_012, one_dpc)];
 
@@ -22,9 +22,9 @@ fn one_dpc(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let message = match event.kind {
         EventKind::DpcQueued { .. } => {
-            "was asked for its DPC while one is pending, and queued another"
+            "was requested to queue its DPC while one is pending, and queued another"
         }
-        _ => "has its DPC called, but nobody has asked for it since the last one",
+        _ => "has its DPC called, but it was not requested since the last one",
     };
     Verdict::holds_if(!broken, Component::Kernel, "DxgkCbQueueDpc", || {
         format!("{adapter} {message}")
@@ -56,11 +56,11 @@ mod tests {
         assert_eq!(judge_count(ID, &good), 5);
         assert_eq!(
             messages(ID, &[queued(true), queued(true)].concat()),
-            ["adapter 1 was asked for its DPC while one is pending, and queued another"]
+            ["adapter 1 was requested to queue its DPC while one is pending, and queued another"]
         );
         assert_eq!(
             messages(ID, &[queued(true), queued(false), dpc(1), dpc(2)].concat()),
-            ["adapter 1 has its DPC called, but nobody has asked for it since the last one"]
+            ["adapter 1 has its DPC called, but it was not requested since the last one"]
         );
     }
 }

@@ -122,7 +122,7 @@ fn acquire_returns_last_fence(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(KeyedMutexState::Free { key: free, fence: last }) =
         shadows.keyed_mutex(event.subject).map(|keyed_mutex| keyed_mutex.state)
     else {
-        return Verdict::NotApplicable; // Whose turn it was is another rule's.
+        return Verdict::NotApplicable; // Another rule judges whose turn it was.
     };
     Verdict::holds_if((key, fence) == (free, last), Component::Kernel, RELEASE, || {
         format!(
@@ -148,7 +148,7 @@ fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
             let abandoned = turn == KeyedMutexState::Abandoned;
             ((how == ABANDONED) == abandoned, ACQUIRE, |it, now| {
                 format!(
-                    "{it} is {now}, and who waits for it is told otherwise: of an abandoned one, \
+                    "{it} is {now}, and its waiter is told otherwise: of an abandoned one, \
                      and of no other, an acquire says so"
                 )
             })
@@ -173,7 +173,7 @@ fn one_owner(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, place, || what(subject, &describe_state(turn)))
 }
 
-/// Whose turn it is, in words.
+/// The turn, as text.
 fn describe_state(turn: KeyedMutexState) -> String {
     match turn {
         KeyedMutexState::Free { key, .. } => format!("free for key {key}"),

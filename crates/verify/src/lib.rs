@@ -1,10 +1,10 @@
 //! The verifier: rules that watch the events of a flight and report which component broke what.
 //!
-//! A [`Verifier`] reads the events of a flight in their order and gives nothing back to it. A rule
-//! that the code at an entry point judged arrives as an event and becomes a [`Finding`] here. A
-//! rule over history is judged here: it is a function of one event and of the [`Shadows`], which
-//! remember what earlier events said of each object. The [`catalogue()`] says what every
-//! rule demands, how it is known, and what Windows does when it is broken.
+//! A [`Verifier`] reads the events of a flight in order and does not affect it. A rule that the
+//! code at an entry point judged arrives as an event and becomes a [`Finding`] here. A rule over
+//! history is judged here: it is a function of one event and of the [`Shadows`], which record what
+//! earlier events reported about each object. The [`catalogue()`] has each rule's text, its basis,
+//! and what Windows does when it is broken.
 //!
 //! # Adding a rule
 //!
@@ -17,7 +17,7 @@
 //!
 //! 1. A rule reads and does not write: only following an event changes a shadow.
 //! 2. A rule that had nothing to judge is not counted.
-//! 3. What is remembered is bounded by what is alive, not by how much has happened.
+//! 3. The recorded state is bounded by the live objects, not by the number of events.
 #![forbid(unsafe_code)]
 
 // What other crates use.
@@ -38,7 +38,7 @@ mod alias;
 mod catalogue;
 mod verifier;
 
-// What is remembered, and how events change it.
+// The recorded state, and how events change it.
 mod follow;
 mod follow_address;
 mod follow_context_allocation;

@@ -46,7 +46,7 @@ fn wait_can_end(event: &Event, _shadows: &Shadows) -> Verdict {
         "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
         event.subject
     );
-    // A wait for a pass is a wait for one of ours, and a mutex is released by clients.
+    // A wait for a permit is a wait for the kernel, and a mutex is released by clients.
     let component = match event.subject.kind {
         _ if event.subject == Subject::RUN => Component::Kernel,
         Kind::KeyedMutex => Component::Client,
@@ -75,7 +75,7 @@ fn all_destroyed(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(adapter) = shadows.adapter(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(adapter.owned == 0, Component::Kernel, "DxgkDdiStopDevice", || {
         format!(
-            "{} stopped, but its driver was never told of the end of {} things it has made",
+            "{} stopped, but its driver was never called to destroy {} objects it has created",
             event.subject, adapter.owned
         )
     })

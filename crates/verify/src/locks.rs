@@ -109,7 +109,7 @@ fn not_committed_while_locked(event: &Event, shadows: &Shadows) -> Verdict {
     let Some((it, to)) = shadows.lockable(event.subject).zip(shadows.segment(segment)) else {
         return Verdict::NotApplicable;
     };
-    // The page speaks of those without an aperture to go to; what is locked is never copied here.
+    // The page is about those that cannot use an aperture; locked memory is never copied here.
     let locked = it.locks > 0 && it.outside;
     Verdict::holds_if(!locked || to.aperture, Component::Kernel, LOCK2, || {
         format!("{} comes to {segment} while it is locked outside of memory", event.subject)

@@ -79,11 +79,11 @@ fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_DEVICE, || {
-        format!("{DESTROY_DEVICE} answered {result}, but it has to succeed")
+        format!("{DESTROY_DEVICE} returned {result}, but it has to succeed")
     })
 }
 
-/// Whether the block behind the word of something that ended is freed, if there was one.
+/// Whether the block behind the driver handle of a destroyed object is freed, if there was one.
 pub(crate) fn freed(
     event: &Event,
     shadows: &Shadows,
@@ -129,18 +129,18 @@ fn fails_only_for_memory(event: &Event, _shadows: &Shadows) -> Verdict {
     fails_only_for(event, CREATE_CONTEXT, &["no-memory", "mismatch"], but)
 }
 
-/// Whether a DDI succeeded, or refused for one of these reasons.
+/// Whether a DDI succeeded, or failed with one of these errors.
 fn fails_only_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // Neither is a refusal of the driver's; a failed look-up is one it has to answer so.
+    // Neither is an error of the driver; for a failed look-up it has to return this error.
     if name != ddi || ["crashed", "absent", "no-handle"].contains(&&**result) {
         return Verdict::NotApplicable;
     }
     let kept = result == "ok" || reasons.contains(&&**result);
     Verdict::holds_if(kept, Component::Driver, ddi, || {
-        format!("{ddi} answered {result}, but {but}")
+        format!("{ddi} returned {result}, but {but}")
     })
 }
 
@@ -183,7 +183,7 @@ fn handle_data_matches(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(given) = given else { return Verdict::NotApplicable };
     Verdict::holds_if(*driver_handle == given, Component::Kernel, ACQUIRE, || {
         format!(
-            "{ACQUIRE} answered {driver_handle} for {}, but its driver gave {given}",
+            "{ACQUIRE} returned {driver_handle} for {}, but its driver gave {given}",
             event.subject
         )
     })
@@ -202,7 +202,7 @@ fn acquires(event: &Event, shadows: &Shadows) -> Verdict {
     data_acquired_as_required(event, shadows, GET)
 }
 
-/// Whether a driver of the second generation asks for its data as it may.
+/// Whether a WDDM 2 driver gets its data through an allowed callback.
 fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'static str) -> Verdict {
     let EventKind::Callback { name } = &event.kind else { return Verdict::NotApplicable };
     let old = shadows.adapter(event.subject).is_some_and(|adapter| adapter.generation == 1);
@@ -210,7 +210,7 @@ fn data_acquired_as_required(event: &Event, shadows: &Shadows, argument: &'stati
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(name == ACQUIRE, Component::Driver, argument, || {
-        format!("a WDDM 2 driver asked {GET} for its data, but gets it from {ACQUIRE} only")
+        format!("a WDDM 2 driver called {GET} for its data, but must use {ACQUIRE}")
     })
 }
 

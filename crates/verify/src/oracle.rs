@@ -1,8 +1,8 @@
-//! The byte oracle: what the bytes of allocations must be, compared after each paging operation.
+//! The byte oracle: compares the bytes of allocations with a model after each paging operation.
 //!
-//! What an allocation holds is read when it begins to leave, and must be what arrives; from then
-//! on nothing may change it until it has come back. What is resident may change when a client's
-//! packet runs: it is known from when it came until the next packet goes to the hardware.
+//! The content of an allocation is read when a transfer out begins, and must arrive unchanged; from
+//! then on nothing may change it until it is back. Resident content may change when a client's
+//! packet runs: it is known from its arrival until the next packet is submitted to the hardware.
 
 use crate::oracle_tables::Tables;
 use flight::{
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
 
-/// Knows what bytes must be.
+/// The model of allocations' bytes.
 pub struct Oracle {
     log: Arc<Log>,
     state: Mutex<State>,
@@ -23,9 +23,9 @@ pub struct Oracle {
 #[derive(Default)]
 struct State {
     allocations: BTreeMap<Subject, KnownContent>,
-    /// Moves that have begun and not ended.
+    /// Transfers that have begun and not ended.
     pending: BTreeMap<Subject, u32>,
-    /// Where the GPU's addresses get something from those, and how many bytes.
+    /// The GPU address ranges that those write.
     arriving: Vec<(Subject, u64, u64)>,
     /// Counts the packets of clients.
     packets: u64,
@@ -42,17 +42,17 @@ struct KnownContent {
 /// Where its bytes are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum ContentLocation {
-    /// On their way: nothing can be compared.
+    /// In transfer: nothing can be compared.
     InTransfer,
     System(Vec<Run>),
-    /// At a GPU's address, if no packet has gone to the hardware since.
+    /// At a GPU address, if no packet was submitted to the hardware since.
     Gpu {
         address: u64,
         packets: u64,
     },
 }
 
-/// A byte that is not what it must be.
+/// A byte that differs from the model.
 struct ByteMismatch {
     offset: u64,
     expected: u8,
@@ -60,7 +60,7 @@ struct ByteMismatch {
 }
 
 impl Oracle {
-    /// An oracle that says to that log what it finds.
+    /// An oracle that logs its findings there.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
         Arc::new(Self { log, state: Mutex::default() })
     }
@@ -70,7 +70,7 @@ impl Oracle {
         self.state().compared
     }
 
-    /// How many entries of page tables, and how many addresses through them.
+    /// How many page table entries it has compared, and how many addresses translated.
     pub fn entries_compared(&self) -> u64 {
         self.state().tables.compared
     }
@@ -83,8 +83,7 @@ impl Oracle {
         self.log.judge(rule, Component::Driver, of, ARGUMENT, broken);
     }
 
-    /// Compares where an operation should have brought its bytes. Answers whether they lie there
-    /// in their order.
+    /// Compares the destination of an operation. Returns whether the bytes are there in order.
     fn check_arrived(
         &self,
         state: &mut State,
@@ -128,8 +127,8 @@ impl Oracle {
         true
     }
 
-    /// Judges how a transfer that may go wrong in a known way did: through pages that do not lie
-    /// one behind the other, or to where the CPU expects a line. Answers whose rule the rest is.
+    /// Judges a transfer that can fail in a known way: through pages that are not contiguous, or to
+    /// where the CPU expects linear bytes. Returns the rule for other errors.
     fn judge_order(
         &self,
         it: &PagingMove<'_>,
@@ -144,7 +143,7 @@ impl Oracle {
             _ => None,
         };
         if let Some(part) = it.part.filter(|value| *value > 0) {
-            // All before it is right: so it went elsewhere.
+            // All bytes before it are right, so the transfer went elsewhere.
             let lost = first_mismatch(expected, found)
                 .filter(|byte_mismatch| byte_mismatch.offset >= part);
             let broken = lost.map(|ByteMismatch { offset, expected, found }| {
@@ -173,8 +172,8 @@ impl Oracle {
         if matches!(it.movement, PagingMovement::PageOut) {
             let shuffled = wrong && byte_counts(expected) == byte_counts(found);
             if !it.linear {
-                // WINDOWS: how what the CPU does not see lies in the system's memory is its
-                // driver's affair, as long as it comes back as it was.
+                // WINDOWS: the layout in system memory of content that the CPU does not see is up
+                // to the driver, as long as it comes back unchanged.
                 return (!shuffled).then_some(rule);
             }
             let message = "brought its bytes to the system's memory in another order, where the CPU \
@@ -186,7 +185,7 @@ impl Oracle {
         Some(rule)
     }
 
-    /// Judges a client's word that the GPU has not written to what is thrown away.
+    /// Judges a client's promise that the GPU has not written to discarded memory.
     fn judge_unwritten(&self, it: &PagingMove<'_>) {
         let Some(kept) = read_system(it.ram, it.runs, it.bytes) else { return };
         let Some(now) = read_at_gpu(it) else { return };
@@ -206,7 +205,7 @@ impl Oracle {
         );
     }
 
-    /// Compares everything else that is known and cannot have changed.
+    /// Compares all other content that is known and cannot have changed.
     fn compare_other_allocations(&self, state: &mut State, it: &PagingMove<'_>) {
         let packets = state.packets;
         let mut damaged = Vec::new();
@@ -261,7 +260,7 @@ impl MemoryObserver for Oracle {
         }
         let known = state.allocations.contains_key(&it.of);
         let bytes = match it.movement {
-            // What is known already stays so: its last move may not have ended.
+            // Known content stays known: its last transfer may not have ended.
             PagingMovement::PageIn if known => None,
             PagingMovement::PageOut | PagingMovement::Map if known && before => None,
             PagingMovement::PageIn | PagingMovement::Map => read_system(it.ram, it.runs, it.bytes),
@@ -300,7 +299,7 @@ impl MemoryObserver for Oracle {
             *number
         });
         if left > 0 {
-            return; // It is on its way again: what arrived may not be there any more.
+            return; // It is in transfer again: the arrived bytes may have been replaced.
         }
         state.pending.remove(&it.of);
         match it.movement {
@@ -321,7 +320,7 @@ impl MemoryObserver for Oracle {
                 };
                 let straight = self.check_arrived(state, it, &known.bytes, rule);
                 let location = match it.movement {
-                    // Only its driver knows what lies where.
+                    // Only its driver knows the layout.
                     PagingMovement::PageOut if !straight => ContentLocation::InTransfer,
                     PagingMovement::PageOut => ContentLocation::System(it.runs.to_vec()),
                     _ => ContentLocation::Gpu { address: it.address, packets: state.packets },
@@ -374,18 +373,18 @@ fn name(movement: PagingMovement) -> &'static str {
     }
 }
 
-/// What the GPU has at the operation's address.
+/// The bytes at the operation's GPU address.
 fn read_at_gpu(it: &PagingMove<'_>) -> Option<Vec<u8>> {
     read_gpu(it, it.address)
 }
 
-/// What it has at another one.
+/// The bytes at another GPU address.
 fn read_gpu(it: &PagingMove<'_>, address: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
     it.hardware.peek(address, &mut bytes).then_some(bytes)
 }
 
-/// What these pieces of the system's memory hold.
+/// The bytes of these pieces of system memory.
 fn read_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).ok()?];
     let mut rest = bytes.as_mut_slice();
@@ -400,18 +399,18 @@ fn read_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u
     rest.is_empty().then_some(bytes)
 }
 
-/// What the system's memory has behind the first page, as if all pages did.
+/// The bytes behind the first page of system memory, as if the pages were contiguous.
 fn read_contiguous(it: &PagingMove<'_>) -> Option<Vec<u8>> {
     let start = it.runs.first()?.start;
     let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
-    // What is not taken is not there, and reads as nothing.
+    // Memory that is not committed reads as nothing.
     for (location, page) in (0..).zip(bytes.chunks_mut(4096)) {
         it.ram.read(start + location * 4096, page);
     }
     Some(bytes)
 }
 
-/// How often each byte is there.
+/// How often each byte value occurs.
 fn byte_counts(bytes: &[u8]) -> [u32; 256] {
     let mut counts = [0; 256];
     for byte in bytes {
@@ -429,7 +428,7 @@ fn first_mismatch(expected: &[u8], found: &[u8]) -> Option<ByteMismatch> {
     Some(ByteMismatch { offset, expected: expected[location], found: found[location] })
 }
 
-/// Whether the GPU's addresses have something afterwards.
+/// Whether an operation writes to GPU addresses.
 fn is_arrival(movement: PagingMovement) -> bool {
     match movement {
         PagingMovement::PageIn
@@ -440,8 +439,8 @@ fn is_arrival(movement: PagingMovement) -> bool {
     }
 }
 
-/// Whether an unmapped range shows the dummy page, and the GPU still reaches it. Where the next one
-/// is on its way already, either may be seen.
+/// Whether an unmapped range maps the dummy page, and the GPU still reaches it. If the next mapping
+/// has started already, either may be seen.
 fn first_bytes_unmapped(
     it: &PagingMove<'_>,
     dummy: u64,

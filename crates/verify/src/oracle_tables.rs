@@ -1,5 +1,5 @@
-//! What page tables must say: each entry is read when it was written, and each address is
-//! translated as an engine would when engines were told to forget.
+//! Compares page tables with a model: each entry is read after it was written, and each address is
+//! translated as an engine would after a TLB flush.
 
 use flight::{Component, Log, PageTableWrite, RuleId, Subject, TableEntry, TlbFlush};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
 const PAGE_BITS: u32 = 12;
 
-/// The tables of all address spaces, as the kernel asked for them.
+/// The tables of all address spaces, as the kernel requested them.
 #[derive(Default)]
 pub(crate) struct Tables {
     entries: BTreeMap<Key, Vec<Slot>>,
@@ -16,30 +16,30 @@ pub(crate) struct Tables {
     pub(crate) compared: u64,
 }
 
-/// Whose table it is, its segment, and where it is there.
+/// The address space of a table, its segment, and its offset there.
 type Key = (Subject, u32, u64);
 
 /// An entry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// What it must say; none, if it was never written.
+    /// The expected entry; `None` if it was never written.
     says: Option<TableEntry>,
-    /// The last that was valid.
+    /// The last valid entry.
     previous: Option<TableEntry>,
-    /// What it said before its last update.
+    /// The entry before its last update.
     older: Option<TableEntry>,
     /// Updates of it that have begun and not ended.
     pending: u32,
 }
 
-/// An entry that is not what it must be.
+/// An entry that differs from the model.
 struct EntryMismatch {
     index: u32,
     expected: TableEntry,
     found: Option<TableEntry>,
-    /// It is what it was before.
+    /// It is unchanged.
     untouched: bool,
-    /// How many others that were asked for are wrong.
+    /// How many other requested entries are wrong.
     more: u32,
 }
 
@@ -71,9 +71,9 @@ impl Tables {
             }
         }
         if it.hardware.peek_entry(it.table, it.first).is_none() {
-            return; // Its hardware does not say what is in tables.
+            return; // Its hardware does not report its tables.
         }
-        // One that is on its way again may be there or not.
+        // An entry that is being updated again may have either value.
         let settled = (0..).zip(&*slots).filter(|(_, it)| it.pending == 0);
         let mut asked = None;
         let mut other = None;
@@ -99,7 +99,7 @@ impl Tables {
         if asked.is_none() && other.is_none() {
             return;
         }
-        // What is wrong is said once.
+        // An error is reported once.
         for (index, slot) in (0..).zip(slots) {
             if slot.pending == 0 && slot.says.is_some() {
                 slot.says = it.hardware.peek_entry(it.table, index);
@@ -107,18 +107,18 @@ impl Tables {
         }
     }
 
-    /// Nothing is known of what is there, whoever's it was.
+    /// Forgets all entries in this memory, of every address space.
     pub(crate) fn forget(&mut self, table: (u32, u64)) {
         let lost = |slots: &Vec<Slot>| slots.iter().any(|slot| slot.pending > 0);
         for (key, _) in
             self.entries.iter().filter(|pair| (pair.0.1, pair.0.2) == table && lost(pair.1))
         {
-            self.pending.remove(&key.0); // What was lost never ends.
+            self.pending.remove(&key.0); // A lost update never ends.
         }
         self.entries.retain(|it, _| (it.1, it.2) != table);
     }
 
-    /// Translates all that is known of the addresses, if nothing of them is on its way.
+    /// Translates all known addresses of a space, if no update of it is running.
     pub(crate) fn tlb_flushed(&mut self, it: &TlbFlush<'_>, log: &Log) {
         if self.pending.get(&it.of).is_some_and(|number| *number > 0) {
             return;
@@ -152,8 +152,8 @@ impl Tables {
         log.judge(rule, Component::Driver, it.of, ARGUMENT, broken);
     }
 
-    /// Looks through a table and what is below it. Answers the first address at which an engine
-    /// finds something else, what it must find, and what it finds.
+    /// Checks a table and the tables below it. Returns the first address with a wrong translation,
+    /// the expected one, and the actual one.
     fn find_stale(
         &self,
         it: &TlbFlush<'_>,
@@ -200,7 +200,7 @@ impl Tables {
     }
 }
 
-/// A table on the way down: where it is, its first address, and whether no entry leads there.
+/// A table of the walk: its location, its first address, and whether no entry leads there.
 #[derive(Clone, Copy)]
 struct Node {
     table: (u32, u64),
@@ -208,7 +208,7 @@ struct Node {
     removed: bool,
 }
 
-/// An address, what must be found there, and what is.
+/// An address, its expected translation, and the actual one.
 type StaleEntry = (u64, Option<TableEntry>, Option<TableEntry>);
 
 fn judge_written(
@@ -237,8 +237,8 @@ fn judge_written(
         )
     };
     if it.repeat && it.count > 1 {
-        // The first one is right, and this one as it was, or most are wrong: so the entry was not
-        // repeated.
+        // The first entry is right, and this one is unchanged, or most are wrong: so the entry was
+        // not repeated.
         let few = asked.filter(|wrong| {
             wrong.index != it.first && (wrong.untouched || wrong.more >= it.count / 2)
         });
@@ -251,7 +251,7 @@ fn judge_written(
         }
     }
     if it.by_cpu {
-        // The first one is as it was: so nothing was written yet.
+        // The first entry is unchanged: so nothing was written yet.
         let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
         judge(
             RuleId::KMD_PAGING_020,
@@ -306,7 +306,7 @@ mod tests {
     const SPACE: Subject = Subject { kind: Kind::AddressSpace, number: 1 };
     const ROOT: TableRoot = TableRoot { segment: 3, offset: 0, entries: 512 };
 
-    /// Two levels of tables, and what its engines remember.
+    /// Two levels of tables, and what the engines have cached.
     #[derive(Default)]
     struct Fake {
         entries: Mutex<BTreeMap<(u32, u64, u32), TableEntry>>,
@@ -378,7 +378,7 @@ mod tests {
             }
         }
 
-        /// An update, and what the driver makes of it.
+        /// An update, and what the driver writes for it.
         fn written(&self, it: &PageTableWrite<'_>, created_line: &[(u32, TableEntry)]) {
             self.tables.borrow_mut().write_started(it);
             for (index, entry) in created_line {

@@ -1,4 +1,4 @@
-//! Paging: rules on what a driver returns, and on the order in which the kernel asks.
+//! Paging: rules on what a driver returns, and on the order of the kernel's requests.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::memory::{ResidencyNotice, Segment};
@@ -31,13 +31,13 @@ fn build_status_legal(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // A driver that did not return, or is not there, is another matter.
+    // A driver that crashed, or has no entry, is judged elsewhere.
     if name != BUILD || result == "crashed" || result == "absent" {
         return Verdict::NotApplicable;
     }
     let known = ["ok", "no-room", "busy"].contains(&&**result);
     Verdict::holds_if(known, Component::Driver, BUILD, || {
-        format!("{BUILD} answered {result}, but only a full buffer or a busy allocation fail it")
+        format!("{BUILD} returned {result}, but only a full buffer or a busy allocation fail it")
     })
 }
 
@@ -48,11 +48,11 @@ fn busy_allowed(event: &Event, _shadows: &Shadows) -> Verdict {
     let waits = ["transfer", "special-lock-transfer", "discard"].contains(&&**operation);
     Verdict::holds_if(result != "busy" || (waits && !idle), Component::Driver, BUILD, || {
         let why = if waits {
-            "although it was told that no packet uses it"
+            "although it was notified that no packet uses it"
         } else {
             "but only transfers and discards wait for packets"
         };
-        format!("the driver answered that {of} is busy in operation {operation}, {why}")
+        format!("the driver reported that {of} is busy in operation {operation}, {why}")
     })
 }
 
@@ -72,7 +72,7 @@ fn retried_when_idle(event: &Event, shadows: &Shadows) -> Verdict {
             let nodes = paging.waits;
             format!("{of} was busy, and is paged while {nodes} nodes have work from then to do")
         } else {
-            format!("{of} was busy, and the driver is not told that it is idle now")
+            format!("{of} was busy, but the driver is not notified that it is idle now")
         }
     })
 }
@@ -129,7 +129,9 @@ fn aperture_operations_implemented(event: &Event, _shadows: &Shadows) -> Verdict
     }
     let refused = ["absent", "unsupported", "invalid"].contains(&&**result);
     Verdict::holds_if(!refused, Component::Driver, BUILD, || {
-        format!("the driver has an aperture, and answers operation {operation} on {of} {result}")
+        format!(
+            "the driver has an aperture, but returns {result} for operation {operation} on {of}"
+        )
     })
 }
 
@@ -193,25 +195,25 @@ fn residency_notifications(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.memory(*of) else { return Verdict::NotApplicable };
     let wrong = match (&**operation, come) {
         ("notify-residency", _) if !it.requirements.notified => {
-            Some("its driver did not ask for that")
+            Some("its driver did not request that")
         }
         ("notify-residency", _) if it.segment.is_none() => Some("it is in no segment"),
         ("notify-residency", true) if it.notice != ResidencyNotice::None => {
-            Some("that was said before")
+            Some("that was reported before")
         }
         ("notify-residency", false) if it.notice != ResidencyNotice::Resident => {
-            Some("it was not told it came")
+            Some("it was not notified that it became resident")
         }
         ("notify-residency", _) => None,
         ("update-context", _) => return Verdict::NotApplicable,
         (_, false) => (it.requirements.notified && it.notice != ResidencyNotice::Evicted)
-            .then_some("its driver was not told that it leaves"),
+            .then_some("its driver was not notified that it is evicted"),
         (_, true) => None,
     };
     let verb = if *come { "comes" } else { "leaves" };
     Verdict::holds_if(wrong.is_none(), Component::Kernel, BUILD, || match wrong {
         Some(why) if operation == "notify-residency" => {
-            format!("a driver is told that {of} {verb}, but {why}")
+            format!("a driver is notified that {of} {verb}, but {why}")
         }
         why => format!("{of} {verb} in operation {operation}, and {}", why.unwrap_or_default()),
     })
@@ -248,7 +250,7 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
     })
 }
 
-/// The memory of a page table is anybody's from here on: no engine gets there.
+/// The memory of a page table can be reused from here on: no engine may reach it.
 fn page_table_unreferenced(event: &Event, shadows: &Shadows) -> Verdict {
     let space =
         shadows.page_table(event.subject).and_then(|table| shadows.address_space(table.space));
@@ -287,13 +289,13 @@ fn private_data_unchanged(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The segment in which an operation is, unless it is on a context allocation: no rule of this
-/// file judges where these are.
+/// The segment of an operation, unless it is on a context allocation: no rule of this file judges
+/// their location.
 fn paged(of: Subject, segment: Subject, shadows: &Shadows) -> Option<&Segment> {
     shadows.segment(segment).filter(|_| of.kind != Kind::ContextAllocation)
 }
 
-/// The digest of so many bytes of zero (FNV-1a, as of all private data).
+/// The digest of this many zero bytes (FNV-1a, as of all private data).
 fn zeroes(bytes: u32) -> Hex {
     Hex((0..bytes).fold(0x811c_9dc5, |hash: u32, _| hash.wrapping_mul(0x0100_0193)))
 }

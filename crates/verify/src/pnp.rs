@@ -45,7 +45,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_ref());
-    // One that was named where it should have been freed is not named again.
+    // A block reported where it should have been freed is not reported again.
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
@@ -63,7 +63,7 @@ fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
         let Some(result) = &adapter.released else { return Verdict::NotApplicable };
         let kept = result == "ok" || adapter.stop_called;
         return Verdict::holds_if(kept, Component::Kernel, STOP_DEVICE, || {
-            format!("{RELEASE} answered {result}, but {STOP_DEVICE} was not called instead")
+            format!("{RELEASE} returned {result}, but {STOP_DEVICE} was not called instead")
         });
     }
     let EventKind::DdiCall { name, adapter, .. } = what else { return Verdict::NotApplicable };
@@ -79,7 +79,7 @@ fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, RELEASE) else { return Verdict::NotApplicable };
     Verdict::holds_if(result == "unsupported", Component::Driver, RELEASE, || {
         format!(
-            "{RELEASE} answered {result} for a target that has no display, but that is not \
+            "{RELEASE} returned {result} for a target that has no display, but that is not \
              supported (STATUS_NOT_SUPPORTED)"
         )
     })
@@ -98,28 +98,29 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
     if shadows.call_of(event).is_none_or(|call| call.name != RESET_DEVICE) {
         return Verdict::NotApplicable;
     }
-    let message = format!("{RESET_DEVICE} {did}, but it can run at any level: it calls nobody");
+    let message =
+        format!("{RESET_DEVICE} {did}, but it can run at any level: it calls no function");
     Verdict::Broken(Component::Driver, RESET_DEVICE.into(), message)
 }
 
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SET_POWER) else { return Verdict::NotApplicable };
-    // WINDOWS: any status that passes NT_SUCCESS will do (documented).
+    // WINDOWS: any status that passes NT_SUCCESS is allowed (documented).
     let number = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
     let kept = result == "ok" || number.is_some_and(|number| number < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
-        format!("{SET_POWER} answered {result}, but it has to succeed: the power changes anyway")
+        format!("{SET_POWER} returned {result}, but it has to succeed: the power changes anyway")
     })
 }
 
 fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
     Verdict::holds_if(result == "ok", Component::Driver, SURPRISE_REMOVAL, || {
-        format!("{SURPRISE_REMOVAL} answered {result} to a live removal, but it has to succeed")
+        format!("{SURPRISE_REMOVAL} returned {result} to a live removal, but it has to succeed")
     })
 }
 
-/// What a DDI answered, if the event is its return. A crash and an absent entry are none.
+/// What a DDI returned, if the event is its return. `None` for a crash or an absent entry.
 fn status_of<'e>(event: &'e Event, ddi: &str) -> Option<&'e Text> {
     status_if(event, |name, result| name == ddi && result != "crashed" && result != "absent")
 }
@@ -217,7 +218,7 @@ mod tests {
         let flight = |does: &str| format!("{}{does}{}", call(1, reset), back(1, reset, "ok"));
         assert_eq!((messages(id, &flight("")).len(), judge_count(id, &flight(""))), (0, 1));
         let no = "DxgkDdiResetDevice called DxgkCbQueueDpc, but it can run at any level: it calls \
-                  nobody";
+                  no function";
         assert_eq!(messages(id, &flight("c1 adapter:1 callback name=DxgkCbQueueDpc\n")), [no]);
         assert_eq!(
             messages(id, &flight("c1 driver-pointer:1 pool.allocated bytes=8 tag=Wtun\n")).len(),

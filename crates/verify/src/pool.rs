@@ -34,7 +34,7 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolLeaked {} = &event.kind else { return Verdict::Holds };
-    // One that was named where it should have been freed is not named again.
+    // A block reported where it should have been freed is not reported again.
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_ref());
@@ -46,7 +46,7 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::Broken(Component::Driver, "DxgkDdiRemoveDevice".into(), message)
 }
 
-/// The block, with what is known of it.
+/// The block and its known properties, as text.
 fn describe(event: &Event, shadows: &Shadows) -> String {
     let block = shadows
         .driver_pointer(event.subject)

@@ -22,7 +22,7 @@ fn queue_drained(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.signalled == it.last_assigned, Component::Kernel, DESTROY, || {
         format!(
-            "{} is gone at fence value {}, and work of it was to signal {}",
+            "{} is destroyed at fence value {}, and work of it was to signal {}",
             event.subject, it.signalled, it.last_assigned
         )
     })
@@ -31,14 +31,14 @@ fn queue_drained(event: &Event, shadows: &Shadows) -> Verdict {
 fn queue_handles_closed(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.paging_queue(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.handles == 0, Component::Kernel, DESTROY, || {
-        format!("{} is gone, and {} of its two names can be used", event.subject, it.handles)
+        format!("{} is destroyed, and {} of its two handles can be used", event.subject, it.handles)
     })
 }
 
 fn queues_end_with_device(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.device(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.queues == 0, Component::Kernel, "D3DKMTDestroyDevice", || {
-        format!("{} is gone, and has {} paging queues", event.subject, it.queues)
+        format!("{} is destroyed, and has {} paging queues", event.subject, it.queues)
     })
 }
 

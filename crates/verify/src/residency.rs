@@ -1,4 +1,4 @@
-//! Residency: rules on what clients count, on what they are told, and on offers.
+//! Residency: rules on reference counts, on reports to clients, and on offers.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
@@ -38,7 +38,7 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
         }
         EventKind::MemoryEvicted { why, .. } => {
             // WINDOWS: without power nothing is in video memory, listed or not (documented for
-            // level three); it is back before anybody can use it.
+            // level three); it is back before any use.
             const FINE: [&str; 5] =
                 ["the call failed", "the CPU locks it", "it ends", "the power goes", LOST];
             let by_will = FINE.contains(&&**why);
@@ -59,7 +59,7 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
     }
 }
 
-/// WINDOWS: what a reset has lost is gone, whoever lists it (documented).
+/// WINDOWS: a reset removes lost memory from every list (documented).
 const LOST: &str = "its GPU was reset";
 
 fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
@@ -72,7 +72,7 @@ fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
     let right = it.counted == expected && (*trim > 0) == failed;
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for {views} views is answered {result}: {} of them were counted, and the \
+            "a request for {views} views returned {result}: {} of them were counted, and the \
              client is to trim {trim} bytes",
             it.counted
         )
@@ -90,7 +90,7 @@ fn pending_or_resident(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(right, Component::Kernel, MAKE_RESIDENT, || {
         format!(
-            "a request for residency is answered {result} with fence value {value}: the last of \
+            "a request for residency returned {result} with fence value {value}: the last of \
              its queue is {}, and {} is signalled",
             it.last_assigned, it.signalled
         )
@@ -103,7 +103,7 @@ fn must_succeed_or_device_error(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(it.lost, Component::Kernel, MAKE_RESIDENT, || {
         let device = event.subject;
-        format!("{device} asked for residency that must succeed, did not get it, and went on")
+        format!("{device} requested residency that must succeed, which failed, and continued")
     })
 }
 
@@ -125,7 +125,7 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let it = shadows.allocation(event.subject).map(|allocation| &allocation.memory);
-    // What is mapped has its bytes in the system's memory: it is unmapped, not copied.
+    // A mapped allocation has its bytes in system memory: it is unmapped, not copied.
     let copies =
         |memory: &&Memory| memory.not_written && !memory.written && memory.backed && !memory.mapped;
     let Some(it) = it.filter(copies).filter(|_| why != "the call failed") else {
@@ -133,7 +133,7 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(*discard || it.offer.is_some(), Component::Kernel, EVICT, || {
         format!(
-            "{} is copied out, but a client said that the GPU has not written to it",
+            "{} is copied out, but a client promised that the GPU has not written to it",
             event.subject
         )
     })

@@ -27,7 +27,7 @@ fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict 
     let Some(resource) = shadows.resource(event.subject) else { return Verdict::NotApplicable };
     let left = resource.live.saturating_sub(resource.members_destroyed);
     Verdict::holds_if(left == 0, Component::Kernel, DESTROY, || {
-        format!("{} is gone, but {left} of its allocations live", event.subject)
+        format!("{} is destroyed, but {left} of its allocations live", event.subject)
     })
 }
 
@@ -44,8 +44,8 @@ fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
             format!(", first packet {} of {}", packet.packet, packet.context)
         });
         format!(
-            "{} became idle, but {behind} packets that {} had queued before its end was asked \
-             for are not done{fence}",
+            "{} became idle, but {behind} packets that {} had queued before its end was \
+             requested are not done{fence}",
             event.subject, view.device
         )
     })
@@ -63,7 +63,7 @@ fn assumed_idle_at_once(event: &Event, shadows: &Shadows) -> Verdict {
         "D3DKMTDestroyAllocation2, AssumeNotInUse",
         || {
             format!(
-                "fence {fence} of {node} passed while {} views that were said not to be in use \
+                "fence {fence} of {node} passed while {} views that were reported not to be in use \
                  still waited, but their end waits for no work",
                 device.hasty
             )
@@ -86,8 +86,8 @@ fn synchronous_waits(event: &Event, shadows: &Shadows) -> Verdict {
         "D3DKMTDestroyAllocation2, SynchronousDestroy",
         || {
             format!(
-                "{} was answered as done, but only {} of its {} views are closed, and {} \
-                 allocations they were the last views of are not gone",
+                "{} was reported as done, but only {} of its {} views are closed, and {} \
+                 allocations they were the last views of are not destroyed",
                 event.subject, it.closed, it.views, it.orphans
             )
         },
@@ -102,14 +102,14 @@ fn handle_dead_on_return(event: &Event, shadows: &Shadows) -> Verdict {
     };
     Verdict::holds_if(view.stage == ViewStage::Live, Component::Kernel, DESTROY, || {
         let before = view.retirement.map_or("before".into(), |serial| format!("by {serial}"));
-        format!("{retirement} closed the name of {}, but that was closed {before}", event.subject)
+        format!("{retirement} closed the handle of {}, but that was closed {before}", event.subject)
     })
 }
 
 fn asynchronous_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(retirement) = shadows.retirement(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(retirement.request.synchronous, Component::Kernel, DESTROY, || {
-        format!("a thread waits for {}, but SynchronousDestroy was not asked for", event.subject)
+        format!("a thread waits for {}, but SynchronousDestroy was not requested", event.subject)
     })
 }
 
@@ -126,7 +126,7 @@ fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
     }
     Verdict::holds_if(!assume && !sync, Component::Kernel, DESTROY_1, || {
         format!(
-            "{} was asked for by {DESTROY_1} with AssumeNotInUse {assume} and SynchronousDestroy \
+            "{} was requested by {DESTROY_1} with AssumeNotInUse {assume} and SynchronousDestroy \
              {sync}, but that call has no flags",
             event.subject
         )
@@ -135,14 +135,14 @@ fn no_flags_in_version_1(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn empty_resource_stays(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.resource_view(event.subject) else { return Verdict::NotApplicable };
-    // One that has members ends with them.
+    // A resource that has members ends with them.
     let resource = shadows.resource(view.resource);
     if resource.is_some_and(|resource| resource.live > 0) {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(resource.is_some(), Component::Kernel, DESTROY, || {
         format!(
-            "the name of {} is closed, but {} was gone before: an empty resource stays until it \
+            "the handle of {} is closed, but {} was destroyed before: an empty resource stays until it \
              is destroyed by its handle",
             event.subject, view.resource
         )
@@ -223,7 +223,7 @@ mod tests {
         check(id, &[&*queued(1), &asked, &queued(2), &done(1), idle].concat(), &[]);
         check(id, &[&*queued(1), &asked, "device:1 device.lost why=hung\n", idle].concat(), &[]);
         let broken = "view 1 became idle, but 1 packets that device 1 had queued before its end \
-                      was asked for are not done, first packet 1 of context 1";
+                      was requested are not done, first packet 1 of context 1";
         check(id, &[&*queued(1), &asked, &queued(2), idle].concat(), &[broken]);
     }
 
@@ -232,7 +232,7 @@ mod tests {
         let id = RuleId::ALLOC_DESTROY_007;
         let asked = requested(true, false);
         check(id, &[&*queued(1), &asked, "view:1 view.idle\n", &done(1)].concat(), &[]);
-        let broken = "fence 1 of node 0 passed while 1 views that were said not to be in use \
+        let broken = "fence 1 of node 0 passed while 1 views that were reported not to be in use \
                       still waited, but their end waits for no work";
         check(id, &[&*queued(1), &asked, &done(1)].concat(), &[broken]);
         let script = [CREATED, &asked, "view:1 view.idle"].concat();
@@ -247,8 +247,8 @@ mod tests {
         check(id, &[&*requested(false, true), closed, removed, answered].concat(), &[]);
         for (script, closed, left) in [("", 0, 0), (closed, 1, 1)] {
             let broken = format!(
-                "retirement 1 was answered as done, but only {closed} of its 1 views are closed, \
-                 and {left} allocations they were the last views of are not gone"
+                "retirement 1 was reported as done, but only {closed} of its 1 views are closed, \
+                 and {left} allocations they were the last views of are not destroyed"
             );
             check(id, &[&*requested(false, true), script, answered].concat(), &[&broken]);
         }
@@ -260,7 +260,8 @@ mod tests {
         let id = RuleId::ALLOC_DESTROY_010;
         check(id, &requested(false, false), &[]);
         let again = "view:1 view.retiring by=device:1 retirement=retirement:2";
-        let broken = "retirement 2 closed the name of view 1, but that was closed by retirement 1";
+        let broken =
+            "retirement 2 closed the handle of view 1, but that was closed by retirement 1";
         check(id, &[&requested(false, false), again].concat(), &[broken]);
     }
 
@@ -269,7 +270,7 @@ mod tests {
         let id = RuleId::ALLOC_DESTROY_011;
         let parked = "retirement:1 wait.parked why=end";
         check(id, &[&requested(false, true), parked].concat(), &[]);
-        let broken = "a thread waits for retirement 1, but SynchronousDestroy was not asked for";
+        let broken = "a thread waits for retirement 1, but SynchronousDestroy was not requested";
         check(id, &[&requested(false, false), parked].concat(), &[broken]);
     }
 
@@ -300,6 +301,6 @@ mod tests {
             ("allocation:1 allocation.destroyed\n", "resource:1 resource.destroyed\n");
         check(id, &[destroys, removed, all].concat(), &[]);
         check(id, &[destroys, all, removed].concat(), &[]);
-        check(id, all, &["resource 1 is gone, but 1 of its allocations live"]);
+        check(id, all, &["resource 1 is destroyed, but 1 of its allocations live"]);
     }
 }

@@ -17,7 +17,7 @@ pub struct Rule {
     pub judge: Judge,
 }
 
-/// Judges an event by what is remembered of the objects it is about.
+/// Judges an event by the recorded state of the objects it is about.
 pub type Judge = fn(&Event, &Shadows) -> Verdict;
 
 impl Rule {
@@ -27,7 +27,7 @@ impl Rule {
     }
 }
 
-/// What a judge says of an event.
+/// The result of judging an event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The rule does not apply to the event: not counted.

@@ -3,8 +3,8 @@
 use crate::Verifier;
 use flight::{Event, RuleId};
 
-/// Reads a script. A line is `[t<thread>] [c<call>] <subject> <event>`, on thread 1 and outside
-/// calls unless it says otherwise.
+/// Parses a script. A line is `[t<thread>] [c<call>] <subject> <event>`; the defaults are thread 1
+/// and no call.
 pub(crate) fn read(script: &str) -> Vec<Event> {
     let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.zip(1_u64..).map(|(line, seq)| event(seq, line)).collect()
@@ -28,7 +28,7 @@ fn event(seq: u64, line: &str) -> Event {
     line.parse().unwrap_or_else(|()| panic!("not an event: {line}"))
 }
 
-/// Flies a script past all rules.
+/// Runs all rules over a script.
 pub(crate) fn fly(script: &str) -> Verifier {
     let mut verifier = Verifier::new();
     for event in read(script) {
@@ -37,7 +37,7 @@ pub(crate) fn fly(script: &str) -> Verifier {
     verifier
 }
 
-/// What one rule says of a script, a repeated finding as often as it came.
+/// The findings of one rule on a script; a repeated finding is repeated.
 pub(crate) fn messages(rule: RuleId, script: &str) -> Vec<String> {
     let verifier = fly(script);
     let of_rule = verifier.findings().iter().filter(|finding| finding.rule == rule);

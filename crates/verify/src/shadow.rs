@@ -1,4 +1,4 @@
-//! What all rules together remember: one shadow per object, in one typed map per kind.
+//! The recorded state of all rules: one shadow per object, in one typed map per kind.
 //!
 //! A shadow holds what later judgements need and nothing else. Rules read shadows through
 //! [`Shadows`]; a shadow is written only when an event is followed, after the rules have judged
@@ -53,11 +53,11 @@ macro_rules! shadows {
         pub struct Shadows {
             $($map: ShadowMap<$type>,)*
             $($other_map: ShadowMap<$other>,)*
-            /// The driver pointers of objects that were not said to exist yet.
+            /// The driver pointers of objects whose creation was not logged yet.
             pub(crate) early_words: FastMap<Subject, Serial<DriverPointer>>,
-            /// The context allocations of devices and contexts that were not said to exist yet.
+            /// The context allocations of devices and contexts whose creation was not logged yet.
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
-            /// The root page tables of contexts that were not said to exist yet.
+            /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
             reads: Reads,
         }
@@ -90,7 +90,7 @@ macro_rules! shadows {
                 }
             }
 
-            /// The events that made an object what it is.
+            /// The events that determined an object's state.
             pub(crate) fn trail(&self, object: Subject) -> Option<Trail> {
                 let number = object.number;
                 let trail = match object.kind {
@@ -165,11 +165,11 @@ shadows! {
     allocations: Allocation of Allocation, allocation allocation_mut;
     /// A device's view of an allocation.
     views: View of View, view view_mut;
-    /// The end of views.
+    /// A retirement of views.
     retirements: Retirement of Retirement, retirement retirement_mut;
     /// A call of a kernel-mode driver.
     calls: Call of Call, call call_mut;
-    /// A pointer that a driver gave, and the pool block at that address.
+    /// A driver's pointer, and the pool block at that address.
     driver_pointers: DriverPointer of DriverPointer, driver_pointer driver_pointer_mut;
     /// A segment.
     segments: Segment of Segment, segment segment_mut;
@@ -298,7 +298,7 @@ impl Shadows {
         self.memory(object).filter(|_| object.kind != Kind::ContextAllocation)
     }
 
-    /// What a shared resource has for its openers.
+    /// The bytes that a shared resource has for its openers.
     pub fn data(&self, resource: impl Key<Resource>) -> Option<SharedData> {
         self.resource(resource)?.data
     }

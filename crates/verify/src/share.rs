@@ -1,10 +1,10 @@
-//! Shared resources and device states: rules on what clients are told and given.
+//! Shared resources and device states: rules on what is reported to clients.
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, RuleId};
 
-/// The rules on what clients are told.
+/// The rules on what is reported to clients.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_001, sizes_only),
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_002, sum_fits_return_field),
@@ -13,14 +13,14 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit),
 ];
 
-/// What a client is told of a device that works.
+/// The state that is reported for a working device.
 const ACTIVE: &str = "active";
 
 /// The calls that have no ceiling.
 const ENDLESS: [&str; 2] = ["D3DKMTCreateDevice", "D3DKMTCreateContextVirtual"];
 
-/// Why they may fail besides: an invalid parameter, an invalid handle, no memory, a device that
-/// was removed, nothing that is supported, a wait that could not end.
+/// Further errors they may return: an invalid parameter, an invalid handle, no memory, a removed
+/// device, not supported, a wait that could not end.
 const REASONS: [u32; 6] =
     [0xC000_000D, 0xC000_0008, 0xC000_0017, 0xC000_02B6, 0xC000_00BB, 0xC000_0001];
 
@@ -33,8 +33,8 @@ fn sizes_only(event: &Event, shadows: &Shadows) -> Verdict {
     let kept = *runtime == data.runtime && *copied == 0;
     Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryResourceInfo", || {
         format!(
-            "{} has {} bytes of the runtime's data, but {runtime} were said and {copied} were \
-             copied: the query says sizes and copies nothing",
+            "{} has {} bytes of the runtime's data, but {runtime} were reported and {copied} were \
+             copied: the query reports sizes and copies nothing",
             event.subject, data.runtime
         )
     })
@@ -49,7 +49,7 @@ fn sum_fits_return_field(event: &Event, shadows: &Shadows) -> Verdict {
     let kept = u32::try_from(data.total).is_ok();
     Verdict::holds_if(kept, Component::Kernel, "D3DKMTQueryResourceInfo", || {
         format!(
-            "{} has {} bytes of private data, and {total} were said: what does not fit in 32 bits \
+            "{} has {} bytes of private data, and {total} were reported: what does not fit in 32 bits \
              is an integer overflow",
             event.subject, data.total
         )
@@ -67,7 +67,7 @@ fn total_size_returned(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, "D3DKMTOpenResource", || {
         format!(
             "an opener of {} is due {total} bytes of private data and {all} in all, but {written} \
-             were said and {copied} were copied",
+             were reported and {copied} were copied",
             event.subject
         )
     })
@@ -81,7 +81,7 @@ fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let due = device.why.as_deref().unwrap_or(ACTIVE);
     Verdict::holds_if(state == due, Component::Kernel, "D3DKMTGetDeviceState", || {
-        format!("a client is told of {}: {state}, but it is: {due}", event.subject)
+        format!("the state of {} is reported as {state}, but it is {due}", event.subject)
     })
 }
 
@@ -92,7 +92,7 @@ fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     if entered.driver_failed {
-        return Verdict::NotApplicable; // Its driver's answer, which is judged where it is given.
+        return Verdict::NotApplicable; // Its driver's result, which is judged where it is returned.
     }
     let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
     Verdict::holds_if(kept, Component::Kernel, call.clone(), || {
@@ -116,7 +116,7 @@ mod tests {
             messages(RuleId::ALLOC_SHARE_001, &format!("{RECORDED}resource:1 {told}"))
         };
         assert!(ask(14, 0).is_empty());
-        assert!(ask(13, 0)[0].contains("has 14 bytes of the runtime's data, but 13 were said"));
+        assert!(ask(13, 0)[0].contains("has 14 bytes of the runtime's data, but 13 were reported"));
         assert!(ask(14, 14)[0].contains("14 were copied"));
     }
 

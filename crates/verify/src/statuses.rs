@@ -7,7 +7,7 @@ use flight::{Component, Event, EventKind, RuleId};
 
 const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
-/// The rules on answers.
+/// The rules on results.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds),
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status),
@@ -36,7 +36,7 @@ fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable; // These have a rule of their own.
     }
     Verdict::holds_if(*legal, Component::Driver, name.clone(), || {
-        format!("{name} answered {result}, but that is not among the answers it may give")
+        format!("{name} returned {result}, but that is not among the results it may return")
     })
 }
 
@@ -44,7 +44,7 @@ fn submit_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     status_is_one_of(event, SUBMIT_COMMAND, &[], "it may not fail")
 }
 
-/// WINDOWS: what follows on an invalid parameter, the device's error, is the kernel's part.
+/// WINDOWS: the consequence of an invalid parameter, the device's error, is the kernel's part.
 fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
     status_is_one_of(
         event,
@@ -54,7 +54,7 @@ fn submit_virtual_status(event: &Event, _shadows: &Shadows) -> Verdict {
     )
 }
 
-/// Whether a DDI answered with success, or as it may.
+/// Whether a DDI returned success, or an allowed error.
 fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
@@ -63,7 +63,7 @@ fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str)
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok" || legal.contains(&&**result), Component::Driver, ddi, || {
-        format!("{name} answered {result}, but {may}")
+        format!("{name} returned {result}, but {may}")
     })
 }
 
@@ -81,20 +81,20 @@ fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(result != "crashed", Component::Driver, name.clone(), || {
-        format!("{name} crashed, but a driver returns from every call")
+        format!("{name} crashed, but a driver must return from every call")
     })
 }
 
-/// A bug check that an answer of a DDI leads to.
+/// A bug check that a DDI's result leads to.
 pub(crate) struct StatusBugCheck {
     pub(crate) ddi: &'static str,
     pub(crate) code: u32,
     pub(crate) parameter: u32,
 }
 
-/// What Windows does when a DDI answers what it may not, for the DDIs of which that is known.
+/// What Windows does when a DDI returns a forbidden result, for the DDIs where that is known.
 ///
-/// WINDOWS: observed, where the list of answers is closed.
+/// WINDOWS: observed, where the list of results is closed.
 pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
     StatusBugCheck { ddi: "DxgkDdiSubmitCommand", code: 0x119, parameter: 0x2 },
     StatusBugCheck { ddi: "DxgkDdiSubmitCommandVirtual", code: 0x119, parameter: 0x2 },
@@ -102,7 +102,7 @@ pub(crate) const STATUS_BUG_CHECKS: &[StatusBugCheck] = &[
     StatusBugCheck { ddi: "DxgkDdiBuildPagingBuffer", code: 0x10E, parameter: 0xB },
 ];
 
-/// The same in words. `None`: not known.
+/// The same as text; `None` if not known.
 pub(crate) fn bug_check_of(ddi: &str) -> Option<String> {
     let stop = STATUS_BUG_CHECKS.iter().find(|status_bug_check| status_bug_check.ddi == ddi)?;
     Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))
@@ -146,7 +146,7 @@ mod tests {
             ),
         ] {
             assert!(messages(id, &result(name, "ok")).is_empty());
-            let no = format!("{name} answered no-memory, but {may}");
+            let no = format!("{name} returned no-memory, but {may}");
             assert_eq!(messages(id, &result(name, "no-memory")), [no]);
             assert_eq!(judge_count(id, &result("DxgkDdiEscape", "no-memory")), 0);
             assert_eq!(judge_count(id, &result(name, "crashed")), 0);
@@ -161,12 +161,12 @@ mod tests {
     #[test]
     fn another_answer_and_none_are_two_things() {
         let strange = answer("0xc0000022", false);
-        let no = "DxgkDdiOpenAllocation answered 0xc0000022, but that is not among the answers \
-                  it may give";
+        let no = "DxgkDdiOpenAllocation returned 0xc0000022, but that is not among the results \
+                  it may return";
         assert_eq!(messages(RuleId::GATE_STATUS_002, &strange), [no]);
         assert!(messages(RuleId::WT_CRASH_001, &strange).is_empty());
         let crashed = answer("crashed", false);
-        let fell = "DxgkDdiOpenAllocation crashed, but a driver returns from every call";
+        let fell = "DxgkDdiOpenAllocation crashed, but a driver must return from every call";
         assert_eq!(messages(RuleId::WT_CRASH_001, &crashed), [fell]);
         assert_eq!(judge_count(RuleId::GATE_STATUS_002, &crashed), 0);
         assert_eq!(judge_count(RuleId::GATE_STATUS_002, &answer("absent", false)), 0);

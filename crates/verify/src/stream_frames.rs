@@ -30,7 +30,7 @@ fn driver_allocator_chosen(event: &Event, shadows: &Shadows) -> Verdict {
     if about.kind != Kind::Allocator {
         return Verdict::NotApplicable;
     }
-    // One that is not there any more is another rule's.
+    // Another rule judges an allocator that was deleted.
     let Some(it) = shadows.stream_allocator(about) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.by == "driver", Component::Kernel, name.clone(), || {
         format!("{name} was called for {about}, which is the {}'s: it was not chosen", it.by)
@@ -139,7 +139,7 @@ fn not_after_end(event: &Event, shadows: &Shadows) -> Verdict {
 fn deleted_once(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.allocators == 0, Component::Kernel, DELETE, || {
-        format!("{} is gone, and its allocator was not deleted", event.subject)
+        format!("{} is destroyed, and its allocator was not deleted", event.subject)
     })
 }
 

@@ -42,7 +42,7 @@ fn bag_emptied_on_close(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(bagged) = bagged else { return Verdict::NotApplicable };
     Verdict::holds_if(bagged == 0, Component::Kernel, "KsAddItemToObjectBag", || {
-        format!("{} is gone, and {bagged} items are in its bag", event.subject)
+        format!("{} is destroyed, and {bagged} items are in its bag", event.subject)
     })
 }
 
@@ -63,7 +63,7 @@ fn children_first(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(left) = left else { return Verdict::NotApplicable };
     Verdict::holds_if(left == 0, Component::Kernel, "AVStrMiniFilterClose", || {
-        format!("{} is gone, and {left} of what belongs to it are there", event.subject)
+        format!("{} is destroyed, but {left} of its objects are live", event.subject)
     })
 }
 
@@ -76,7 +76,7 @@ fn framing_read_only(event: &Event, _shadows: &Shadows) -> Verdict {
         format!(
             "the framing of {} was {}, and it has {}: it can be read where there is one",
             event.subject,
-            if set { "set" } else { "asked for" },
+            if set { "set" } else { "requested" },
             if there { "one" } else { "none" }
         )
     })
@@ -110,7 +110,7 @@ fn format_under_control(event: &Event, _shadows: &Shadows) -> Verdict {
 fn lives_in_close(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.closing.is_none(), Component::Kernel, CLOSE, || {
-        format!("{} is gone before its driver returned from closing it", event.subject)
+        format!("{} is destroyed before its driver returned from closing it", event.subject)
     })
 }
 
@@ -171,7 +171,7 @@ fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(kept, Component::Kernel, name.clone(), || {
         let twice = processing.map(|serial| format!(", inside {serial}")).unwrap_or_default();
         let early = if early { ", below its least state" } else { "" };
-        format!("{about} was processed at {level} level, where {asked} was asked for{twice}{early}")
+        format!("{about} was processed at {level} level, where {asked} was requested{twice}{early}")
     })
 }
 
@@ -202,14 +202,17 @@ fn state_requested_first(event: &Event, shadows: &Shadows) -> Verdict {
         EventKind::KsCall { name, about, .. } if name == STATE => {
             let Some(it) = shadows.stream_pin(about) else { return Verdict::NotApplicable };
             Verdict::holds_if(it.requested.is_some(), Component::Kernel, STATE, || {
-                format!("the driver was told a state of {about} that its client's was not set to")
+                format!("the driver was called with a state of {about} that its client did not set")
             })
         }
         EventKind::PinStateChanged { to, forced, .. } => {
             let Some(it) = shadows.stream_pin(event.subject) else { return Verdict::NotApplicable };
             let wanted = it.requested == Some(rank(to));
             Verdict::holds_if(wanted && (*forced || !it.failed), Component::Kernel, STATE, || {
-                format!("{} is in {to}, which its driver refused or nobody wanted", event.subject)
+                format!(
+                    "{} is in {to}, which its driver refused or its client did not request",
+                    event.subject
+                )
             })
         }
         _ => Verdict::NotApplicable,

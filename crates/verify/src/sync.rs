@@ -49,7 +49,7 @@ fn reset_signals_maximum(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The memory shows what was signalled, and whoever waited for it goes on.
+/// The memory has the signalled value, and every wait for it ends.
 fn cpu_signal_visible(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.sync(event.subject) else { return Verdict::NotApplicable };
     match &event.kind {
@@ -63,7 +63,7 @@ fn cpu_signal_visible(event: &Event, shadows: &Shadows) -> Verdict {
             Verdict::holds_if(it.waits.is_empty(), Component::Kernel, SIGNAL, || {
                 let (wait, value) = it.waits[0];
                 format!(
-                    "{} is gone at value {}, and {wait} for {value} was not released",
+                    "{} is destroyed at value {}, and {wait} for {value} was not released",
                     event.subject, it.value
                 )
             })
@@ -116,7 +116,7 @@ fn packet_after_wait(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
-    // What a node gave back comes before the wait.
+    // Work that a node gave back is executed before the wait.
     let behind = it.gpu_wait.filter(|pair| *packet > pair.1);
     let place = "D3DKMTWaitForSynchronizationObjectFromGpu";
     Verdict::holds_if(behind.is_none(), Component::Kernel, place, || {
@@ -151,7 +151,7 @@ fn handles_returned(event: &Event, shadows: &Shadows) -> Verdict {
     let right = (global.0 != 0) == (it.sharing == "global");
     Verdict::holds_if(right && handle.0 != 0, Component::Kernel, CREATE, || {
         format!(
-            "{}, whose sharing is {}, was answered as {handle} with the global handle {global}",
+            "{}, whose sharing is {}, was returned as {handle} with the global handle {global}",
             event.subject, it.sharing
         )
     })
@@ -173,13 +173,13 @@ fn destroyed_with_last_handle(event: &Event, shadows: &Shadows) -> Verdict {
     match (&event.kind, shadows.sync(event.subject), shadows.process(event.subject)) {
         (EventKind::SyncOpened { global, .. }, Some(it), _) => {
             Verdict::holds_if(it.handles > 0, Component::Kernel, OPEN, || {
-                format!("{} was opened by {global}, and has no local name left", event.subject)
+                format!("{} was opened by {global}, and has no local handle left", event.subject)
             })
         }
         (EventKind::ProcessEnded {}, _, Some(it)) => {
             Verdict::holds_if(it.sync_handles == 0, Component::Kernel, OPEN, || {
                 format!(
-                    "{} has ended, and {} of its names hold objects",
+                    "{} has ended, and {} of its handles hold objects",
                     event.subject, it.sync_handles
                 )
             })

@@ -12,7 +12,7 @@ const PREEMPT: &str = "DxgkDdiPreemptCommand";
 const CANCEL: &str = "DxgkDdiCancelCommand";
 const PAGE: &str = "DxgkDdiSubmitCommand";
 
-/// What may come while a driver resets its hardware.
+/// The calls that are allowed while a driver resets its hardware.
 const ALLOWED_DURING_RESET: [&str; 3] =
     ["DxgkDdiInterruptRoutine", ddi::DPC, "DxgkDdiCollectDbgInfo"];
 
@@ -21,7 +21,7 @@ const ALLOWED_DURING_RESET: [&str; 3] =
 /// WINDOWS: documented as the default of `TdrLimitCount`.
 const FATAL: usize = 6;
 
-/// The rules of this subject that are history; the others are judged where drivers answer.
+/// The history rules of this subject; the others are judged where drivers return.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempt_succeeds),
     Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, preempted_paging_first),
@@ -42,7 +42,7 @@ fn cancel_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     call_succeeds(event, CANCEL)
 }
 
-/// Whether a driver did what it may not refuse.
+/// Whether a driver succeeded at what it must not fail.
 fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
     let EventKind::DdiReturn { name, result, .. } = &event.kind else {
         return Verdict::NotApplicable;
@@ -51,7 +51,7 @@ fn call_succeeds(event: &Event, ddi: &'static str) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, ddi, || {
-        format!("{name} answered {result}, but it may not fail")
+        format!("{name} returned {result}, but it may not fail")
     })
 }
 
@@ -117,7 +117,7 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
             Component::Kernel,
             RESET.into(),
             format!(
-                "{adapter} has {name} called while {} has not returned, but nobody else is inside \
+                "{adapter} has {name} called while {} has not returned, but no other thread may be inside \
                  a driver that resets its hardware",
                 other.name
             ),
@@ -167,7 +167,7 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
             let kept = u32::try_from(right) == Ok(*count);
             Verdict::holds_if(kept, Component::Kernel, RESET, || {
                 format!(
-                    "{} is reset for the {count}th time within a minute, it was said, but it is \
+                    "{} was reported as reset for the {count}th time within a minute, but it is \
                      the {right}th",
                     event.subject
                 )

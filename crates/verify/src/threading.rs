@@ -20,7 +20,7 @@ fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiCall { threading_level: class, adapter, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    // Interrupts and their DPCs are excluded by nobody.
+    // No call excludes interrupts and their DPCs.
     let three = |class: &str| class == "three";
     let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
     if class == "none"
@@ -102,7 +102,7 @@ fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
     no_other_call(event, shadows, same, &format!("both are for {process}"))
 }
 
-/// Whether no other thread is inside in a call like this one.
+/// Whether no other thread is inside a conflicting call.
 fn no_other_call(
     event: &Event,
     shadows: &Shadows,

@@ -7,15 +7,15 @@ use crate::statuses;
 use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many event numbers a finding has at most.
+/// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
 
-/// A broken rule, with everything that a report says of it.
+/// A broken rule, with everything for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The rule.
     pub rule: RuleId,
-    /// How much it weighs.
+    /// Its severity.
     pub severity: Severity,
     /// The component at fault.
     pub component: Component,
@@ -25,18 +25,18 @@ pub struct Finding {
     pub message: String,
     /// What Windows would have done.
     pub windows: String,
-    /// How the rule is known.
+    /// The basis of the rule.
     pub basis: &'static str,
-    /// Where it is known from.
+    /// The source of the rule.
     pub source: &'static str,
     /// The numbers of the events that led there, the breach last.
     pub events: Vec<u64>,
-    /// How often it happened: the rest is of the first time.
+    /// How often it happened; the other fields are from the first time.
     pub count: u64,
 }
 
-/// Reads events in their order, judges each by every rule on events of its name, and remembers
-/// what later judgements need.
+/// Reads events in order, judges each by every rule on events of its name, and records what later
+/// judgements need.
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
@@ -60,7 +60,7 @@ impl Default for RulesByEvent {
     }
 }
 
-/// What was found, and where the first of each kind is.
+/// The findings, and the index of the first of each kind.
 #[derive(Debug, Default)]
 struct FindingList {
     list: Vec<Finding>,
@@ -68,12 +68,12 @@ struct FindingList {
 }
 
 impl Verifier {
-    /// A verifier that has seen nothing.
+    /// A verifier that has read no event.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Judges the next event, then remembers it.
+    /// Judges the next event, then records it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
         let rules = &self.rules.0[event.kind.index()];
@@ -83,7 +83,7 @@ impl Verifier {
                 self.rule_counts.increment(rule.id);
             }
             if let Verdict::Broken(component, argument, message) = verdict {
-                // What a user-mode driver does in a client's name is its own doing.
+                // A user-mode driver's calls on behalf of a client are attributed to the driver.
                 let back = component == Component::Client
                     && self.callback_depths.contains_key(&event.thread);
                 let component = if back { Component::Umd } else { component };
@@ -123,13 +123,13 @@ impl Verifier {
         self.shadows.follow(event);
     }
 
-    /// What was found, in the order of first times.
+    /// The findings, in the order of their first occurrence.
     pub fn findings(&self) -> &[Finding] {
         &self.findings.list
     }
 
-    /// How often each history rule has judged. Entry rules are judged and counted at doors:
-    /// their tally is the log's.
+    /// How often each history rule has judged. Entry rules are judged and counted at doors: their
+    /// counts are in the log.
     pub fn rule_counts(&self) -> &RuleCounts {
         &self.rule_counts
     }
@@ -160,7 +160,7 @@ fn rules_on(name: &str) -> Vec<&'static Rule> {
     rule::ALL.iter().copied().flatten().filter(|rule| rule.events.contains(&name)).collect()
 }
 
-/// The numbers of the events that led to this one, in order, itself last: the trails of its
+/// The numbers of the events that led to this one, in order, with this one last: the trails of its
 /// subject and of every object that the judge of the broken rule reads.
 fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
     let read = rule.map(|rule| shadows.trails_read(|shadows| (rule.judge)(event, shadows)));

@@ -1,4 +1,4 @@
-//! Allocations, resources and views: created, described and ended with their pool blocks.
+//! Allocations, resources and views: created, described and destroyed with their pool blocks.
 
 use super::SoftGpu;
 use crate::allocation::Allocation;
@@ -16,15 +16,15 @@ use kernel::miniport::{
 use std::sync::Arc;
 use std::vec::Drain;
 
-/// `D3DDDIFMT_A8`: a byte is a pixel.
+/// `D3DDDIFMT_A8`: one byte per pixel.
 const A8: i32 = 28;
 
 impl SoftGpu {
-    /// What an allocation is, from its private data.
+    /// The description of an allocation, from its private data.
     fn allocation_info(&self, private: &[u8]) -> DriverResult<AllocationInfo> {
         if self.plan.is_some() {
             let mut info = read_allocation_info(private)?;
-            // A driver of WDDM 1.x is told in each packet where things are.
+            // A WDDM 1.x driver gets the addresses of allocations with each packet.
             let told = self.lists.is_none();
             (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
             return Ok(info);
@@ -92,7 +92,7 @@ impl SoftGpu {
         Ok(None)
     }
 
-    /// A row of bytes, as its private data says.
+    /// A row of bytes, as the private data describes it.
     pub(super) fn surface_info(&self, allocation: &DriverAllocation) -> DriverResult<SurfaceInfo> {
         let bytes =
             self.state().records.allocation(allocation.word()).map(|allocation| allocation.size());

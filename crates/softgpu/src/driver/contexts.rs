@@ -1,4 +1,4 @@
-//! Contexts: made with their save areas, ended with them, and the packets between.
+//! Contexts: created and destroyed with their save areas, and the packets submitted to them.
 
 use super::SoftGpu;
 use crate::allocation::Allocation;
@@ -13,10 +13,10 @@ use kernel::miniport::{
 };
 use std::sync::{Arc, PoisonError, Weak};
 
-/// The engines of a node, as bits; no bit leaves the choice to us.
+/// The engines of a node, as bits; zero leaves the choice to the driver.
 const ENGINES: u32 = 1;
 
-/// How many bytes of commands a packet has at most, in its private data.
+/// The maximum size of a packet's commands in its private data.
 const PRIVATE: u32 = 0x1000;
 
 impl SoftGpu {
@@ -68,7 +68,7 @@ impl SoftGpu {
         let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.state().records.context(context.word());
         if let Some((_, Some(area))) = known {
-            // A refusal leaves nothing to retry with: the context ends all the same.
+            // A failure cannot be retried: the context ends anyway.
             let _ = self.callbacks()?.destroy_context_allocation(at, area.kernel_handle);
             self.remove_handles(|records, completions| {
                 records.change_area(context.word(), None, completions)

@@ -1,4 +1,4 @@
-//! Each request of the kernel, answered by the driver's records and its hardware.
+//! The entry points of the driver, implemented with its records and its hardware.
 //!
 //! The invariants are those of [`SoftGpu`]'s module.
 
@@ -32,7 +32,7 @@ use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs}
 use std::sync::Arc;
 use std::vec::Drain;
 
-/// What only a driver of hardware with virtual addresses has.
+/// Entry points that only a driver of hardware with virtual addresses has.
 const VIRTUAL: [&str; 6] = [
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",
@@ -47,13 +47,13 @@ impl Miniport for SoftGpu {
         if self.lists.is_some() { Generation::One } else { Generation::Two }
     }
 
-    /// Without memory there is nothing to page, and packets come in one way.
+    /// Without GPU memory there is nothing to page, and packets are submitted in one way.
     fn offers(&self) -> Vec<&'static str> {
         let has = |it: &&'static str| match *it {
             "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu_address().is_some(),
             "DxgkDdiRender" | "DxgkDdiPatch" => self.lists.is_some(),
             "DxgkDdiSubmitCommandVirtual" => self.lists.is_none(),
-            // It shows nothing, so there is nothing to hand on.
+            // The adapter displays nothing, so there is nothing to hand over.
             "DxgkDdiStopDeviceAndReleasePostDisplayOwnership" => false,
             it => !VIRTUAL.contains(&it) || self.mmu().is_some(),
         };
@@ -338,7 +338,7 @@ impl Miniport for SoftGpu {
     }
 
     fn cancel(&self, _at: &mut Passive, _packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
-        Ok(()) // It keeps nothing for a packet before it has it.
+        Ok(()) // The driver keeps nothing for a packet before it receives the packet.
     }
 
     fn engine_answers(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
@@ -350,7 +350,7 @@ impl Miniport for SoftGpu {
     }
 
     fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
-        // What is done by itself is not lost by the reset.
+        // A packet that completed on its own is not lost by the reset.
         self.report_progress(at, node)?;
         Ok(self.gpu.reset_node(node))
     }

@@ -4,7 +4,7 @@ use crate::tests::source::*;
 use crate::*;
 use flight::{Event, EventKind};
 
-/// What happens to the allocator and the frames, in few words.
+/// The events of the allocator and the frames, abbreviated.
 fn order(events: &[Event]) -> Vec<String> {
     let said = events.iter().filter_map(|event| {
         Some(match &event.kind {
@@ -48,7 +48,7 @@ fn a_whole_flight_is_in_this_order() {
         PinDisconnect PinClose FilterClose DeviceQueryRemove DeviceRemove";
     let mut said: Vec<String> =
         order(&events).iter().map(|text| text.replace(" to ", ">")).collect();
-    // How often it is processed while frames come back depends on who runs first.
+    // How often it is processed while frames come back depends on which thread runs first.
     let mut seen = false;
     said.retain(|text| text != "PinProcess" || !std::mem::replace(&mut seen, true));
     let place = said.iter().position(|text| text == "PinProcess").unwrap();

@@ -1,15 +1,15 @@
-//! Every way a flight can be cut short, at every call of the driver: nothing is alive afterwards,
-//! and an allocator is deleted once if and only if it was initialised.
+//! Every way to cut a flight short, at every call of the driver: nothing is alive afterwards, and
+//! an allocator is deleted once if and only if it was initialised.
 
 use crate::tests::source::*;
 use crate::*;
 use flight::{Event, Passive, RuleId};
 use std::sync::Arc;
 
-/// How many calls of a driver a story has at most.
+/// The maximum number of driver calls in a scenario.
 const MOST: u32 = 400;
 
-/// The story that is cut short: what it answers does not matter, what it leaves does.
+/// The scenario that is cut short: its result does not matter, only that nothing leaks.
 fn story(run: &Run, at: &mut Passive, source: Arc<Source>) {
     let Ok(device) = run.add_shared(at, source) else { return };
     if let Ok(graph) = run.open(at, device) {
@@ -19,11 +19,11 @@ fn story(run: &Run, at: &mut Passive, source: Arc<Source>) {
         let _ = graph.close(at);
     }
     let _ = run.stream.remove_device(at, device);
-    // One whose driver refuses to be removed is pulled out.
+    // A device whose driver refuses removal is surprise-removed.
     let _ = run.stream.surprise_remove_device(at, device);
 }
 
-/// Flies the story with something at the `n`th call, for every `n` that there is.
+/// Flies the scenario with a disturbance at the `n`th call, for every `n` that exists.
 fn at_every_call(seeds: u64, own: bool, cut: impl Fn(u64, u32, Count) -> Vec<Event>) {
     for seed in 0..seeds {
         let mut reached = MOST;
@@ -46,7 +46,7 @@ fn a_refusal_at_every_call_is_undone() {
         at_every_call(4, own, |seed, n, count| {
             let (events, _) = fly(seed, |run, at| {
                 let source = Source::with(own, move |_, entry, _| {
-                    // What is told and cannot refuse is not refused.
+                    // Entries that return nothing cannot fail.
                     let has_cancel_callback = [Entry::DeleteAllocator, Entry::PointerCancelled];
                     let refuses = count.is(n) && !has_cancel_callback.contains(&entry);
                     if refuses { Err(DriverError::NoMemory) } else { Ok(()) }
@@ -54,7 +54,7 @@ fn a_refusal_at_every_call_is_undone() {
                 story(run, at, Arc::new(source));
                 run.assert_empty();
             });
-            // Who refuses to process has to start again by itself.
+            // A driver that refuses to process has to attempt processing again by itself.
             let broken: Vec<RuleId> = broken(&events)
                 .into_iter()
                 .filter(|rule_id| *rule_id != RuleId::KS_PROC_002)

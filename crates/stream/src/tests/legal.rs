@@ -1,4 +1,4 @@
-//! What a minidriver may do is neither named nor refused.
+//! Legal behaviour of a minidriver is neither reported nor refused.
 
 use crate::tests::source::*;
 use crate::*;
@@ -132,7 +132,7 @@ fn a_device_that_is_stopped_is_not_started_by_a_refusal() {
 }
 
 #[test]
-fn two_devices_may_have_the_same_words_for_their_memory() {
+fn two_devices_may_have_memory_at_the_same_addresses() {
     let (events, _) = fly(1, |run, at| {
         let mut all = Vec::new();
         for _ in 0..2 {
@@ -155,7 +155,7 @@ fn two_devices_may_have_the_same_words_for_their_memory() {
     assert_eq!(broken(&events), NONE);
 }
 
-/// A sink: what goes in is read.
+/// A sink: the driver reads the data that is sent in.
 struct Sink {
     under: Source,
     read: Cell<Vec<u8>>,
@@ -228,7 +228,7 @@ fn a_pin_that_stopped_in_sleep_does_not_run_at_wake() {
     assert_eq!(broken(&events), NONE);
 }
 
-/// Memory that takes long to refuse what is too long.
+/// Memory that takes long to refuse an allocation that is too large.
 #[derive(Default)]
 struct Slow(SystemMemory);
 
@@ -267,7 +267,7 @@ impl FrameMemory for Slow {
 }
 
 #[test]
-fn who_waits_for_a_frame_gets_the_one_that_could_not_be_written() {
+fn a_waiting_client_gets_the_frame_that_could_not_be_written() {
     let (events, _) = fly_free(|run, at| {
         let mut sink = Sink::new();
         let pin = &mut sink.under.descriptor.filters[0].pins[0];
@@ -408,7 +408,7 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
                 inject();
                 return Err(DriverError::Busy);
             }
-            // It would go on for ever.
+            // It would run forever.
             Entry::FrameReturned if counted.fetch_add(1, Ordering::Relaxed) < 10 => inject(),
             _ => (),
         }
@@ -426,7 +426,7 @@ fn nothing_is_injected_while_a_refused_step_is_undone() {
     assert_eq!((broken(&events), returned.load(Ordering::Relaxed)), (vec![], 1));
 }
 
-/// A source whose hardware counts the bytes it has written, when it has.
+/// A source whose hardware reports the bytes it has written, afterwards.
 struct Dma(Source);
 
 impl Minidriver for Dma {
@@ -449,7 +449,7 @@ impl Minidriver for Dma {
 }
 
 #[test]
-fn of_a_pin_with_mappings_its_driver_alone_says_how_much_is_used() {
+fn only_the_driver_of_a_pin_with_mappings_reports_used_bytes() {
     let mut source = Source::with(false, |it, entry, _| {
         if entry == Entry::DeviceStart {
             it.services().register_dma().unwrap();

@@ -49,7 +49,7 @@ impl TestDriver {
         }
     }
 
-    /// The calls since the last time.
+    /// The calls since the last check.
     fn take_calls(&self) -> Vec<Entry> {
         std::mem::take(&mut self.calls.lock())
     }
@@ -199,7 +199,7 @@ impl Bed {
         [filters.len(), pins.len(), pointers.len(), allocators.len(), frames.len()]
     }
 
-    /// Everything of the device but the device itself is gone.
+    /// Checks that only the device is live.
     fn assert_empty(&self) {
         assert_eq!(self.live(), [0; 5]);
         assert_eq!(self.stream.live_objects().count(), 1, "{}", self.stream.live_objects());
@@ -241,7 +241,7 @@ fn a_filter_and_its_pin_open_and_close_in_order() {
             bed.driver.take_calls(),
             [Entry::FilterCreate, Entry::PinCreate, Entry::PinClose, Entry::FilterClose]
         );
-        // A client's stale ids are refused, also when their slots are used again.
+        // A client's stale ids are refused, even when their slots are reused.
         let (other, _) = bed.open_pin(at);
         assert_eq!(other.serial(), 2);
         assert_eq!(bed.stream.close_pin(at, pin), Err(StreamError::NotFound(pin.subject())));

@@ -1,4 +1,4 @@
-//! What a minidriver may not do is refused and named, and nothing is left of it.
+//! Illegal behaviour of a minidriver is refused and reported, and leaves nothing behind.
 
 use crate::tests::source::*;
 use crate::*;
@@ -10,7 +10,7 @@ mod descriptors;
 mod mutexes;
 mod pointers;
 
-/// Flies a source that does something in its calls. Answers the rules that it broke.
+/// Flies a source that does something in its calls. Returns the rules that it broke.
 fn broken_by(
     own: bool,
     hook: impl Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync + 'static,
@@ -124,7 +124,7 @@ fn the_bag_of_what_was_closed_takes_nothing() {
             Entry::DevicePostStart => {
                 (vec![BagOwner::Device(DeviceId::NULL), BagOwner::Pin(PinId::NULL)], None)
             }
-            // Whose mutex it can have.
+            // The object whose mutex it can have.
             Entry::DeviceRemove => {
                 (vec![ended.lock().unwrap()[2]], Some(KsMutex::Control(Kind::Filter.subject(1))))
             }
@@ -187,7 +187,7 @@ fn a_gate_is_only_turned_as_far_as_it_goes() {
 }
 
 #[test]
-fn success_without_progress_and_a_stall_are_named() {
+fn success_without_progress_and_a_stall_are_reported() {
     struct Idle(Source, DriverResult<()>);
     impl Minidriver for Idle {
         fn delegate(&self) -> Option<&dyn Minidriver> {

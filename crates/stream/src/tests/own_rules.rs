@@ -1,4 +1,4 @@
-//! The rules that bind the class driver itself: each is judged in a flight, kept there, and
+//! The rules that bind the class driver itself: each is judged in a flight, holds there, and is
 //! broken by the same trace with one event changed.
 
 use crate::tests::source::*;
@@ -6,18 +6,18 @@ use crate::*;
 use flight::{Component, Event, RuleId};
 use std::collections::BTreeSet;
 
-/// One event of a trace, changed. Events are named by words of their lines: the first line that
-/// has all of them.
+/// One change of a trace. An event is found by parts of its line: the first line that has all of
+/// them.
 enum Change {
-    /// It is not there.
+    /// The event is removed.
     Missing(&'static str),
-    /// It is there again, right after the next one of another kind.
+    /// The event is repeated, right after the next one of another kind.
     Again(&'static str, &'static str),
-    /// It comes after the next one of another kind.
+    /// The event comes after the next one of another kind.
     Late(&'static str, &'static str),
-    /// The one right before another comes right after that.
+    /// The event right before another comes right after that.
     Swap(&'static str, &'static str),
-    /// A value of it is another one.
+    /// A value of the event is changed.
     Set(&'static str, &'static str, &'static str),
 }
 
@@ -56,7 +56,7 @@ const CASES: &[(RuleId, Change)] = &[
     (RuleId::KS_STATE_004, Missing("pin.state-requested to=pause")),
 ];
 
-/// A flight in which all of them are judged.
+/// A flight in which all of the rules are judged.
 fn recorded() -> Vec<Event> {
     let (events, _) = fly(0, |run, at| {
         let source = Source::with(true, |it, entry, pin| {

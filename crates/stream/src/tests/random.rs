@@ -1,4 +1,4 @@
-//! Random lives: two clients do what they like, and everything stays in order.
+//! Random sequences: two clients act at random, and all invariants hold.
 
 use crate::tests::source::*;
 use crate::*;
@@ -18,7 +18,7 @@ impl Dice {
     }
 }
 
-/// One that is there, mostly.
+/// An id that mostly exists.
 fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
     let census = stream.live_objects();
     let there = census
@@ -34,7 +34,7 @@ fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
     there[dice.below(count) as usize]
 }
 
-/// One thing that a client does. What it answers does not matter: it may come too late.
+/// One action of a client. Its result does not matter: it may come too late.
 fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
     let filter = pick(stream, dice, Kind::Filter);
     let filter = stream.find_filter(filter).unwrap_or(FilterId::NULL);
@@ -79,7 +79,7 @@ fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
     stream.validate().unwrap();
 }
 
-/// Two clients at once, then the end of everything.
+/// Two clients at once, then everything ends.
 fn lives(run: &Run, at: &mut Passive, seed: u64) {
     let mut source = Source::new(!seed.is_multiple_of(3));
     source.descriptor.filters[0].pins[0].instances_possible = 2;
@@ -100,8 +100,8 @@ fn lives(run: &Run, at: &mut Passive, seed: u64) {
     run.assert_empty();
 }
 
-/// Everything was in order, but for filters that were closed before their pins. Answers how many
-/// frames were done.
+/// Checks that all rules hold, except for filters that were closed before their pins. Returns how
+/// many frames were completed.
 fn judged(seed: u64, events: &[Event]) -> usize {
     check_order(events);
     let broken = broken(events);

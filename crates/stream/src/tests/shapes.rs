@@ -1,5 +1,5 @@
-//! Other shapes of minidrivers: data that goes in, filters that process all their pins, a
-//! trailing edge, injected frames, jumps, dispatch level.
+//! Other kinds of minidrivers: inward data flow, filters that process all their pins, a trailing
+//! edge, injected frames, skipped states, dispatch level.
 
 use crate::tests::source::*;
 use crate::*;
@@ -7,10 +7,10 @@ use flight::{EventKind, Irql, Kind, Passive, RuleId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A filter with a pin in and a pin out, whose bytes are turned over on their way.
+/// A filter with an input pin and an output pin, which inverts the bytes.
 struct Turner {
     under: Source,
-    /// It moves an edge itself, which it may not.
+    /// It moves an edge itself, which is forbidden.
     meddles: bool,
 }
 
@@ -122,7 +122,7 @@ impl Minidriver for Keeper {
             services.advance(edge).or_else(fell)?;
             let behind = services.pointer_view(services.trailing_edge(pin.pin, false).unwrap())?;
             assert!(behind.frame.is_some() && !behind.locked);
-            // The one before may go.
+            // The previous frame may leave.
             let trailing = services.trailing_edge(pin.pin, false).ok_or(DriverError::NotReady)?;
             let more = services.pointer_view(trailing)?.frame != services.pointer_view(edge)?.frame;
             if more && services.pointer_view(edge)?.frame.is_some() {
@@ -347,7 +347,7 @@ impl Minidriver for Eager {
 }
 
 #[test]
-fn a_filter_is_processed_while_one_pin_runs_and_not_when_that_is_told_to_pause() {
+fn a_filter_is_processed_while_one_pin_runs_and_not_while_that_pin_pauses() {
     for seed in 0..20 {
         let eager = Arc::new(Eager::new());
         let minidriver = eager.clone();
@@ -373,7 +373,7 @@ fn a_filter_is_processed_while_one_pin_runs_and_not_when_that_is_told_to_pause()
             assert_eq!(eager.processed.load(Ordering::SeqCst), before, "none runs");
             stream.set_state(at, one, PinState::Run).unwrap();
             stream.set_state(at, one, PinState::Stop).unwrap();
-            // A gate that is closed is one for all.
+            // One closed gate stops the whole filter.
             run.host.run_until_idle(at);
             let services = stream.services(device).unwrap();
             services.add_gate_input(other, false).unwrap();

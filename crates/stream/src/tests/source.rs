@@ -1,5 +1,5 @@
-//! A test-pattern capture source, with an allocator of its own or with the default one, and
-//! flights of it.
+//! A test-pattern capture source, with its own allocator or with the default one, and flights of
+//! it.
 
 use crate::*;
 use flight::{
@@ -10,12 +10,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How long a frame is shown, in steps of 100 ns.
+/// The duration of a frame, in steps of 100 ns.
 pub(crate) const INTERVAL: u64 = 333_333;
-/// How many bytes a picture has.
+/// The size of a picture.
 pub(crate) const BYTES: u32 = 64;
 
-/// What a test does in a driver's place, at the beginning of each of its calls.
+/// What a test does in a driver, at the beginning of each of its calls.
 pub(crate) type Hook = dyn Fn(&Source, Entry, PinId) -> DriverResult<()> + Send + Sync;
 
 /// The source.
@@ -30,7 +30,7 @@ pub(crate) struct Source {
 #[derive(Default)]
 struct Inner {
     allocators: BTreeMap<usize, Pool>,
-    /// What the hardware has to fill: clones, in their order.
+    /// The clones that the hardware has to fill, in order.
     flying: VecDeque<(PinId, PointerId)>,
     pictures: u64,
 }
@@ -44,7 +44,7 @@ pub(crate) fn format() -> Format {
     Format { major: 1, sub_format: 2, specifier: 3, sample_size: BYTES, block: Vec::new() }
 }
 
-/// What the source has: an extended framing and an allocator, or the old form and none.
+/// The source's descriptor: an extended framing and an allocator, or the old form and none.
 pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
     let item = FramingItem {
         kind: MemoryKind::NonPaged,
@@ -101,7 +101,7 @@ pub(crate) fn descriptor(own: bool) -> DeviceDescriptor {
     DeviceDescriptor { dispatch, filters: vec![filter] }
 }
 
-/// What a picture shows.
+/// The content of a picture.
 pub(crate) fn pattern(number: u64) -> Vec<u8> {
     (0..u64::from(BYTES)).map(|value| (number * 7 + value).to_le_bytes()[0]).collect()
 }
@@ -159,7 +159,7 @@ impl Source {
             inner.pictures - 1
         };
         let services = self.services();
-        // Frames that are not ours may be smaller than we asked for.
+        // Frames of another allocator may be smaller than requested.
         let room = services.pointer_view(pointer)?.bytes.min(BYTES);
         services.write(pointer, 0, &pattern(number)[..room as usize])?;
         services.set_header(pointer, Header { data_used: room, ..self.header(number) })
@@ -420,12 +420,12 @@ impl Minidriver for Source {
     }
 }
 
-/// It is not there yet: that is no failure of the one before.
+/// There is no next frame yet: that is not a failure of the previous one.
 pub(crate) fn fell(why: DriverError) -> DriverResult<()> {
     if why == DriverError::NotReady { Ok(()) } else { Err(why) }
 }
 
-/// A run: the class driver on a host, with somebody who serves.
+/// A run: the class driver on a host, with a worker thread.
 pub(crate) struct Run {
     pub(crate) stream: Arc<Stream>,
     pub(crate) host: Arc<dyn Spawner>,
@@ -470,7 +470,7 @@ impl Run {
         Graph::open(&self.stream, at, device, &format(), &FramingRequest::default())
     }
 
-    /// Nothing is alive.
+    /// Checks that no object is live.
     pub(crate) fn assert_empty(&self) {
         let census = self.stream.live_objects();
         assert_eq!(census.count(), 0, "{census}");
@@ -479,7 +479,7 @@ impl Run {
     }
 }
 
-/// Flies a story, and answers what happened.
+/// Flies a scenario, and returns what happened.
 pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
     let log = Arc::new(Log::new());
     DeterministicHost::fly(seed, &log, |host, at| {
@@ -493,7 +493,7 @@ pub(crate) fn fly(seed: u64, story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Eve
     (log.take(), log)
 }
 
-/// Flies it on threads that really run side by side.
+/// Flies it on real threads.
 pub(crate) fn fly_free(story: impl FnOnce(&Run, &mut Passive)) -> (Vec<Event>, Arc<Log>) {
     let log = Arc::new(Log::new());
     ThreadedHost::fly(&log, |host, at| {
@@ -536,12 +536,12 @@ impl Count {
     }
 }
 
-/// Rung by a driver, for somebody who then does something.
+/// A token that a driver wakes, for a thread that then does something.
 pub(crate) fn bell() -> WaitToken {
     WaitToken::new("a call of the driver")
 }
 
-/// What must hold of every flight, whatever the driver and the clients did.
+/// Checks what must hold in every flight, whatever the driver and the clients did.
 pub(crate) fn check_order(events: &[Event]) {
     let mut verifier = verify::Verifier::new();
     for event in events {

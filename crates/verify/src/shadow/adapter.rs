@@ -1,5 +1,4 @@
-//! What is remembered of an adapter and its nodes: the calls inside its driver, and the fences
-//! due.
+//! Shadows of adapters and nodes: the calls inside the driver, and the fences due.
 
 use super::address::AddressSpace;
 use super::memory::{ContextAllocation, Paging, Segment};
@@ -8,7 +7,7 @@ use super::{Call, Context, DriverPointer, Process, Serial};
 use flight::{Fence, Hex, Text};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Of an adapter: its driver model, and who is inside its driver.
+/// An adapter: its driver model, and the threads inside its driver.
 #[derive(Debug, Default)]
 pub struct Adapter {
     /// The driver model, 1 or 2; 0 before it started.
@@ -17,11 +16,11 @@ pub struct Adapter {
     pub nodes: Vec<Serial<Node>>,
     /// Its segments, while it runs.
     pub segments: Vec<Serial<Segment>>,
-    /// The processes its driver has met, the system's first: with their addresses.
+    /// The processes that its driver knows, the system's first, with their address spaces.
     pub spaces: Vec<(Option<Serial<Process>>, Serial<AddressSpace>)>,
     /// The bytes of its segments: of each kind, local and not, for applications and in all.
     pub bytes: [[u64; 2]; 2],
-    /// Its buffers for paging commands: what was last seen in their private data.
+    /// Its paging buffers: what was last seen in their private data.
     pub buffers: BTreeMap<u64, Hex>,
     /// The calls that have not returned.
     pub active_calls: Vec<ActiveCall>,
@@ -29,19 +28,19 @@ pub struct Adapter {
     pub in_flight: u32,
     /// How many allocations, resources, devices and contexts its driver has.
     pub owned: u32,
-    /// Whether its driver wants nothing to do with it.
+    /// Whether its driver declined it.
     pub declined: bool,
-    /// How many pool blocks the last call took, and has not given back.
+    /// How many pool blocks the last call allocated and has not freed.
     pub blocks_taken: usize,
-    /// The same of the last call for a transfer that goes on in the next one.
+    /// The same for the last call of a transfer that continues in the next call.
     pub retried: Option<usize>,
     /// The last of the calls that stop its driver, once one has returned.
     pub stopped: Option<Text>,
-    /// The word its driver gave for it.
+    /// The driver handle of the adapter.
     pub driver_handle: Option<Serial<DriverPointer>>,
-    /// What its driver answered when it was told to hand its display on, since it started last.
+    /// What its driver returned when it released POST display ownership, since the last start.
     pub released: Option<Text>,
-    /// Whether it was told to stop, and nothing else, since it started last.
+    /// Whether it was stopped, without that release, since the last start.
     pub stop_called: bool,
     /// Whether its DPC is pending.
     pub dpc: bool,
@@ -64,18 +63,18 @@ pub struct ActiveCall {
     pub process: Option<Serial<Process>>,
 }
 
-/// Of a node: the fences it was given and did not report, once it has work.
+/// A node: the fences submitted to it and not reported, once it has work.
 #[derive(Debug, Default)]
 pub struct Node {
     /// The fences it owes.
     pub fences: NodeFences,
     /// The context that is current on it.
     pub current: Option<Serial<Context>>,
-    /// What that one saves into.
+    /// The allocation that this context saves into.
     pub saves: Vec<Serial<ContextAllocation>>,
-    /// The part of a packet that its driver patched last, and with which fence, until it starts.
+    /// The part of a packet that its driver patched last, and its fence, until it starts.
     pub patched: Option<(Fence, u32, u32)>,
-    /// Paging work that waits for a fence of it, since a driver said that it uses something.
+    /// Paging work that waits for one of its fences, because the driver reported it busy.
     pub paging_waits: Vec<(Fence, Serial<Paging>)>,
     /// Its adapter.
     pub adapter: Option<Serial<Adapter>>,
@@ -86,15 +85,15 @@ pub struct Node {
 /// The fences of a node.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFences {
-    /// The last one that is over, once it has been given any.
+    /// The last completed fence, once any was submitted.
     pub last_done: Option<Fence>,
-    /// Those given and not over, in order.
+    /// The submitted and not completed fences, in order.
     pub submitted: VecDeque<Fence>,
 }
 
 impl Adapter {
-    /// How many bytes applications may use of memory of a kind: of the segments that are for
-    /// them, or of all if none is.
+    /// How many bytes of a kind applications may use: those of the segments for applications, or of
+    /// all if there are none.
     pub fn budget_bytes(&self, local: bool) -> u64 {
         let [targets, all] = self.bytes[usize::from(local)];
         let any = self.bytes.iter().any(|values| values[0] > 0);
@@ -108,7 +107,7 @@ impl NodeFences {
         self.submitted.contains(&fence)
     }
 
-    /// The last one given.
+    /// The last submitted fence.
     pub fn last_submitted(&self) -> Option<Fence> {
         self.submitted.back().copied().or(self.last_done)
     }
@@ -118,7 +117,7 @@ impl NodeFences {
         self.submitted.push_back(fence);
     }
 
-    /// A fence stands for all before it; one that was not given moves nothing.
+    /// A fence completes all before it; a fence that was not submitted changes nothing.
     pub(crate) fn report(&mut self, fence: Fence) {
         if let Some(at) = self.submitted.iter().position(|it| *it == fence) {
             self.submitted.drain(..=at);
@@ -126,7 +125,7 @@ impl NodeFences {
         }
     }
 
-    /// What was given after a fence is not with the node any more.
+    /// Removes what was submitted after a fence.
     pub(crate) fn preempt(&mut self, last: Fence) {
         // Fences wrap, so distances are compared and never values.
         while self.submitted.back().is_some_and(|fence| !last.covers(*fence)) {
@@ -134,7 +133,7 @@ impl NodeFences {
         }
     }
 
-    /// All up to a fence is over, and the rest is not with the node any more.
+    /// Completes everything up to a fence, and removes the rest.
     pub(crate) fn reset(&mut self, aborted: Fence) {
         self.submitted.clear();
         self.last_done = Some(aborted);

@@ -1,46 +1,46 @@
-//! What is remembered of address spaces: their ranges, their tables, and where these lead.
+//! Shadows of address spaces: their ranges, their tables, and where these lead.
 
 use super::{Adapter, Context, Process, Serial};
 use flight::{Subject, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Of a process on an adapter.
+/// The address space of a process on an adapter.
 #[derive(Debug)]
 pub struct AddressSpace {
     /// The adapter.
     pub adapter: Serial<Adapter>,
     /// The process; none is the system.
     pub process: Option<Serial<Process>>,
-    /// The first address behind all.
+    /// The end of the address space.
     pub end: u64,
-    /// What is taken, by its first address.
+    /// The allocated ranges, by first address.
     pub ranges: BTreeMap<u64, AddressRange>,
     /// The last operation of the update that is being applied.
     pub order: Option<u32>,
-    /// Whether tables are made invalid before they go.
+    /// Whether tables are made invalid before they are freed.
     pub invalidates_tables: bool,
     /// The contexts that have a root in it.
     pub contexts: BTreeSet<Serial<Context>>,
-    /// The last table that was made of a level, at its first address.
+    /// The last table created of a level, at its first address.
     pub tables: BTreeMap<(u32, u64), Serial<PageTable>>,
     /// The table that an entry leads to, by the level and the first address of that, and whose
     /// entry it is.
     pub parents: BTreeMap<(u32, u64), (Serial<PageTable>, Serial<PageTable>)>,
-    /// Tables that no entry leads to any more, but engines may remember one; their first addresses.
+    /// First addresses of tables that no entry leads to any more, but that engines may have cached.
     pub remembered: BTreeMap<Serial<PageTable>, u64>,
     /// The updates that wait for a fence.
     pub waiting: BTreeSet<u32>,
 }
 
-/// Addresses that are taken.
+/// An allocated range.
 #[derive(Clone, Debug)]
 pub struct AddressRange {
-    /// The first address behind them.
+    /// Its end.
     pub end: u64,
     /// The allocation that is mapped there.
     pub of: Option<Subject>,
-    /// From where on.
+    /// The offset in the allocation.
     pub offset: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct PageTable {
     pub space: Serial<AddressSpace>,
     /// How many entries it has.
     pub entries: u32,
-    /// What was written to it, first and last: in a word, and how many entries.
+    /// What was written to it, first and last: as text, and how many entries.
     pub first: Option<(Text, u32)>,
     /// See `first`.
     pub last: Option<(Text, u32)>,
@@ -62,27 +62,27 @@ pub struct PageTable {
 /// Entries that lead to memory of a segment.
 #[derive(Clone, Debug)]
 pub struct Mapping {
-    /// Whose entries.
+    /// The address space of the entries.
     pub space: Serial<AddressSpace>,
     /// The addresses they translate.
     pub span: Range<u64>,
-    /// Where in the segment's addresses the first of them leads.
+    /// The segment address to which the first of them leads.
     pub to: u64,
-    /// The allocation that is there.
+    /// The allocation at that address.
     pub of: Option<Subject>,
-    /// They were overwritten, but may be remembered.
+    /// They were overwritten, but may be cached.
     pub stale: bool,
 }
 
 impl AddressSpace {
-    /// What of a span is taken: by its first address.
+    /// The allocated parts of a range, by first address.
     pub fn ranges_in(&self, span: &Range<u64>) -> impl Iterator<Item = (u64, &AddressRange)> {
         let (start, end) = (span.start, span.end);
         let all = self.ranges.range(..end).filter(move |pair| pair.1.end > start);
         all.map(|(start, it)| (*start, it))
     }
 
-    /// Takes a span away, or gives it to somebody.
+    /// Frees a range, or assigns it.
     pub(crate) fn set_range(&mut self, span: &Range<u64>, of: Option<AddressRange>) {
         let met: Vec<(u64, AddressRange)> =
             self.ranges_in(span).map(|(start, it)| (start, it.clone())).collect();
@@ -103,7 +103,7 @@ impl AddressSpace {
 }
 
 impl Mapping {
-    /// What of it is not of a span, and what is: that is not current any more.
+    /// Splits at a range: the part outside, and the part inside, which is not current any more.
     pub(crate) fn split(self, space: Serial<AddressSpace>, span: &Range<u64>) -> Vec<Mapping> {
         let (start, end) = (self.span.start.max(span.start), self.span.end.min(span.end));
         if self.space != space || start >= end {
@@ -123,7 +123,7 @@ impl Mapping {
         all.into_iter().filter(|mapping| mapping.span.start < mapping.span.end).collect()
     }
 
-    /// Whether it leads to a part of so many bytes.
+    /// Whether it leads into this range.
     pub fn reaches(&self, address: u64, bytes: u64) -> bool {
         let end = self.to + (self.span.end - self.span.start);
         self.to < address.saturating_add(bytes) && address < end

@@ -1,4 +1,4 @@
-//! What is remembered of resources and allocations, and of devices' views of both.
+//! Shadows of resources and allocations, and of devices' views of both.
 
 use super::memory::{Memory, MemoryRequirements};
 use super::retirement::RetireRequest;
@@ -12,21 +12,21 @@ pub struct Resource {
     pub adapter: Serial<Adapter>,
     /// Whether it was created to be opened by a global handle.
     pub global: bool,
-    /// How many members are not gone.
+    /// How many members are not destroyed.
     pub live: u32,
-    /// How many of these the driver was told of, by the last call that told of any.
+    /// How many of these were passed to the driver, by the last call that passed any.
     pub members_destroyed: u32,
     /// That call.
     pub destroyed_in: Option<Serial<Call>>,
     /// How many devices' views of it are not closed.
     pub views: u32,
-    /// The driver's last word for it.
+    /// The driver's last handle for it.
     pub driver_handle: Option<Serial<DriverPointer>>,
-    /// What it has for its openers, if it is shared.
+    /// The data for its openers, if it is shared.
     pub data: Option<SharedData>,
 }
 
-/// How many bytes a shared resource has for its openers.
+/// The sizes of a shared resource's data for its openers.
 #[derive(Clone, Copy, Debug)]
 pub struct SharedData {
     /// Of the runtime's data.
@@ -55,9 +55,9 @@ pub struct Allocation {
     pub memory: Memory,
     /// The resource it is a member of.
     pub resource: Option<Serial<Resource>>,
-    /// The driver's word for it.
+    /// The driver handle.
     pub driver_handle: Option<Serial<DriverPointer>>,
-    /// Whether the driver was told to destroy it, and in which call.
+    /// Whether the driver was called to destroy it, and in which call.
     pub destroyed_in: Option<Option<Serial<Call>>>,
     /// How many views of it are not closed.
     pub views: u32,
@@ -67,7 +67,7 @@ pub struct Allocation {
     pub data_references: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Serial<Retirement>>,
-    /// How many instances its driver allows, if it says.
+    /// How many instances its driver allows, if it reports that.
     pub limit: Option<u32>,
 }
 
@@ -76,11 +76,11 @@ pub struct Allocation {
 pub struct Instance {
     /// The allocation.
     pub allocation: Serial<Allocation>,
-    /// The view it was made for.
+    /// The view it was created for.
     pub view: Serial<View>,
-    /// The driver's word for it.
+    /// The driver handle.
     pub driver_handle: Serial<DriverPointer>,
-    /// The word that paging work named last.
+    /// The driver handle that paging work named last.
     pub built: Option<Serial<DriverPointer>>,
     /// Its memory.
     pub memory: Memory,
@@ -96,47 +96,47 @@ pub struct View {
     pub device: Serial<Device>,
     /// The resource its allocation is a member of.
     pub resource: Option<Serial<Resource>>,
-    /// How far its end has come.
+    /// The stage of its end.
     pub stage: ViewStage,
     /// The retirement that ends it.
     pub retirement: Option<Serial<Retirement>>,
-    /// What that one was asked.
+    /// The request of that retirement.
     pub request: Option<RetireRequest>,
-    /// Whether the driver was told to close it.
+    /// Whether the driver was called to close it.
     pub close_called: bool,
-    /// The driver's word for it.
+    /// The driver handle.
     pub driver_handle: Option<Serial<DriverPointer>>,
     /// Whether its device created the allocation.
     pub creator: bool,
-    /// What the driver says of the allocation's memory.
+    /// The driver's requirements for the allocation's memory.
     pub requirements: MemoryRequirements,
-    /// How often its client wants it to be resident.
+    /// How often its client requested residency.
     pub resident: u32,
     /// The event of the last request for a lock.
     pub lock_requested: u64,
-    /// Whether its client said, since it is listed, that the GPU has not written to it.
+    /// Whether its client promised, since it is listed, that the GPU has not written to it.
     pub not_written: bool,
     /// The event of its offer.
     pub offered: u64,
-    /// Whether it was taken back, to be mapped into an aperture, and not locked since.
+    /// Whether it was reclaimed, to be mapped into an aperture, and not locked since.
     pub reclaimed: bool,
     /// What has its memory: the allocation, or the newest instance of it.
     pub newest: Subject,
 }
 
-/// How far the end of a view has come.
+/// The stage of a view's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViewStage {
-    /// It has its name.
+    /// Its handle is open.
     Live,
-    /// Its name is closed.
+    /// Its handle is closed.
     Retiring,
     /// Nothing uses it.
     Idle,
 }
 
 impl Resource {
-    /// How many members are alive that `call` does not end.
+    /// How many members are live that `call` does not end.
     pub fn members_outside(&self, call: Option<Serial<Call>>) -> u32 {
         let ended = if self.destroyed_in == call { self.members_destroyed } else { 0 };
         self.live.saturating_sub(ended)

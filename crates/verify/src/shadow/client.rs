@@ -1,4 +1,4 @@
-//! What is remembered of a process: its handles, and the calls its threads are in.
+//! The shadow of a process: its handles, and the calls its threads are in.
 
 use super::Serial;
 use super::sync::GpuWait;
@@ -6,22 +6,22 @@ use crate::handle_history::HandleHistory;
 use flight::Text;
 use smallvec::SmallVec;
 
-/// Of a process: its names, and what its threads are doing.
+/// A process: its handles, and the calls of its threads.
 #[derive(Debug, Default)]
 pub struct Process {
     /// Its handle table.
     pub handles: HandleHistory,
     /// The client calls its threads are in.
     pub calls: Vec<ClientCall>,
-    /// How many things it left alive.
+    /// How many objects it leaked.
     pub leaked: u32,
-    /// How many bytes it let go of since it was told that memory is short.
+    /// How many bytes it released since it was notified that memory is short.
     pub trimmed: u64,
-    /// How many names of synchronisation objects it has.
+    /// How many handles of synchronisation objects it has.
     pub sync_handles: u32,
 }
 
-/// A call of a client that has not been answered yet.
+/// A client call that has not returned.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct ClientCall {
@@ -29,17 +29,17 @@ pub struct ClientCall {
     pub thread: u32,
     /// The entry it called.
     pub name: Text,
-    /// The names it reserved and did not give back.
+    /// The handles it reserved and did not cancel.
     pub reserved: SmallVec<[u32; 4]>,
-    /// The first name it gave.
+    /// The first handle it published.
     pub published: Option<u32>,
-    /// Whether the driver refused something in it.
+    /// Whether the driver failed a request in it.
     pub driver_failed: bool,
-    /// Whether it is an escape that names what is not there.
+    /// Whether it is an escape that names an object that does not exist.
     pub unresolved: bool,
-    /// Whether its driver was asked to create allocations in it.
+    /// Whether its driver was called to create allocations in it.
     pub creates: bool,
-    /// Whether an escape of it came to the driver.
+    /// Whether its escape was delivered to the driver.
     pub delivered: bool,
     /// A wait of its thread that is not over.
     pub gpu_wait: Option<Serial<GpuWait>>,

@@ -1,4 +1,4 @@
-//! What is remembered of devices and contexts: what they own, and their work.
+//! Shadows of devices and contexts: what they own, and their work.
 
 use super::address::PageTable;
 use super::memory::ContextAllocationList;
@@ -14,9 +14,9 @@ pub struct Device {
     pub process: Option<Serial<Process>>,
     /// Its adapter.
     pub adapter: Option<Serial<Adapter>>,
-    /// Whether it can work no more.
+    /// Whether it is lost.
     pub lost: bool,
-    /// Why it cannot.
+    /// Why it is lost.
     pub why: Option<Text>,
     /// How many contexts it has.
     pub contexts: u32,
@@ -26,15 +26,15 @@ pub struct Device {
     pub hasty: u32,
     /// Its work that is not done, in the order it was queued.
     pub packets: VecDeque<Packet>,
-    /// The allocations its driver made for all its contexts.
+    /// The context allocations for all its contexts.
     pub saves: ContextAllocationList,
     /// How many queues of paging work it has.
     pub queues: u32,
-    /// Whether it asked for residency that had to succeed, and did not.
+    /// Whether a residency request that had to succeed failed.
     pub failed: bool,
-    /// The fences it could signal that do not have their maximum.
+    /// The fences it could signal that are below their maximum.
     pub low: Vec<Serial<SyncObject>>,
-    /// Whether paging of what it has was lost in a reset.
+    /// Whether paging of its memory was lost in a reset.
     pub hit: bool,
 }
 
@@ -56,13 +56,13 @@ pub struct Context {
     pub device: Serial<Device>,
     /// How many of its packets are not done.
     pub in_flight: u32,
-    /// The allocations its driver made for it.
+    /// The context allocations for it.
     pub saves: ContextAllocationList,
-    /// How large its driver wants the buffers of packets with lists, if it has such.
+    /// The buffer sizes that its driver requests for packets with lists, if it has them.
     pub buffer: Option<u32>,
     /// The last of its packets that was submitted.
     pub sent: u64,
-    /// The wait that its line stands at, and the last packet before it.
+    /// The wait at which its queue stops, and the last packet before it.
     pub gpu_wait: Option<(Serial<GpuWait>, u64)>,
     /// Whether its adapter translates addresses.
     pub translates: bool,

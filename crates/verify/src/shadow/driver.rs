@@ -1,4 +1,4 @@
-//! What is remembered of a driver: its calls, its words, and its pool blocks.
+//! Shadows of a driver's calls, driver handles and pool blocks.
 
 use super::{Adapter, Allocation, Device, Serial};
 use flight::{Subject, Text};
@@ -11,24 +11,24 @@ pub struct Call {
     pub name: Text,
     /// The adapter whose driver is called.
     pub adapter: Serial<Adapter>,
-    /// The pool blocks taken in it that are still out: word, size and tag.
+    /// The pool blocks allocated in it and not freed: address, size and tag.
     pub blocks: Vec<(Serial<DriverPointer>, u64, Text)>,
-    /// The words of what it ends.
+    /// The driver handles of the objects it ends.
     pub ends: SmallVec<[Serial<DriverPointer>; 2]>,
-    /// The device it opens something for that is there already.
+    /// The device for which it opens an existing allocation.
     pub opens_for: Option<Serial<Device>>,
     /// What the driver waited for in it, other than for another thread of its own.
     pub gpu_wait: Option<Text>,
 }
 
-/// Of a driver's word.
+/// A driver handle.
 #[derive(Debug, Default)]
 pub struct DriverPointer {
     /// The pool block of that address, if there is or was one.
     pub block: Option<Block>,
-    /// What the driver gave it for.
+    /// The objects that the driver uses it for.
     pub uses: SmallVec<[PointerUse; 1]>,
-    /// The last allocation it was given for, also when that is gone.
+    /// The last allocation it was used for, even when that is destroyed.
     pub allocation: Option<Serial<Allocation>>,
 }
 
@@ -37,38 +37,38 @@ pub struct DriverPointer {
 pub struct Block {
     /// Its size.
     pub bytes: u64,
-    /// The tag it was taken with.
+    /// The tag it was allocated with.
     pub tag: Text,
-    /// The call it was taken in.
+    /// The call it was allocated in.
     pub taken_in: Option<Serial<Call>>,
-    /// Whether that was the one in which its driver met the adapter.
+    /// Whether that call was the one that added the adapter.
     pub added: bool,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
-    /// Whether it was out when it should not have been any more.
+    /// Whether it was reported as not freed when it should have been.
     pub leaked: bool,
 }
 
-/// What a word stands for.
+/// An object that a driver handle stands for.
 #[derive(Clone, Copy, Debug)]
 pub struct PointerUse {
-    /// What the driver gave it for.
+    /// The object.
     pub of: Subject,
-    /// Whether the driver has been told of its end.
+    /// Whether the driver was called to end it.
     pub ending: bool,
-    /// The last call that lent the word without ending it.
+    /// The last call that passed the handle without ending the object.
     pub lent_in: Option<Serial<Call>>,
 }
 
 impl DriverPointer {
-    /// Its block, if it is still out, should not be any more.
+    /// The block, if it is not freed, should have been.
     pub(crate) fn leak(&mut self) {
         if let Some(block) = &mut self.block {
             block.leaked |= block.freed.is_none();
         }
     }
 
-    /// The block, while it is out.
+    /// The block, while it is not freed.
     pub fn allocated_block(&self) -> Option<&Block> {
         self.block.as_ref().filter(|block| block.freed.is_none())
     }
@@ -78,7 +78,7 @@ impl DriverPointer {
         self.block.as_ref()?.freed.as_ref()
     }
 
-    /// The first allocation or resource it stands for whose end the driver was not told of.
+    /// The first allocation or resource it stands for whose end the driver was not called for.
     pub fn live_object(&self) -> Option<Subject> {
         let owned = |pointer_use: &&PointerUse| {
             matches!(pointer_use.of.kind, flight::Kind::Allocation | flight::Kind::Resource)

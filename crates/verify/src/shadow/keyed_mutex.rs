@@ -1,4 +1,4 @@
-//! What is remembered of keyed mutexes.
+//! Shadows of keyed mutexes.
 
 use super::{Process, Serial};
 use flight::Hex;
@@ -6,24 +6,24 @@ use flight::Hex;
 /// Of a keyed mutex.
 #[derive(Debug)]
 pub struct KeyedMutex {
-    /// Whose turn it is.
+    /// The turn.
     pub state: KeyedMutexState,
     /// How many bytes of the runtime's data it has.
     pub runtime: u64,
 }
 
-/// Whose turn it is.
+/// The turn of a keyed mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyedMutexState {
-    /// Of whoever asks for a key, and gets the fence value of the last release.
+    /// Free: an acquire with this key gets it, and the fence value of the last release.
     Free {
         /// The key.
         key: u64,
         /// The fence value.
         fence: u64,
     },
-    /// Of a process, through a name.
+    /// Held by a process, through a handle.
     Owned(Serial<Process>, Hex),
-    /// Nobody's any more.
+    /// Abandoned.
     Abandoned,
 }

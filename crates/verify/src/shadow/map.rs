@@ -20,10 +20,10 @@ pub trait Key<T>: Copy {
     fn serial(self) -> Option<Serial<T>>;
 }
 
-/// What is remembered of one object.
+/// The shadow of one object.
 #[derive(Debug)]
 pub(crate) struct Shadow<T> {
-    /// The events that made the object what it is.
+    /// The events that determined the object's state.
     pub(crate) trail: Trail,
     /// The record of its kind.
     pub(crate) known: T,

@@ -1,4 +1,4 @@
-//! What is remembered of memory: segments, what is in them, and the work that moves it.
+//! Shadows of memory: segments, their content, and the work that moves it.
 
 use super::address::Mapping;
 use super::{Adapter, Context, Device, DriverPointer, Node, Serial};
@@ -9,45 +9,45 @@ use std::collections::BTreeMap;
 /// Of a segment.
 #[derive(Debug)]
 pub struct Segment {
-    /// Where it begins in the GPU's addresses.
+    /// Its base in the GPU's address space.
     pub base: u64,
     /// How many bytes it has.
     pub size: u64,
-    /// Whether it has no memory of its own.
+    /// Whether it is an aperture, without memory of its own.
     pub aperture: bool,
-    /// What has been built to be in it: by its address, where it ends and what it is.
+    /// What paging operations have placed in it: by address, the end and the object.
     pub contents: BTreeMap<u64, (u64, Subject)>,
     /// The entries of page tables that lead to it.
     pub mappings: Vec<Mapping>,
 }
 
-/// Of the memory of an allocation, a client's or one for contexts.
+/// The memory of an allocation or a context allocation.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Memory {
-    /// What its driver says of it.
+    /// The driver's requirements.
     pub requirements: MemoryRequirements,
-    /// The place it was given.
+    /// The assigned location.
     pub location: Option<SegmentAddress>,
     /// The segment where paging work has brought it.
     pub segment: Option<Serial<Segment>>,
     /// Whether it is mapped into an aperture.
     pub mapped: bool,
-    /// What its driver was told of it since it came.
+    /// The residency notifications to its driver.
     pub notice: ResidencyNotice,
-    /// Whether the system's memory has its bytes as they were when it came.
+    /// Whether system memory has its current bytes.
     pub backed: bool,
-    /// Whether a client said that the GPU has not written to it since it came.
+    /// Whether a client promised that the GPU has not written to it since it became resident.
     pub not_written: bool,
-    /// Whether another let go of it and did not say so.
+    /// Whether another client evicted it without that promise.
     pub written: bool,
-    /// How many devices list it as what must be resident.
+    /// How many devices list it as resident.
     pub resident_devices: u32,
-    /// Whether the last to let go of it would leave it there until the memory is needed.
+    /// Whether the last eviction may leave it there until the memory is needed.
     pub evict_if_necessary: bool,
     /// Its offer, while there is one.
     pub offer: Option<Offer>,
-    /// Whether the last lock asked for may not have it moved.
+    /// Whether the last requested lock forbids moving it.
     pub do_not_evict: bool,
     /// How often it is locked.
     pub locks: u32,
@@ -55,27 +55,27 @@ pub struct Memory {
     pub outside: bool,
     /// Whether paging work has brought it to a memory segment.
     pub local: bool,
-    /// Whether the CPU's view of it is aimed there.
+    /// Whether the CPU's mapping points there.
     pub cpu_view_current: bool,
-    /// Whether it was taken back, and its pages are to be mapped into an aperture for that.
+    /// Whether it was reclaimed, and its pages are to be mapped into an aperture.
     pub reclaimed: bool,
     /// How many bytes it has.
     pub bytes: u64,
 }
 
-/// What a driver was told of an allocation since it came.
+/// The last residency notification to a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResidencyNotice {
     /// Nothing.
     #[default]
     None,
-    /// That it has come.
+    /// It became resident.
     Resident,
-    /// That it leaves.
+    /// It is evicted.
     Evicted,
 }
 
-/// What a driver says of an allocation's memory.
+/// The driver's requirements for an allocation's memory.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct MemoryRequirements {
@@ -85,27 +85,27 @@ pub struct MemoryRequirements {
     pub cached: bool,
     /// It never moves.
     pub pinned: bool,
-    /// The driver is told when it comes and goes.
+    /// The driver is notified when it becomes resident or is evicted.
     pub notified: bool,
     /// It can be in an aperture.
     pub mappable: bool,
 }
 
-/// A place in a segment.
+/// A location in a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentAddress {
     /// The segment.
     pub segment: Serial<Segment>,
-    /// Where in the GPU's addresses.
+    /// The GPU address.
     pub address: u64,
 }
 
-/// An offer that was not taken back.
+/// An offer that was not reclaimed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Offer {
     /// The work before it is done.
     pub ready: bool,
-    /// Its bytes were thrown away.
+    /// Its bytes were discarded.
     pub discarded: bool,
 }
 
@@ -114,10 +114,10 @@ pub struct Offer {
 pub struct Paging {
     /// The adapter.
     pub adapter: Serial<Adapter>,
-    /// The operation that is built in part.
+    /// The operation that is partly built.
     pub open: Option<PartialOperation>,
-    /// How many nodes have work to pass before that operation is built again, since the driver
-    /// said that its allocation is busy.
+    /// How many nodes must complete work before that operation is built again, because the driver
+    /// reported its allocation busy.
     pub waits: u32,
 }
 
@@ -130,70 +130,70 @@ pub struct PartialOperation {
     pub of: Subject,
     /// The last buffer it was written to.
     pub pass: u32,
-    /// The driver said that its allocation is busy.
+    /// The driver reported its allocation busy.
     pub busy: bool,
 }
 
 /// Of a queue of paging work.
 #[derive(Debug)]
 pub struct PagingQueue {
-    /// Who waits for it.
+    /// The waits for it.
     pub waits: super::sync::WaitList,
     /// Its device.
     pub device: Serial<Device>,
-    /// The last value that work of it will signal.
+    /// The last value that its work will signal.
     pub last_assigned: u64,
     /// The last one signalled.
     pub signalled: u64,
-    /// How many views were counted for it since it was last asked for residency.
+    /// How many views were counted for it since its last residency request.
     pub counted: u32,
-    /// How many of its names, its own and its fence's, are open.
+    /// How many of its handles, its own and its fence's, are open.
     pub handles: u32,
 }
 
-/// Of an allocation that a driver made for its contexts.
+/// A context allocation.
 #[derive(Debug)]
 pub struct ContextAllocation {
     /// The device it is for.
     pub device: Serial<Device>,
     /// The context, unless it is for all of the device.
     pub context: Option<Serial<Context>>,
-    /// The driver's word for it.
+    /// The driver handle.
     pub driver_handle: Serial<DriverPointer>,
     /// Its memory.
     pub memory: Memory,
-    /// Whether it was given its first bytes.
+    /// Whether its first bytes were written.
     pub initialised: bool,
-    /// Whether it is where an engine can save into it.
+    /// Whether it is resident where an engine can save into it.
     pub ready: bool,
-    /// The digest of what its driver gave to bring it up to date, until that is done.
+    /// The digest of the driver's update data, until the update is done.
     pub updating: Option<Hex>,
-    /// Whether it counts for its owner: not any more when its name is gone.
+    /// Whether it counts for its owner: not after its handle is closed.
     pub counts: bool,
     /// The nodes on which a context is current that saves into it.
     pub on: SmallVec<[Serial<Node>; 2]>,
 }
 
-/// What an owner has of such allocations.
+/// The context allocations of an owner.
 #[derive(Debug, Default)]
 pub struct ContextAllocationList {
     /// The allocations.
     pub all: SmallVec<[Serial<ContextAllocation>; 1]>,
     /// How many of them are not where an engine can save into them.
     pub unready: u32,
-    /// How many of them were never given bytes.
+    /// How many of them never got their first bytes.
     pub uninitialised: u32,
 }
 
 impl Memory {
-    /// Whether paging work has brought it to where it should be.
+    /// Whether paging work has brought it to its assigned location.
     pub fn is_resident(&self) -> bool {
         self.location.is_some_and(|it| self.segment == Some(it.segment))
     }
 }
 
 impl Segment {
-    /// What is in the way of so many bytes at an address.
+    /// The object that overlaps this range.
     pub fn overlapping(&self, of: Subject, address: u64, bytes: u64) -> Option<Subject> {
         let end = address.saturating_add(bytes);
         let before = self.contents.range(..end).next_back();

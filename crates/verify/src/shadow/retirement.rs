@@ -1,22 +1,22 @@
-//! What is remembered of the end of views: what was asked, and how far it has come.
+//! Shadows of retirements: the request, and its progress.
 
 use super::{Resource, Serial};
 
-/// What a destroy call asked for.
+/// The request of a destroy call.
 #[derive(Clone, Copy, Debug)]
 pub struct RetireRequest {
     /// The event of the request.
     pub seq: u64,
-    /// Not to wait for the device's work (`AssumeNotInUse`).
+    /// Do not wait for the device's work (`AssumeNotInUse`).
     pub assume_not_in_use: bool,
-    /// To wait for the end (`SynchronousDestroy`).
+    /// Wait for the end (`SynchronousDestroy`).
     pub synchronous: bool,
 }
 
 /// Of a retirement.
 #[derive(Debug)]
 pub struct Retirement {
-    /// What was asked.
+    /// The request.
     pub request: RetireRequest,
     /// How many views it ends.
     pub views: u32,
@@ -24,11 +24,11 @@ pub struct Retirement {
     pub closed: u32,
     /// The resources its views belong to.
     pub groups: Vec<ResourceGroup>,
-    /// How many allocations these were the last views of, and are not gone.
+    /// How many allocations lost their last view and are not destroyed.
     pub orphans: u32,
     /// Whether it is done.
     pub done: bool,
-    /// Whether who asked has the answer.
+    /// Whether the call has returned to the client.
     pub returned: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Retirement {
 pub struct ResourceGroup {
     /// The resource.
     pub resource: Serial<Resource>,
-    /// Whether the resource's own name ended with them.
+    /// Whether the resource's own handle was closed with them.
     pub whole: bool,
     /// How many of the views are not closed.
     pub open: u32,

@@ -1,4 +1,4 @@
-//! What is remembered of streaming: devices, filters, pins, allocators, frames, pointers.
+//! Shadows of streaming: devices, filters, pins, allocators, frames, pointers.
 
 use super::{DriverPointer, Serial};
 use flight::{Subject, Text};
@@ -42,23 +42,23 @@ pub struct StreamPin {
     pub factory: u32,
     /// It exists.
     pub created: bool,
-    /// It walks in steps.
+    /// Its state changes go through every intermediate state.
     pub standard: bool,
     /// It is processed at dispatch level.
     pub dispatch: bool,
-    /// From which state on it is processed.
+    /// The minimum state in which it is processed.
     pub min_state: usize,
-    /// Where its driver is.
+    /// The driver's state.
     pub state: usize,
-    /// Where it is being brought.
+    /// The state it is being brought to.
     pub requested: Option<usize>,
-    /// The driver refused that.
+    /// The driver refused that state.
     pub failed: bool,
     /// The call that closes it.
     pub closing: Option<Serial<StreamCall>>,
     /// The call that processes it.
     pub processing: Option<Serial<StreamCall>>,
-    /// How many allocators of its driver's it has.
+    /// How many allocators of its driver it has.
     pub allocators: u32,
     /// How many items are in its bag.
     pub bagged: u32,
@@ -69,26 +69,26 @@ pub struct StreamPin {
 pub struct StreamAllocator {
     /// Its pin.
     pub pin: Serial<StreamPin>,
-    /// Whose it is.
+    /// Its owner.
     pub by: Text,
-    /// How often it was to be initialised.
+    /// How often its initialisation was requested.
     pub initialised: u32,
     /// It is ready.
     pub ready: bool,
-    /// The driver's word for it.
+    /// The driver handle.
     pub driver_handle: Option<Serial<DriverPointer>>,
-    /// How many frames it may have out, zero for any number.
+    /// How many frames may be outstanding, zero for any number.
     pub frames: u32,
-    /// How many it has out.
+    /// How many are outstanding.
     pub out: u32,
 }
 
 /// Of a frame.
 #[derive(Debug)]
 pub struct StreamFrame {
-    /// Where it comes from: none, if its driver injected it.
+    /// Its allocator; `None` if its driver injected it.
     pub allocator: Option<Serial<StreamAllocator>>,
-    /// The driver's word for it.
+    /// The driver handle.
     pub pointer: Serial<DriverPointer>,
     /// How many clones point to it.
     pub clones: u32,
@@ -96,7 +96,7 @@ pub struct StreamFrame {
     pub locks: u32,
     /// An edge has passed it.
     pub passed: bool,
-    /// Its driver was told to free it.
+    /// Its driver was called to free it.
     pub freeing: bool,
 }
 

@@ -1,9 +1,9 @@
-//! What is remembered of synchronisation objects, and of waits for them.
+//! Shadows of synchronisation objects, and of waits for them.
 
 use super::{Device, Serial};
 use flight::{Hex, Subject, Text};
 
-/// Waits for something, each with the value it needs.
+/// Waits, each with the value it needs.
 pub type WaitList = Vec<(Serial<GpuWait>, u64)>;
 
 /// Of a synchronisation object.
@@ -13,7 +13,7 @@ pub struct SyncObject {
     pub device: Serial<Device>,
     /// Its kind.
     pub kind: Text,
-    /// What it has.
+    /// Its value.
     pub value: u64,
     /// How it is shared.
     pub sharing: Text,
@@ -21,28 +21,28 @@ pub struct SyncObject {
     pub no_signal: bool,
     /// Its device may not wait for it.
     pub no_wait: bool,
-    /// A reset leaves its value alone.
+    /// A reset does not change its value.
     pub no_tdr_signal: bool,
-    /// Its global name.
+    /// Its global handle.
     pub global: Option<Hex>,
-    /// How many local names it has.
+    /// How many local handles it has.
     pub handles: u32,
-    /// Who waits for it.
+    /// The waits for it.
     pub waits: WaitList,
-    /// Broadcasts of it that do not count yet: how many contexts have not come to them.
+    /// Its broadcasts that do not count yet: how many contexts have not reached them.
     pub broadcasts: Vec<(u32, u32)>,
 }
 
 /// Of a wait.
 #[derive(Debug)]
 pub struct GpuWait {
-    /// Who waits: a context, a process or an event.
+    /// The waiter: a context, a process or an event.
     pub waiter: Subject,
     /// A context, a thread or an event.
     pub waiter_kind: Text,
-    /// One of what it names is enough.
+    /// One of its objects is enough.
     pub any: bool,
-    /// What it names, the value it needs, and whether that has come.
+    /// Its objects, the value it needs, and whether that is reached.
     pub points: Vec<(Subject, u64, bool)>,
     /// Its event is set.
     pub set: bool,

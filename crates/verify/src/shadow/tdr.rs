@@ -1,4 +1,4 @@
-//! What is remembered of resets, and of work that a node gives back.
+//! Shadows of resets, and of work that a node gives back.
 
 use super::{Node, Serial};
 use flight::Fence;
@@ -7,22 +7,22 @@ use std::collections::VecDeque;
 /// Of an adapter: its resets.
 #[derive(Debug, Default)]
 pub struct Recovery {
-    /// When it was reset, as long as that counts.
+    /// The times of its recent resets, as long as they count.
     pub reset_times: Vec<u64>,
     /// It was reset and has not been started again.
     pub resetting: bool,
     /// Why it has to be reset as a whole.
     pub must_reset: Option<&'static str>,
-    /// A packet that was given to a node before the paging commands that it had given back.
+    /// A packet that was submitted to a node before the paging commands that it had given back.
     pub overtaken: Option<(Serial<Node>, Fence)>,
 }
 
 /// Of a node: its paging commands.
 #[derive(Debug, Default)]
 pub struct PagingCommands {
-    /// Those it was given and has not done.
+    /// The submitted commands that are not done.
     pub submitted: VecDeque<Fence>,
-    /// Those it gave back, and is given again first.
+    /// The commands it gave back, which are submitted again first.
     pub returned: VecDeque<Fence>,
 }
 
@@ -30,7 +30,7 @@ pub struct PagingCommands {
 pub(crate) const TDR_LIMIT_TIME: u64 = 600_000_000;
 
 impl Recovery {
-    /// Which reset within a minute one at that time is.
+    /// The ordinal of a reset at that time within a minute.
     pub fn count(&self, now: u64) -> usize {
         self.reset_times.iter().filter(|value| now.saturating_sub(**value) < TDR_LIMIT_TIME).count()
             + 1
@@ -44,13 +44,13 @@ impl PagingCommands {
         self.submitted.push_back(fence);
     }
 
-    /// All up to a fence is done.
+    /// Completes everything up to a fence.
     pub(crate) fn done(&mut self, fence: Fence) {
         self.submitted.retain(|it| !fence.covers(*it));
     }
 
-    /// The node does not have what was given after a fence any more. Answers whether something
-    /// up to it was not done.
+    /// Removes what was submitted after a fence. Returns whether something up to the fence was not
+    /// done.
     pub(crate) fn end(&mut self, last: Fence) -> bool {
         let lost = self.submitted.iter().any(|fence| last.covers(*fence));
         self.done(last);

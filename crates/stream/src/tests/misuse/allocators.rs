@@ -1,9 +1,9 @@
-//! Allocators, and the frames they give.
+//! Allocators, and the frames they allocate.
 
 use super::*;
 
 #[test]
-fn an_allocator_that_leaks_or_lies_is_named() {
+fn an_allocator_that_leaks_or_misreports_is_reported() {
     let left = broken_by(true, |_, entry, _| {
         if entry == Entry::DeleteAllocator { Err(DriverError::Busy) } else { Ok(()) }
     });
@@ -69,7 +69,7 @@ fn the_default_allocator_is_for_system_memory() {
     assert_eq!(broken_in(source, |_, _, _| ()), [RuleId::KS_ALLOC_025]);
 }
 
-/// A driver whose allocator does something else.
+/// A driver whose allocator behaves differently.
 struct Crooked(Source, Bend, std::sync::Mutex<usize>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Minidriver for Crooked {
             Bend::Paged => Some(word.set(make(BYTES, MemoryKind::Paged)?)),
             Bend::Crooked => Some(word.set(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
             Bend::Twice => {
-                // The same for ever.
+                // The same frame forever.
                 let mut kept = self.2.lock().unwrap();
                 let frame = match *kept {
                     0 => make(BYTES, MemoryKind::NonPaged)?,
@@ -154,7 +154,7 @@ fn crooked(bend: Bend) -> Vec<RuleId> {
 }
 
 #[test]
-fn frames_and_contexts_that_are_not_as_asked_for_are_named() {
+fn frames_and_contexts_that_differ_from_the_request_are_reported() {
     assert_eq!(crooked(Bend::NoContext), [RuleId::KS_ALLOC_003]);
     assert_eq!(crooked(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
     assert_eq!(crooked(Bend::Short), [RuleId::KS_ALLOC_006]);

@@ -1,4 +1,4 @@
-//! What a driver says it has.
+//! Inconsistent descriptors of a driver.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn a_format_that_grows_needs_a_framing_that_grows() {
     assert_eq!(unheld, [RuleId::KS_BAG_005]);
 }
 
-/// Why a source is refused whose descriptor was changed, and which rules that breaks.
+/// Why a source with a changed descriptor is refused, and which rules that breaks.
 fn refused(own: bool, change: impl FnOnce(&mut PinDescriptor)) -> (String, Vec<RuleId>) {
     let mut why = String::new();
     let (events, _) = fly(0, |run, at| {

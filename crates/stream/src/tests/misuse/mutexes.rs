@@ -123,7 +123,7 @@ fn a_mutex_that_a_thread_of_the_driver_keeps_ends_nothing_else() {
 }
 
 #[test]
-fn who_waits_when_the_run_ends_takes_no_mutex() {
+fn a_thread_waiting_when_the_run_ends_acquires_no_mutex() {
     let answers = Arc::new(std::sync::Mutex::new(Vec::new()));
     let has_cancel_callback = answers.clone();
     let (events, _) = fly(1, |run, at| {
@@ -136,7 +136,7 @@ fn who_waits_when_the_run_ends_takes_no_mutex() {
         run.host.park(at, &ended, None);
         let (stream, pin) = (run.stream.clone(), graph.pin);
         let mut once = true;
-        run.host.spawn_worker("one who serves", bell(), move |at| {
+        run.host.spawn_worker("worker", bell(), move |at| {
             if std::mem::take(&mut once) {
                 has_cancel_callback.lock().unwrap().push(stream.close_pin(at, pin));
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// How the rules were broken, in words.
+/// The sentences of the broken rules.
 fn said(events: &[flight::Event]) -> Vec<String> {
     let words = |it: &flight::Event| match &it.kind {
         flight::EventKind::RuleBroken { .. } => Some(it.to_string()),
@@ -47,7 +47,7 @@ fn timeouts_of_edges_end_with_their_pin() {
                     *kept.lock().unwrap() = edge;
                     services.schedule_timeout(edge, 1 << 40)?;
                 }
-                // The edge has no frame any more, but is there.
+                // The edge has no frame any more, but exists.
                 (Entry::PinClose, None) if cancels => {
                     services.cancel_timeout(*kept.lock().unwrap()).unwrap();
                 }
@@ -66,7 +66,7 @@ fn timeouts_of_edges_end_with_their_pin() {
 }
 
 #[test]
-fn clones_that_are_left_are_named_and_deleted_by_force() {
+fn remaining_clones_are_reported_and_deleted_by_force() {
     let count = Count::default();
     let left = broken_by(true, move |it, entry, _| {
         if entry == Entry::PinSetDeviceState && count.is(4) {

@@ -245,8 +245,8 @@ fn whoever_a_session_calls_for_is_named() {
 #[test]
 fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
     let behind = "OutputDataSize is 1, but up to 31 bytes behind it were written";
-    let crashed = "the driver crashed in a question of user mode with 0 bytes: anybody can send \
-                   any, and they are to be checked";
+    let crashed = "the driver crashed in a query from user mode with 0 bytes: a client can send \
+                   any bytes, and the driver must check them";
     for (driver, message, rules) in [
         ("kmd-overruns-umd-query", behind, &["KMD-CAPS-008"][..]),
         ("kmd-trusts-umd-query-node", crashed, &["KMD-CAPS-008", "WT-CRASH-001"]),

@@ -134,8 +134,8 @@ fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
 #[test]
 fn an_adapter_that_is_not_opened_says_why() {
     let rows = [
-        (OpenBehaviour::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter answered E_OUTOFMEMORY"),
-        (OpenBehaviour::Fails(-1), -1, "OpenAdapter answered 0xffffffff"),
+        (OpenBehaviour::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter returned E_OUTOFMEMORY"),
+        (OpenBehaviour::Fails(-1), -1, "OpenAdapter returned 0xffffffff"),
         (OpenBehaviour::WithVersion(0), E_INVALIDARG, "its DriverVersion is 0x0"),
         (OpenBehaviour::WithVersion(u32::MAX), E_INVALIDARG, "its DriverVersion is 0xffffffff"),
         (OpenBehaviour::WithNoTable, E_INVALIDARG, "it has no pfnCreateDevice"),

@@ -1,6 +1,6 @@
-//! What a display miniport driver implements and calls, as in `d3dkmddi.h`.
+//! The interface of a display miniport driver, as in `d3dkmddi.h`.
 //!
-//! A fact that rests on one source says so beside it.
+//! A fact with only one source is marked.
 
 mod adapter;
 mod allocation;

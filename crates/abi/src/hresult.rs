@@ -1,4 +1,4 @@
-//! Results of user mode, with the names of `winerror.h` and Direct3D 9.
+//! User-mode results, with the names of `winerror.h` and Direct3D 9.
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use crate::HRESULT;

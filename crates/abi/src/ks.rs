@@ -1,7 +1,7 @@
-//! A streaming minidriver (`AVStream`), as in `ks.h`.
+//! The interface of an AVStream minidriver, as in `ks.h`.
 //!
 //! Two sources agree on layouts that are not marked: mingw-w64 and the docs, `ReactOS` or
-//! `windows-sys`. Numbers of flags and of GUIDs are those of `windows-sys`.
+//! `windows-sys`. The numbers of flags and GUIDs are those of `windows-sys`.
 
 mod allocator;
 mod automation;

@@ -1,10 +1,11 @@
-//! Windows's words for a display driver and a streaming minidriver: layouts, constants and
+//! Windows's definitions for a display driver and an AVStream minidriver: layouts, constants and
 //! statuses, as of WDDM 2.0.
 //!
-//! Names are Windows's own, so that what Microsoft documents can be looked up. There is
-//! no behaviour here. A value from outside is an integer that may be any number, flags
-//! are a word with named bits, and of a union one member is kept and methods read the
-//! others (what a paging operation is about is a union here, too). Every struct has a `ZERO`, and its size and offsets are checked beside it.
+//! Names are Windows's own, so that they can be looked up in Microsoft's documentation. There is no
+//! behavior here. An enumeration is an integer that may have any value, flags are an integer with
+//! named bits, and of a union one member is declared and methods read the others (only the
+//! arguments of a paging operation are a real union). Every struct has a `ZERO`, and its size and
+//! offsets are checked beside it.
 #![no_std]
 #![forbid(unsafe_code)]
 

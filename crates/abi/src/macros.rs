@@ -1,4 +1,4 @@
-//! What the tables of this crate are written with.
+//! The macros that define the tables of this crate.
 
 /// The value whose bytes are all zero.
 pub(crate) trait Zero {
@@ -46,7 +46,7 @@ macro_rules! layout {
     };
 }
 
-/// A word of flags: the named bits, by number.
+/// A 32-bit integer of flags: the named bits, by number.
 macro_rules! flags {
     ($name:ident { $($flag:ident: $bit:literal),* $(,)? }) => {
         #[repr(transparent)]
@@ -59,7 +59,7 @@ macro_rules! flags {
         impl $name {
             $(pub const $flag: u32 = 1 << $bit;)*
 
-            /// The bits without a name.
+            /// The reserved bits.
             pub const RESERVED: u32 = !(0 $(| Self::$flag)*);
 
             /// Whether any bit of `mask` is set.
@@ -70,7 +70,7 @@ macro_rules! flags {
     };
 }
 
-/// An enumeration of Windows: an integer, and names for the known ones.
+/// An enumeration of Windows: an integer, and names for the known values.
 macro_rules! values {
     ($type:ident { $($name:ident = $value:literal),+ $(,)? }) => {
         pub type $type = i32;
@@ -80,7 +80,7 @@ macro_rules! values {
 
 /// A table of functions: its header, then every slot with its offset, and no gap.
 ///
-/// `LENGTHS` is the table's own: interface versions, and how many bytes each one has.
+/// Each table defines `LENGTHS`: interface versions, and the length of the table in bytes.
 macro_rules! table {
     (
         $name:ident: $size:literal

@@ -1,4 +1,4 @@
-//! The life of a display miniport driver and its two tables, as in `dispmprt.h`.
+//! Initialization of a display miniport driver and its two tables, as in `dispmprt.h`.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
@@ -37,7 +37,7 @@ pub type DXGKDDI_START_DEVICE = unsafe extern "win64-unwind" fn(
 
 pub type DXGKDDI_STOP_DEVICE = unsafe extern "win64-unwind" fn(PVOID) -> NTSTATUS;
 
-/// What a display shows that a driver hands on.
+/// The EDID of a display, which a driver returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_DISPLAY_INFORMATION {

@@ -1,4 +1,4 @@
-//! The types every header has.
+//! The types that every header uses.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -21,13 +21,13 @@ pub type PHYSICAL_ADDRESS = LARGE_INTEGER;
 pub type NTSTATUS = i32;
 pub type HRESULT = i32;
 
-/// A process's name for an object of the graphics kernel.
+/// A process's handle of an object of the graphics kernel.
 pub type D3DKMT_HANDLE = u32;
 
-/// A function of a table that this crate has no arguments for.
+/// A function of a table whose arguments are not declared in this crate.
 pub type UNCROSSED = unsafe extern "win64-unwind" fn() -> NTSTATUS;
 
-/// Whether a status is a success or only informs.
+/// Whether a status is a success or informational.
 pub const fn nt_success(status: NTSTATUS) -> bool {
     status >= 0
 }
@@ -75,7 +75,7 @@ layout! { UNICODE_STRING: 16 { Length: 0, MaximumLength: 2, Buffer: 8 } }
 #[derive(Clone, Copy, Debug)]
 pub struct MDL {
     pub Next: *mut MDL,
-    /// Of the structure with its numbers; a long list has more than fits, and is cut off.
+    /// The size of the structure with its numbers; the size of a long list is truncated.
     pub Size: i16,
     pub MdlFlags: i16,
     pub Process: *mut c_void,
@@ -89,5 +89,5 @@ layout! { MDL: 48 {
     ByteOffset: 44,
 } }
 
-/// Of `MdlFlags`: the pages stay where they are.
+/// Of `MdlFlags`: the pages are locked.
 pub const MDL_PAGES_LOCKED: i16 = 2;

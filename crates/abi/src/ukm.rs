@@ -1,4 +1,4 @@
-//! What user mode and kernel mode both speak, as in `d3dukmdt.h`.
+//! Definitions that user mode and kernel mode share, as in `d3dukmdt.h`.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -28,7 +28,7 @@ pub const D3DDDI_ALLOCATIONPRIORITY_NORMAL: u32 = 0x7800_0000;
 pub const D3DDDI_ALLOCATIONPRIORITY_HIGH: u32 = 0xA000_0000;
 pub const D3DDDI_ALLOCATIONPRIORITY_MAXIMUM: u32 = 0xC800_0000;
 
-// The formats with plain numbers that a display surface has; any other may come too.
+// The formats of a display surface with plain numbers; any other is possible, too.
 values! { D3DDDIFORMAT {
     D3DDDIFMT_UNKNOWN = 0,
     D3DDDIFMT_R8G8B8 = 20,

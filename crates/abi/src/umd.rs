@@ -1,4 +1,4 @@
-//! A user-mode display driver of the Direct3D 9 kind, as in `d3dumddi.h`.
+//! The interface of a Direct3D 9 user-mode display driver, as in `d3dumddi.h`.
 //!
 //! One source: docs, for most of it.
 

@@ -56,8 +56,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -94,8 +94,8 @@ impl TableDriver {
                 (it.word(), None, DXGK_DESTROYALLOCATIONFLAGS::DestroyResource)
             }
         };
-        // WINDOWS: `hResource` is documented as in and out, although the parameter points to
-        // const. A driver may write it: so a mutable place, read back below.
+        // WINDOWS: `hResource` is documented as in and out, although the parameter points to const.
+        // A driver may write it, so `args` is mutable and read back below.
         let mut args = DXGKARG_DESTROYALLOCATION {
             NumAllocations: count(list.len())?,
             pAllocationList: list.as_ptr(),
@@ -104,8 +104,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `list`
-            // and `args` outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `list` and `args`
+            // outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -126,8 +126,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -164,8 +164,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
-            // `args` and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+            // `args` and all it points to outlive the call, even if it unwinds.
             unsafe { call(pointer(device.word()), &raw const args) }
         });
 
@@ -192,8 +192,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
-            // `list` and `args` outlive the call, also one that unwinds.
+            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+            // `list` and `args` outlive the call, even if it unwinds.
             unsafe { call(pointer(device.word()), &raw const args) }
         });
 
@@ -201,7 +201,7 @@ impl TableDriver {
     }
 }
 
-/// Entry rule: a driver takes private data to be as long as it is, whatever is in it.
+/// Entry rule: a driver accepts private data of any length and with any contents.
 fn judge_lengths<'a>(door: &Door, driver_handle_from: impl Iterator<Item = &'a PrivateData>) {
     for private in driver_handle_from.filter(|private_data| private_data.size() > 0) {
         let broken = private.overrun().map(|bytes| {
@@ -214,10 +214,10 @@ fn judge_lengths<'a>(door: &Door, driver_handle_from: impl Iterator<Item = &'a P
     }
 }
 
-/// Entry rule: a driver that opens reads the resource's private data, and does not write it.
+/// Entry rule: a driver that opens an allocation only reads the resource's private data.
 fn judge_resource_data(door: &Door, before: &[u8], after: &PrivateData) {
     if before.is_empty() {
-        return; // There was nothing to write to.
+        return; // There is no data to write to.
     }
     let after = after.bytes();
     let place = before.iter().zip(&after).position(|(before, after)| before != after);

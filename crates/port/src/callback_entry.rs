@@ -1,5 +1,6 @@
-//! What every callback goes through: its door, whether the adapter is started, and its level.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Common entry of every callback: finds the door, checks that the adapter is started, checks the
+//! IRQL.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use crate::door::Door;
 use crate::query::judge;
@@ -12,9 +13,9 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// What a row of the callback table says, as the callback uses it.
+/// A row of the callback table, as the callback uses it.
 pub(crate) struct CallbackRow<L> {
-    /// Its Windows name.
+    /// The Windows name of the callback.
     pub(crate) name: &'static str,
     /// The rule that a call at another level breaks.
     pub(crate) rule: Option<RuleId>,
@@ -23,11 +24,11 @@ pub(crate) struct CallbackRow<L> {
     pub(crate) level: PhantomData<fn() -> L>,
 }
 
-/// The level that a callback needs.
+/// The level that a callback requires.
 pub(crate) trait CallbackLevel {
-    /// Its name in findings.
+    /// The name of the level in findings.
     const NEEDS: &'static str;
-    /// What a caller at this level can prove.
+    /// The proof of this level.
     type Proof<'a>;
     /// The proof, if the caller is at this level.
     fn proof(at: At<'_>) -> Option<Self::Proof<'_>>;
@@ -90,9 +91,9 @@ impl CallbackLevel for AnyLevel {
 }
 
 impl<L: CallbackLevel> CallbackRow<L> {
-    /// Answers the callback: reports the call, refuses it with `otherwise` if the adapter is not
-    /// started or the level is not the row's, and catches a panic of ours. An internal error
-    /// passes through: it ends the flight.
+    /// Runs the callback: logs the call, returns `otherwise` if the adapter is not started or the
+    /// level is not the row's, and catches a panic of our code. An internal error propagates and
+    /// ends the flight.
     pub(crate) fn answer<R: Copy>(
         &self,
         door: impl FnOnce() -> Option<Arc<Door>>,
@@ -132,7 +133,7 @@ impl<L: CallbackLevel> CallbackRow<L> {
         catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(otherwise)
     }
 
-    /// Lends the proof of the row's level to `body`. At another level the row's rule is broken.
+    /// Passes the proof of the row's level to `body`. At another level the row's rule is broken.
     pub(crate) fn callback_at_level<R>(
         &self,
         services: &KernelCallbacks,
@@ -142,7 +143,7 @@ impl<L: CallbackLevel> CallbackRow<L> {
         let level = services.host().irql();
         At::at_current_irql(&**services.host(), |at| {
             let proof = L::proof(at);
-            // What gives work to the hardware has a rule of its own.
+            // Callbacks that submit work to the hardware have a specific rule.
             let other_rule =
                 proof.is_none() && L::NEEDS == Passive::NEEDS && CallGuard::misuse(self.name);
             if let Some(rule) = self.rule.filter(|_| !other_rule) {
@@ -156,12 +157,12 @@ impl<L: CallbackLevel> CallbackRow<L> {
     }
 }
 
-/// The door that `handle` means. One that means none is said where the driver is running.
+/// The door of `handle`. An unknown handle is logged for the driver that runs on this thread.
 pub(crate) fn door_from_handle(handle: HANDLE, name: &'static str) -> Option<Arc<Door>> {
     door_from_handle_with_rule(handle, RuleId::CB_IRQL_002, name)
 }
 
-/// As [`of`], for a callback that has its own rule on the handle.
+/// As [`door_from_handle`], for a callback with a specific rule on the handle.
 pub(crate) fn door_from_handle_with_rule(
     handle: HANDLE,
     rule: RuleId,
@@ -170,35 +171,35 @@ pub(crate) fn door_from_handle_with_rule(
     let door = Door::find(handle);
     if let (None, Some(running)) = (&door, Door::running()) {
         let broken =
-            format!("DeviceHandle of {name} means no adapter: it is the one of DXGKRNL_INTERFACE");
+            format!("DeviceHandle of {name} is no adapter: it is the one of DXGKRNL_INTERFACE");
         judge(running.services(), rule, name, Some(broken));
     }
     door
 }
 
-/// Copies what a driver points at.
+/// Copies a structure of the driver. Returns `None` for null.
 ///
 /// # Safety
 ///
-/// `from` points to a `T`, aligned or not, or is null.
+/// `from` is null or points to a `T`, aligned or not.
 pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
     if from.is_null() {
         return None;
     }
-    // SAFETY: It is not null, so the caller promises a `T` there.
+    // SAFETY: The pointer is not null, so the caller guarantees a `T`.
     Some(unsafe { from.read_unaligned() })
 }
 
-/// Writes where a driver points.
+/// Writes to a structure of the driver. Null is ignored.
 ///
 /// # Safety
 ///
-/// `to` points to a place for a `T`, aligned or not, or is null.
+/// `to` is null or valid for the write of a `T`, aligned or not.
 pub(crate) unsafe fn write<T: Copy>(to: *mut T, value: T) {
     if to.is_null() {
         return;
     }
-    // SAFETY: It is not null, so the caller promises a place for a `T` there.
+    // SAFETY: The pointer is not null, so the caller guarantees room for a `T`.
     unsafe { to.write_unaligned(value) };
 }
 
@@ -212,7 +213,7 @@ mod tests {
         let mut words = [0_u32; 3];
         let odd = words.as_mut_ptr().cast::<u8>().wrapping_add(1).cast_const();
         let odd: *mut [u32; 2] = ptr::with_exposed_provenance_mut(odd.expose_provenance());
-        // SAFETY: The place has eight bytes, of the twelve.
+        // SAFETY: Eight of the twelve bytes are in range.
         unsafe { write(odd, [1, 2]) };
         // SAFETY: As above.
         assert_eq!(unsafe { read(odd) }, Some([1, 2]));

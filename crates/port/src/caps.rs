@@ -1,4 +1,4 @@
-//! Entry rules on `DXGK_DRIVERCAPS`: which claims go together, and with which entries.
+//! Entry rules on `DXGK_DRIVERCAPS`: which capabilities and entry points require each other.
 
 use abi::display::{
     DXGK_DRIVERCAPS, DXGK_VIDMMCAPS_FLAGS as Memory, DXGK_VIDSCHCAPS as Scheduling,
@@ -7,17 +7,17 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::RuleId;
 use kernel::miniport::SchedulingFeatures;
 
-/// A rule on what a driver claims: what is wrong with it, if something is.
+/// A rule on a driver's capabilities: returns what is wrong, if anything.
 type CapsRule = (RuleId, fn(&CapsClaims<'_>) -> Option<String>);
 
-/// What a driver claims, and what it has.
+/// A driver's capabilities and its entry points.
 pub(crate) struct CapsClaims<'a> {
     pub(crate) caps: &'a DXGK_DRIVERCAPS,
     pub(crate) table: &'a DRIVER_INITIALIZATION_DATA,
 }
 
-/// The rules, in the order of their numbers. The claims of later versions lie behind the end of
-/// the structure, or in bits that mean nothing at 2.0.
+/// The rules, in the order of their numbers. Capabilities of later versions lie behind the end of
+/// the structure, or in bits that are reserved at 2.0.
 pub(crate) const RULES: &[CapsRule] = &[
     (RuleId::KMD_CAPS_001, |caps_claims| {
         caps_claims.requires(Scheduling::PreemptionAware, "PreemptionAware", ENGINES)
@@ -33,7 +33,7 @@ pub(crate) const RULES: &[CapsRule] = &[
     (RuleId::KMD_CAPS_005, address_kind_error),
 ];
 
-/// What a driver does besides taking packets, as it claims.
+/// The scheduling features that a driver reports.
 pub(crate) fn scheduling(caps: &DXGK_DRIVERCAPS) -> SchedulingFeatures {
     SchedulingFeatures {
         preempts: caps.SchedulingCaps.has(Scheduling::PreemptionAware),
@@ -46,7 +46,7 @@ pub(crate) fn scheduling(caps: &DXGK_DRIVERCAPS) -> SchedulingFeatures {
 const ENGINES: &[(&str, u32)] = &[("MultiEngineAware", Scheduling::MultiEngineAware)];
 
 impl CapsClaims<'_> {
-    /// A claim of `SchedulingCaps` that builds on others.
+    /// A capability in `SchedulingCaps` that requires others.
     fn requires(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
         let caps = self.caps.SchedulingCaps;
         let lacks = others.iter().filter(|pair| caps.has(claim) && !caps.has(pair.1));

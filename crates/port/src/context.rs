@@ -1,4 +1,4 @@
-//! Devices, contexts, and the packets that go to the hardware.
+//! Devices, contexts and packets for the hardware.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -24,14 +24,14 @@ impl TableDriver {
     ) -> DriverResult<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        // WINDOWS: `hDevice` goes in as the kernel's handle, for callbacks, and comes out as the
-        // driver's.
+        // WINDOWS: `hDevice` is the kernel's handle on input, for callbacks, and the driver's on
+        // output.
         let name = kernel_handle(&word);
         let mut args = DXGKARG_CREATEDEVICE { hDevice: name, ..DXGKARG_CREATEDEVICE::ZERO };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -42,7 +42,7 @@ impl TableDriver {
     pub(crate) fn call_destroy_device(&self, device: &DriverDevice) -> DriverResult<()> {
         let call = self.table.DxgkDdiDestroyDevice.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        // SAFETY: By invariant 1 the function is there, and the word is the driver's own.
+        // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
         let status = self.run_driver(&door, || unsafe { call(pointer(device.word())) });
         result_from_status(status)
     }
@@ -56,8 +56,8 @@ impl TableDriver {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
-        let name = kernel_handle(&word); // In and out, as that of a device.
-        // Its packets come by `DxgkDdiSubmitCommandVirtual`.
+        let name = kernel_handle(&word); // In and out, like `hDevice`.
+        // Its packets are submitted with `DxgkDdiSubmitCommandVirtual`.
         let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
         let system =
             if context_allocation_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
@@ -72,8 +72,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
-            // `args` and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+            // `args` and `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(device.word()), &raw mut args) }
         });
 
@@ -85,7 +85,7 @@ impl TableDriver {
     pub(crate) fn call_destroy_context(&self, context: &DriverContext) -> DriverResult<()> {
         let call = self.table.DxgkDdiDestroyContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        // SAFETY: By invariant 1 the function is there, and the word is the driver's own.
+        // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
         let status = self.run_driver(&door, || unsafe { call(pointer(context.word())) });
         result_from_status(status)
     }
@@ -110,8 +110,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+            // `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -119,12 +119,12 @@ impl TableDriver {
     }
 }
 
-/// The kernel's name for what is being made, for the driver to use in callbacks.
+/// The kernel handle of the object being created, for the driver's callbacks.
 pub(crate) fn kernel_handle<T>(word: &HandleSlot<'_, T>) -> HANDLE {
     ptr::without_provenance_mut(word.kernel_name())
 }
 
-/// The word that a driver gave. One that left the kernel's name where it was gave none.
+/// The driver handle that a driver returned. An unchanged kernel handle counts as none.
 pub(crate) fn driver_handle_from(name: HANDLE, after: HANDLE) -> usize {
     if after == name { 0 } else { after.expose_provenance() }
 }

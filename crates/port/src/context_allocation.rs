@@ -1,8 +1,8 @@
-//! Memory that a driver asks for, for its contexts: `DxgkCb*ContextAllocation`.
+//! Memory that a driver allocates for its contexts: `DxgkCb*ContextAllocation`.
 //!
-//! The door looks at levels, pointers and `hAdapter`; what the other handles and numbers mean,
-//! the kernel judges.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! The door checks levels, pointers and `hAdapter`; the kernel judges the other handles and
+//! numbers.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{read, write};
@@ -23,18 +23,18 @@ use kernel::operation::CreateContextAllocationArgs;
 use std::sync::Arc;
 use std::{ptr, slice};
 
-/// What is wrong with an argument or a level is an invalid parameter (D-55).
+/// A bad argument or level is an invalid parameter (D-55).
 const BAD_ARGUMENT: DriverError = DriverError::Invalid;
 
-/// Makes an allocation for a context, or for all of a device.
+/// Creates an allocation for a context, or for a whole device.
 ///
 /// # Safety
 ///
-/// `args` points to a structure that may be written, or is null.
+/// `args` is null or points to a writable structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     args: *mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let given = unsafe { read(args) };
     let door = || match given {
         Some(it) => adapter_door(
@@ -50,13 +50,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     });
     if let (Ok(name), Some(given)) = (made, given) {
         let hAllocation = ptr::without_provenance_mut(name);
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(args, DXGKARGCB_CREATECONTEXTALLOCATION { hAllocation, ..given }) };
     }
     status_from_result(made.map(|_| ()))
 }
 
-/// Ends one.
+/// Destroys a context allocation.
 pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     adapter: HANDLE,
     allocation: HANDLE,
@@ -70,16 +70,16 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     ))
 }
 
-/// Has one brought up to date, and waits for it.
+/// Updates a context allocation, and waits for the update.
 ///
 /// # Safety
 ///
-/// `args` points to a structure, or is null; its private data has as many bytes as it says.
+/// `args` is null or points to a structure whose private data has the given size.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
     adapter: HANDLE,
     args: *const DXGKARGCB_UPDATECONTEXTALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let args = unsafe { read(args) };
     let door =
         || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbUpdateContextAllocation.name);
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
         Err(BAD_ARGUMENT),
         |door, at| {
             let Some(args) = args else { return Err(BAD_ARGUMENT) };
-            // SAFETY: The caller promises the same.
+            // SAFETY: The caller guarantees the same.
             let private =
                 unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
             let name = args.hAllocation.addr();
@@ -97,16 +97,16 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
     ))
 }
 
-/// Answers where one is in the GPU's addresses; zero is nowhere.
+/// Returns the GPU virtual address of a context allocation; zero if it has none.
 ///
 /// # Safety
 ///
-/// `args` points to a structure, or is null.
+/// `args` is null or points to a structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
     adapter: HANDLE,
     args: *const DXGKARGCB_MAPCONTEXTALLOCATION,
 ) -> u64 {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let args = unsafe { read(args) };
     let door =
         || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
@@ -117,12 +117,12 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
     })
 }
 
-/// The door that `hAdapter` means: the `DeviceHandle` that the driver was given when it started.
+/// The door of `hAdapter`: the `DeviceHandle` that the driver got in `DxgkDdiStartDevice`.
 fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<Door>> {
     let found = Door::find(handle);
     let door = found.clone().or_else(Door::running)?;
     let broken = found.is_none().then(|| {
-        format!("hAdapter of {name} means no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE")
+        format!("hAdapter of {name} is no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE")
     });
     judge(door.services(), rule, name, broken);
     found
@@ -142,17 +142,17 @@ fn context_allocation_args(
     }
 }
 
-/// A copy of so many bytes that a driver points at.
+/// Copies `size` bytes of the driver.
 ///
 /// # Safety
 ///
-/// There are so many bytes, or `from` is null.
+/// `from` is null or valid for reads of `size` bytes.
 unsafe fn copy_bytes(from: *const u8, size: u32) -> DriverResult<Vec<u8>> {
     match (from.is_null(), size) {
         (_, 0) => Ok(Vec::new()),
         (true, _) => Err(BAD_ARGUMENT),
         (false, MAX_SIZE..) => Err(DriverError::NoMemory),
-        // SAFETY: It is not null, so the caller promises the bytes.
+        // SAFETY: The pointer is not null, so the caller guarantees the bytes.
         (false, size) => Ok(unsafe { slice::from_raw_parts(from, size as usize) }.to_vec()),
     }
 }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn private_data_is_copied_or_refused() {
-        // SAFETY: There are three bytes, or null.
+        // SAFETY: The pointer is null or valid for three bytes.
         assert_eq!(unsafe { copy_bytes([1, 2, 3].as_ptr(), 3) }, Ok(vec![1, 2, 3]));
         // SAFETY: As above.
         assert_eq!(unsafe { copy_bytes(ptr::null(), 0) }, Ok(vec![]));
@@ -210,7 +210,7 @@ mod tests {
         let nobody = ptr::without_provenance_mut(usize::MAX);
         let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
         args.hAdapter = nobody;
-        // SAFETY: It is a structure.
+        // SAFETY: `args` is a valid structure.
         let error = unsafe { DxgkCbCreateContextAllocation(&raw mut args) };
         assert_eq!((error, args.hAllocation), (STATUS_INVALID_PARAMETER, ptr::null_mut()));
         // SAFETY: Null is allowed.

@@ -1,5 +1,5 @@
-//! What a driver asks of its hardware: its resources, mappings of them, its configuration space.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Callbacks about hardware: resources, mappings, configuration space.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{
@@ -19,14 +19,14 @@ use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
 use flight::{CallGuard, EventKind, Hex, Passive, RuleId};
 use std::{ptr, slice};
 
-/// What is wrong with an argument or a level is an invalid parameter (D-55).
+/// A bad argument or level is an invalid parameter (D-55).
 const BAD_ARGUMENT: NTSTATUS = STATUS_INVALID_PARAMETER;
 
-/// Says what the system knows of the adapter.
+/// Returns the system's information about the adapter.
 ///
 /// # Safety
 ///
-/// `info` points to a place for a structure, or is null.
+/// `info` is null or valid for the write of a structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
     handle: HANDLE,
     info: *mut DXGK_DEVICE_INFO,
@@ -44,18 +44,18 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
             TranslatedResourceList: door.hardware().resources(),
             ..DXGK_DEVICE_INFO::ZERO
         };
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(info, said) };
         STATUS_SUCCESS
     })
 }
 
-/// Shows a range of the adapter's resources to the CPU. WINDOWS: a mapping for an application is
+/// Maps a range of the adapter's resources for the CPU. WINDOWS: a mapping for an application is
 /// the same one here, and every mapping is cached.
 ///
 /// # Safety
 ///
-/// `address` points to a place for an address, or is null.
+/// `address` is null or valid for the write of an address.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
     handle: HANDLE,
     start: PHYSICAL_ADDRESS,
@@ -86,22 +86,23 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
             let Some(mappings) = door.hardware().map(start, length) else {
                 return STATUS_INSUFFICIENT_RESOURCES;
             };
-            // SAFETY: The caller promises the same.
+            // SAFETY: The caller guarantees the same.
             unsafe { write(address, ptr::with_exposed_provenance_mut(mappings)) };
             STATUS_SUCCESS
         },
     )
 }
 
-/// Ends a mapping.
+/// Unmaps a range.
 pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: PVOID) -> NTSTATUS {
     let row = row::DxgkCbUnmapMemory;
     row.answer(
         || door_from_handle(handle, row.name),
         BAD_ARGUMENT,
         |door, _| {
-            // The address is ours or made up, so it is not said: it changes from run to run.
-            let said = || "VirtualAddress is none that DxgkCbMapMemory answered, or was given back";
+            // The message does not contain the address, because it differs from run to run.
+            let said =
+                || "VirtualAddress was not returned by DxgkCbMapMemory, or is already unmapped";
             let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
             let known = judge(door.services(), RuleId::CB_MEM_002, row.name, broken);
             if known { STATUS_SUCCESS } else { BAD_ARGUMENT }
@@ -109,14 +110,14 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
     )
 }
 
-/// Ends what a driver that was stopped has mapped still, and says so. What it wrote to hardware
-/// that is gone is said to the call it is in.
+/// Unmaps what a stopped driver still has mapped, and reports it. A write to removed hardware is
+/// attributed to the current call.
 pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
     if door.hardware().is_written_after_removal() {
         CallGuard::touch();
     }
     let left = door.hardware().unmap_all();
-    let said = || format!("the adapter is stopped, but {left} mappings were not given back");
+    let said = || format!("the adapter is stopped, but {left} mappings were not unmapped");
     judge(door.services(), RuleId::CB_MEM_002, row::DxgkCbMapMemory.name, (left != 0).then(said));
     let said = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
     judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(said));
@@ -126,7 +127,7 @@ pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
 ///
 /// # Safety
 ///
-/// `buffer` has as many bytes as said, `count` points to a place for a number; either may be null.
+/// `buffer` is null or has the given length, `count` is null or valid for the write of a number.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
     handle: HANDLE,
     kind: u32,
@@ -137,7 +138,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
     let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     unsafe { asked.copy(handle, &row::DxgkCbReadDeviceSpace, copy) }
 }
 
@@ -145,7 +146,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
 ///
 /// # Safety
 ///
-/// As of [`DxgkCbReadDeviceSpace`].
+/// As for [`DxgkCbReadDeviceSpace`].
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
     handle: HANDLE,
     kind: u32,
@@ -156,11 +157,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
     let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     unsafe { asked.copy(handle, &row::DxgkCbWriteDeviceSpace, copy) }
 }
 
-/// What is asked of a space.
+/// An access to a space of the device.
 struct DeviceSpaceAccess {
     kind: u32,
     buffer: PVOID,
@@ -170,12 +171,12 @@ struct DeviceSpaceAccess {
 }
 
 impl DeviceSpaceAccess {
-    /// Copies as much as there is. WINDOWS: the spaces besides the configuration space are known
-    /// and have no bytes here; nothing comes of what is written.
+    /// Copies as many bytes as the space has. WINDOWS: the spaces other than the configuration
+    /// space are known and have no bytes here; writes have no effect.
     ///
     /// # Safety
     ///
-    /// As of [`DxgkCbReadDeviceSpace`].
+    /// As for [`DxgkCbReadDeviceSpace`].
     unsafe fn copy(
         self,
         handle: HANDLE,
@@ -193,7 +194,7 @@ impl DeviceSpaceAccess {
                 if door.hardware().is_surprise_removed() {
                     CallGuard::touch();
                 }
-                // Two of the four spaces have no number that is published, so none is wrong.
+                // Two of the four spaces have no published number, so no number is invalid.
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
                     let absent = format!("{name} of space {}", Hex(self.kind));
                     let services = door.services();
@@ -205,13 +206,13 @@ impl DeviceSpaceAccess {
                     let there = if self.kind == DXGK_WHICHSPACE_CONFIG { config.len() } else { 0 };
                     let many = there.min(self.length as usize);
                     if many != 0 {
-                        // SAFETY: The buffer is not null, and the caller promises its bytes.
+                        // SAFETY: The buffer is not null, and the caller guarantees its bytes.
                         let buffer = unsafe { slice::from_raw_parts_mut(self.buffer.cast(), many) };
                         copy(&mut config[..many], buffer);
                     }
                     u32::try_from(many).unwrap_or(u32::MAX)
                 });
-                // SAFETY: The caller promises the same.
+                // SAFETY: The caller guarantees the same.
                 unsafe { write(self.count, done) };
                 STATUS_SUCCESS
             },
@@ -227,23 +228,23 @@ impl DeviceSpaceAccess {
     }
 }
 
-/// Hears of a child of the adapter. Nothing comes of it, for there is no display output.
+/// Receives the status of a child. It has no effect, because there is no display output.
 ///
 /// # Safety
 ///
-/// `status` points to a structure, or is null.
+/// `status` is null or points to a structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbIndicateChildStatus(
     handle: HANDLE,
     status: *const DXGK_CHILD_STATUS,
 ) -> NTSTATUS {
     let row = row::DxgkCbIndicateChildStatus;
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let status = unsafe { read(status) };
     let known = if status.is_some() { STATUS_SUCCESS } else { BAD_ARGUMENT };
     row.answer(|| door_from_handle(handle, row.name), BAD_ARGUMENT, |_, _| known)
 }
 
-/// Refuses: adapters are not taken from their users.
+/// Fails: access to an adapter is never excluded.
 pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
     handle: HANDLE,
     _attributes: u32,
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(DxgkCbUnmapMemory(nobody, null), BAD_ARGUMENT);
         assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), BAD_ARGUMENT);
         let mut at = ptr::without_provenance_mut(7);
-        // SAFETY: It is a place for an address.
+        // SAFETY: The pointer is valid for the write of an address.
         let status = unsafe { DxgkCbMapMemory(nobody, 0, 1, 0, 0, 0, &raw mut at) };
         assert_eq!((status, at.addr()), (BAD_ARGUMENT, 7));
         // SAFETY: Null is allowed.

@@ -1,8 +1,8 @@
-//! The door to a display miniport driver that filled in a table.
+//! The door to a display miniport driver that registered a table of functions.
 //!
-//! What the trait asks is done in the module of its subject: `start`, `query`, `context`,
-//! `allocation`, `standard`, `paging`, `render`, `recover`, `escape`.
-#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+//! The trait's methods are implemented in the module of their subject: `pnp`, `query`, `context`,
+//! `allocation`, `standard`, `paging`, `render`, `tdr`, `escape`.
+#![expect(unsafe_code, reason = "the functions of a driver's table are trusted")]
 
 use crate::door::Door;
 use crate::hardware::Hardware;
@@ -32,39 +32,39 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
 
-/// A driver that filled in a table, with its adapter.
+/// A driver that registered a table of functions, with its adapter.
 ///
 /// # Invariants
 ///
-/// 1. Whoever filled in `table` vouches for its functions: each takes what the DDI of its slot
-///    says, and its code stays mapped while this value lives.
-/// 2. The driver gave `Adapter::context` for `physical_device`, and has not been told to
-///    remove it.
+/// 1. The creator of `table` vouches for its functions: each implements the DDI of its slot, and
+///    its code stays mapped while this value exists.
+/// 2. The driver returned `Adapter::context` for `physical_device`, and `DxgkDdiRemoveDevice` has
+///    not been called for it.
 pub struct TableDriver {
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
     pub(crate) physical_device: usize,
     pub(crate) hardware: Hardware,
     pool: Arc<Pool>,
     adapter: Mutex<Option<Adapter>>,
-    /// The way back of an adapter that the driver was told to forget.
+    /// The door of an adapter that was removed.
     removed_door: Mutex<Option<Arc<Door>>>,
 }
 
-/// An adapter that the driver has met.
+/// An adapter that the driver has added.
 #[derive(Clone)]
 pub(crate) struct Adapter {
-    /// The way back.
+    /// The door for its callbacks.
     pub(crate) door: Arc<Door>,
-    /// The driver's word for it (`MiniportDeviceContext`, `hAdapter`).
+    /// The driver handle of the adapter (`MiniportDeviceContext`, `hAdapter`).
     pub(crate) context: usize,
-    /// Where its segments begin in the GPU's addresses, from number one on.
+    /// The base addresses of its segments, from segment 1 on.
     pub(crate) bases: Arc<[u64]>,
-    /// How many bytes its page tables have, by level.
+    /// The size of its page tables in bytes, by level.
     pub(crate) tables: Arc<[u32]>,
 }
 
 impl Adapter {
-    /// Says which word for it a call carries.
+    /// Logs the driver handle that a call passes.
     pub(crate) fn log_handle(&self) {
         let services = self.door.services();
         let word = services.log().pointer_subject(self.context);
@@ -73,27 +73,27 @@ impl Adapter {
 }
 
 impl TableDriver {
-    /// A driver for one adapter: `physical_device` is the number it knows it by
-    /// (`PhysicalDeviceObject`), `pool` the memory it takes and frees.
+    /// A driver for one adapter: `physical_device` is the number that identifies it
+    /// (`PhysicalDeviceObject`), `pool` the pool that it allocates from.
     ///
     /// # Safety
     ///
-    /// The functions of the table are called from here on, with pointers: each takes what the
-    /// DDI of its slot says, and its code stays mapped while this value lives.
+    /// The functions of the table are called from here on, with pointers: each implements the DDI
+    /// of its slot, and its code stays mapped while this value exists.
     pub unsafe fn new(
         table: DRIVER_INITIALIZATION_DATA,
         physical_device: usize,
         pool: Arc<Pool>,
     ) -> Result<Arc<Self>, TableError> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { Self::with_hardware(table, physical_device, pool, Hardware::default()) }
     }
 
-    /// As [`TableDriver::new`], for an adapter whose bus shows this hardware.
+    /// As [`TableDriver::new`], for an adapter with this hardware on its bus.
     ///
     /// # Safety
     ///
-    /// As of [`TableDriver::new`].
+    /// As for [`TableDriver::new`].
     pub unsafe fn with_hardware(
         table: DRIVER_INITIALIZATION_DATA,
         physical_device: usize,
@@ -105,24 +105,24 @@ impl TableDriver {
         Ok(Arc::new(Self { table, physical_device, hardware, pool, adapter, removed_door: left }))
     }
 
-    /// The adapter, for a call about it. Before the driver has met it there is none.
+    /// The adapter, for a call about it. Fails before the driver has added it.
     pub(crate) fn adapter(&self) -> DriverResult<Adapter> {
         self.adapter_slot().clone().ok_or(DriverError::Invalid)
     }
 
-    /// The adapter, for a call that carries the driver's word for it, which is said.
+    /// The adapter, for a call that passes its driver handle, which is logged.
     pub(crate) fn adapter_with_log(&self) -> DriverResult<Adapter> {
         let adapter = self.adapter()?;
         adapter.log_handle();
         Ok(adapter)
     }
 
-    /// The place for the adapter. It is never held while the driver runs.
+    /// The slot of the adapter. It is never locked while the driver runs.
     pub(crate) fn adapter_slot(&self) -> MutexGuard<'_, Option<Adapter>> {
         self.adapter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The place for the way back of an adapter that is gone.
+    /// The slot for the door of a removed adapter.
     pub(crate) fn removed_door(&self) -> MutexGuard<'_, Option<Arc<Door>>> {
         self.removed_door.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,13 +136,13 @@ impl TableDriver {
         answer
     }
 
-    /// Runs code of the driver that is about no adapter.
+    /// Runs code of the driver that concerns no adapter.
     pub(crate) fn run_in_pool<R>(&self, body: impl FnOnce() -> R) -> R {
         self.pool.run_driver(body)
     }
 }
 
-/// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
+/// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
 fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
     let ExitState { entered, level, locks } = *left;
     let broken = (entered != level || locks > 0).then(|| {
@@ -474,7 +474,7 @@ mod tests {
         std::panic::resume_unwind(Box::new("unload"));
     }
 
-    /// What every driver has, and nothing else.
+    /// The entries that every driver has, and no others.
     fn table() -> DRIVER_INITIALIZATION_DATA {
         DRIVER_INITIALIZATION_DATA {
             Version: DXGKDDI_INTERFACE_VERSION_WDDM2_0,
@@ -494,7 +494,7 @@ mod tests {
     }
 
     fn driver(table: &DRIVER_INITIALIZATION_DATA) -> Result<Arc<TableDriver>, TableError> {
-        // SAFETY: The functions above are what their slots say.
+        // SAFETY: The functions above implement the DDIs of their slots.
         unsafe { TableDriver::new(*table, 1, Pool::new(Arc::new(Log::new()))) }
     }
 

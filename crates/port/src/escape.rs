@@ -1,4 +1,4 @@
-//! Escapes: a client's private data, as a driver with a table sees it.
+//! Escapes: passes a client's private data to a driver with a table.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -22,16 +22,16 @@ impl TableDriver {
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
             hContext: pointer(escape.context.map_or(0, DriverContext::word)),
-            // WINDOWS: `hKmdProcessHandle` can be NULL (documented), and always is here: no
-            // process was made known to the driver. It lies behind what a driver built for 2.0
-            // reads, so passing it takes nothing from one.
+            // WINDOWS: `hKmdProcessHandle` can be NULL (documented), and always is here: no process
+            // was created in the driver. The member lies behind what a driver built for 2.0 reads,
+            // so passing it is harmless.
             ..DXGKARG_ESCAPE::ZERO
         };
 
         let checks = EscapeChecks(door.clone());
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+            // `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
         drop(checks);
@@ -42,17 +42,17 @@ impl TableDriver {
     }
 }
 
-/// Entry rule, judged when the call is over: a driver lives with `hKmdProcessHandle` NULL.
+/// Entry rule, judged after the call: a driver accepts a NULL `hKmdProcessHandle`.
 ///
-/// What it crashed of cannot be seen, so a crash in an escape that came without a process is
-/// taken for that one. A fault that is no unwinding ends the run before it can be said.
+/// The cause of a crash is unknown, so a crash in an escape without a process is attributed to this
+/// rule. A fault that does not unwind ends the run before it can be reported.
 struct EscapeChecks(Arc<Door>);
 
 impl Drop for EscapeChecks {
     fn drop(&mut self) {
         let broken = std::thread::panicking().then(|| {
-            "the driver crashed in an escape whose hKmdProcessHandle is NULL: that can be, and is \
-             to be checked"
+            "the driver crashed in an escape whose hKmdProcessHandle is NULL: that is valid, and \
+             must be checked"
                 .to_owned()
         });
         let (services, rule) = (self.0.services(), RuleId::DEV_LIFE_012);

@@ -1,30 +1,30 @@
-//! Entry rules on `DXGK_ALLOCATIONINFO.FlagsWddm2`: which flags go together.
+//! Entry rules on `DXGK_ALLOCATIONINFO.FlagsWddm2`: which flags can be combined.
 
 use abi::display::{DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2};
 use flight::{Component, RuleId};
 use kernel::callbacks::KernelCallbacks;
 
-/// The bits that mean nothing at WDDM 2.0: two got their names later.
+/// The bits that are reserved at WDDM 2.0. Later versions define two of them.
 const RESERVED: u32 =
     FlagsWddm2::RESERVED | FlagsWddm2::CreateInVpr | FlagsWddm2::MapApertureCpuVisible;
 
-/// Where the memory comes from, or who may see it: one of these at most.
+/// The source or the visibility of the memory: at most one of these.
 const EXCLUSIVE_MEMORY_FLAGS: u32 = FlagsWddm2::Protected
     | FlagsWddm2::PermanentSysMem
     | FlagsWddm2::ExistingSysMem
     | FlagsWddm2::ExistingKernelSysMem;
 
-/// What a history buffer may be. WINDOWS: `Cached` is asked for where apertures are coherent
-/// and refused elsewhere; which of the two an adapter has is not asked yet, so both are taken.
+/// The flags that a history buffer may have. WINDOWS: `Cached` is required where apertures are
+/// coherent and rejected elsewhere; coherence is not queried yet, so both are accepted.
 const HISTORY: u32 = FlagsWddm2::HistoryBuffer | FlagsWddm2::CpuVisible | FlagsWddm2::Cached;
 
-/// What a primary cannot be.
+/// The flags that a primary must not have.
 const NOT_FOR_PRIMARIES: u32 = EXCLUSIVE_MEMORY_FLAGS | FlagsWddm2::Cached;
 
-/// A rule on the flags of one allocation: what is wrong with them, if something is.
+/// A rule on the flags of one allocation: returns what is wrong, if anything.
 type FlagRule = (RuleId, fn(u32) -> Option<String>);
 
-/// A rule on the flags of a primary, besides those of every allocation.
+/// A rule on the flags of a primary, in addition to those for every allocation.
 const PRIMARY_RULE: FlagRule = (RuleId::KMD_FLAGS_003, |flags| {
     let odd = flags & NOT_FOR_PRIMARIES;
     (odd != 0).then(|| {
@@ -62,14 +62,14 @@ const RULES: &[FlagRule] = &[
     (RuleId::KMD_FLAGS_007, |flags| {
         let crooked = flags & FlagsWddm2::CpuVisible == 0 || flags & !HISTORY != 0;
         (flags & FlagsWddm2::HistoryBuffer != 0 && crooked).then(|| {
-            "HistoryBuffer needs CpuVisible, and goes with nothing else but Cached".to_owned()
+            "HistoryBuffer needs CpuVisible, and allows no other flag but Cached".to_owned()
         })
     }),
 ];
 
-/// Judges what a driver set for the allocations of one call.
+/// Judges the flags that a driver set for the allocations of one call.
 ///
-/// With each, whether it is a primary.
+/// Each comes with whether it is a primary.
 pub(crate) fn judge<'a>(
     services: &KernelCallbacks,
     infos: impl Iterator<Item = (&'a DXGK_ALLOCATIONINFO, bool)>,

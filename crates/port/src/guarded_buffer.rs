@@ -1,28 +1,28 @@
-//! A paging buffer, as memory that a driver can write for the time of a call.
+//! A paging buffer, as memory that a driver can write during a call.
 //!
-//! A copy of our own. It lies in its page where the real one lies in its, so that a driver sees
-//! how its commands are aligned, and marked bytes surround it, so that one that writes too far
-//! is seen and harms nothing.
+//! The driver writes to a copy. The copy has the same offset in its page as the real buffer, so
+//! that the driver sees the same alignment, and guard bytes surround it, so that an overrun is
+//! detected and harms nothing.
 
 use abi::PVOID;
 use std::ops::Range;
 
-/// How many bytes of guard there are behind the buffer, at least.
+/// The minimum number of guard bytes behind the buffer.
 const GUARD: usize = 64;
 
-/// What a byte of the guard is.
+/// The value of a guard byte.
 const GUARD_BYTE: u8 = 0xfd;
 
 const PAGE: usize = 4096;
 
-/// A copy of a buffer.
+/// A copy of a buffer, between guards.
 pub(crate) struct GuardedBuffer {
     memory: Vec<u8>,
     buffer: Range<usize>,
 }
 
 impl GuardedBuffer {
-    /// A copy of what is left of a buffer, so many bytes from its beginning.
+    /// Copies the rest of a buffer, from `before` bytes after its beginning.
     pub(crate) fn copy(bytes: &[u8], before: u32) -> Self {
         let offset = before as usize % PAGE;
         let mut memory = vec![GUARD_BYTE; PAGE + offset + bytes.len() + GUARD];
@@ -33,17 +33,17 @@ impl GuardedBuffer {
         Self { memory, buffer: inside }
     }
 
-    /// Where it is.
+    /// The address of the copy.
     pub(crate) fn pointer(&mut self) -> PVOID {
         self.memory.as_mut_ptr().wrapping_add(self.buffer.start).cast()
     }
 
-    /// The bytes as they are now.
+    /// The current bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[self.buffer.clone()]
     }
 
-    /// Where outside of the buffer the driver has written, if it has: from its beginning.
+    /// The offset of a write outside of the buffer, from its beginning, if there is one.
     pub(crate) fn overrun(&self) -> Option<isize> {
         let written = |byte: &u8| *byte != GUARD_BYTE;
         let Range { start, end } = self.buffer;

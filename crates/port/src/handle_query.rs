@@ -1,5 +1,5 @@
-//! What a driver asks about a client's handle: its kin, and where it is.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Callbacks about a client's handle: its parent, its children, its capture address.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{read, write};
@@ -11,8 +11,7 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use kernel::handle_table::Handle;
 use kernel::miniport::DriverError;
 
-/// Answers the handle of the resource that an allocation belongs to; none for one that stands
-/// alone.
+/// Returns the handle of the resource of an allocation; zero for an allocation without a resource.
 pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
     allocation: D3DKMT_HANDLE,
 ) -> D3DKMT_HANDLE {
@@ -21,15 +20,15 @@ pub(crate) extern "win64-unwind" fn DxgkCbGetHandleParent(
     })
 }
 
-/// Answers the handle of a member of a resource; none behind the last.
+/// Returns the handle of a member of a resource; zero after the last.
 ///
 /// # Safety
 ///
-/// `data` points to a structure, or is null.
+/// `data` is null or points to a structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
     data: *const DXGKARGCB_ENUMHANDLECHILDREN,
 ) -> D3DKMT_HANDLE {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let data = unsafe { read(data) };
     row::DxgkCbEnumHandleChildren.answer(Door::running, 0, |door, at| {
         let child =
@@ -38,16 +37,16 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbEnumHandleChildren(
     })
 }
 
-/// Answers where an allocation is that video is captured into.
+/// Returns the address of an allocation that video is captured into.
 ///
 /// # Safety
 ///
-/// `data` points to a structure that may be written, or is null.
+/// `data` is null or points to a writable structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
     data: *mut DXGKARGCB_GETCAPTUREADDRESS,
 ) -> NTSTATUS {
     let wrong = Err(DriverError::Invalid);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let given = unsafe { read(data) };
     let found = row::DxgkCbGetCaptureAddress.answer(Door::running, wrong, |door, at| {
         let Some(given) = given else { return wrong };
@@ -56,7 +55,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetCaptureAddress(
     if let (Ok((segment, address)), Some(given)) = (found, given) {
         let PhysicalAddress = address.cast_signed();
         let text = DXGKARGCB_GETCAPTUREADDRESS { SegmentId: segment, PhysicalAddress, ..given };
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(data, text) };
     }
     status_from_result(found.map(|_| ()))

@@ -1,8 +1,8 @@
-//! What the system knows of an adapter's hardware, and what its driver has mapped of it.
+//! The system's knowledge of an adapter's hardware, and the driver's mappings of it.
 //!
 //! # Invariants
 //!
-//! 1. `mappings` has each address that the driver was answered and has not given back, once.
+//! 1. `mappings` contains each address that the driver got and has not unmapped, once.
 
 use abi::PHYSICAL_ADDRESS;
 use abi::miniport::{
@@ -16,26 +16,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = 4096;
 
-/// What a bus answers for whom nobody answers.
+/// The value that a read from removed hardware returns.
 const REMOVED_BYTE: u32 = u32::MAX;
 
-/// An adapter's hardware, as its bus shows it.
+/// An adapter's hardware, as seen on its bus.
 #[derive(Clone, Default)]
 pub struct Hardware {
     /// The machine's memory, and the range of it that is the adapter's one resource.
     pub memory: Option<(Arc<dyn Ram>, Run)>,
-    /// Its PCI configuration space, from byte zero on.
+    /// The PCI configuration space, from byte zero on.
     pub config: Vec<u8>,
     /// The machine's memory, for page tables that the CPU writes.
     pub ram: Option<Arc<dyn Ram>>,
 }
 
-/// The hardware of one door, while it is used.
+/// The hardware of one door.
 pub(crate) struct HardwareState {
     memory: Option<(Arc<dyn Ram>, Run)>,
     config: Mutex<Vec<u8>>,
     resources: Mutex<CM_RESOURCE_LIST>,
-    /// By the address that the driver knows, the view it is in.
+    /// The mapping of each address that the driver knows.
     mappings: Mutex<BTreeMap<usize, usize>>,
     surprise_removed: AtomicBool,
 }
@@ -48,7 +48,7 @@ impl HardwareState {
         Self { memory, config, resources, mappings, surprise_removed }
     }
 
-    /// Where the list of resources is, as long as this lives.
+    /// The list of resources, valid while `self` exists.
     pub(crate) fn resources(&self) -> *mut CM_RESOURCE_LIST {
         &raw mut *lock(&self.resources)
     }
@@ -61,7 +61,7 @@ impl HardwareState {
         bytes != 0 && start >= run.start && end.is_some_and(|end| end <= run.start + run.bytes)
     }
 
-    /// Shows a range of the resources to the CPU.
+    /// Maps a range of the resources for the CPU.
     pub(crate) fn map(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> Option<usize> {
         let (ram, _) = self.memory.as_ref()?;
         let start = start.cast_unsigned();
@@ -73,7 +73,7 @@ impl HardwareState {
         Some(address)
     }
 
-    /// Ends a mapping, and answers whether it was one.
+    /// Unmaps an address. Returns whether it was mapped.
     pub(crate) fn unmap(&self, address: usize) -> bool {
         let view = lock(&self.mappings).remove(&address);
         if let (Some(view), Some((ram, _))) = (view, &self.memory) {
@@ -82,13 +82,13 @@ impl HardwareState {
         view.is_some()
     }
 
-    /// Ends what is mapped still, and answers how many mappings those were.
+    /// Unmaps everything that is still mapped. Returns the number of mappings.
     pub(crate) fn unmap_all(&self) -> usize {
         let addresses: Vec<usize> = lock(&self.mappings).keys().copied().collect();
         addresses.into_iter().filter(|index| self.unmap(*index)).count()
     }
 
-    /// It is pulled out. Whoever reads where it was reads ones, as on a bus where nobody answers.
+    /// Surprise-removes the hardware. Reads then return ones, as on a bus without the device.
     pub(crate) fn surprise_remove(&self) {
         if let Some((ram, run)) = &self.memory {
             ram.fill(*run, REMOVED_BYTE);
@@ -97,12 +97,12 @@ impl HardwareState {
         self.surprise_removed.store(true, Ordering::SeqCst);
     }
 
-    /// Whether it was pulled out.
+    /// Whether the hardware was surprise-removed.
     pub(crate) fn is_surprise_removed(&self) -> bool {
         self.surprise_removed.load(Ordering::SeqCst)
     }
 
-    /// Whether somebody wrote to where it was before it was pulled out.
+    /// Whether the hardware's range was written after the surprise removal.
     pub(crate) fn is_written_after_removal(&self) -> bool {
         let Some((ram, run)) = self.memory.as_ref().filter(|_| self.is_surprise_removed()) else {
             return false;
@@ -126,7 +126,7 @@ impl Drop for HardwareState {
 }
 
 fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every step under the lock is whole.
+    // A panic cannot leave the data under the lock inconsistent.
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,5 @@
-//! The table a driver gets when it starts: what is served, and a named trap in every other slot.
+//! The table that a driver gets on start: the implemented callbacks, and a named trap in every
+//! other slot.
 
 use crate::callback_entry::{AnyLevel, BelowDevice, CallbackRow};
 use crate::traps::{missing_callback, slot_index};
@@ -7,25 +8,25 @@ use abi::miniport::DXGKRNL_INTERFACE;
 use flight::{DeviceLevel, Dispatch, Passive, RuleId, Support};
 use std::marker::PhantomData;
 
-/// A line of the callback table: a slot of `DXGKRNL_INTERFACE`, and how much is behind it.
+/// A row of the callback table: a slot of `DXGKRNL_INTERFACE`, and its level of support.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackSupport {
-    /// Its Windows name.
+    /// The Windows name.
     pub name: &'static str,
-    /// How much of it there is. Behind an absent one is a trap that says its name.
+    /// The level of support. A missing callback is a trap that logs its name.
     pub support: Support,
 }
 
-/// Makes the callback table. A served row is
+/// Defines the callback table. An implemented row is
 ///
 /// ```text
-/// module::WindowsName: Level [Rule] [, from interrupt] [, missing "words"];
+/// module::WindowsName: Level [Rule] [, from interrupt] [, missing "sentence"];
 /// ```
 ///
-/// From it come the row that the function uses (`row::WindowsName`: its name, its level, and the
-/// rule that a call at another level breaks), the slot of the interface, which holds the function
-/// of that name and module, and the line in [`CALLBACKS`]. An absent row has a level only, and a
-/// trap in its slot.
+/// It defines the row that the function uses (`row::WindowsName`: its name, its level, and the rule
+/// that a call at another level breaks), the slot of the interface, which holds the function of
+/// that name and module, and the entry in [`CALLBACKS`]. An absent row has only a level, and a trap
+/// in its slot.
 macro_rules! callbacks {
     (
         served { $(
@@ -34,7 +35,7 @@ macro_rules! callbacks {
         )* }
         absent { $($why:literal { $($absent:ident: $trap_level:ident;)* })* }
     ) => {
-        /// The rows of the served callbacks, under their Windows names.
+        /// The rows of the implemented callbacks, under their Windows names.
         #[expect(non_upper_case_globals, reason = "Windows's names")]
         pub(crate) mod row {
             use super::*;
@@ -46,7 +47,8 @@ macro_rules! callbacks {
             };)*
         }
 
-        /// Every callback of the interface: the served ones, then the traps by what they need.
+        /// Every callback of the interface: the implemented ones, then the traps by what they
+        /// require.
         pub const CALLBACKS: &[CallbackSupport] = &[
             $(CallbackSupport {
                 name: stringify!($served),
@@ -57,7 +59,7 @@ macro_rules! callbacks {
 
         /// The interface for the door with this handle.
         ///
-        /// WINDOWS: `Size` is exactly that of the driver's version: `displib` copies so many
+        /// WINDOWS: `Size` is exactly that of the driver's version: `displib` copies that many
         /// bytes (observed).
         pub(crate) fn interface(handle: HANDLE, version: u32) -> Option<DXGKRNL_INTERFACE> {
             let length = DXGKRNL_INTERFACE::length(version)?;
@@ -119,7 +121,7 @@ callbacks! {
         device_memory::DxgkCbExcludeAdapterAccess: Passive CB_IRQL_001,
             missing "looked at and refused: adapters are not taken from their users";
     }
-    // The level is what the page of the callback says, if it does.
+    // The level is the one documented on the page of the callback, if any.
     absent {
         "no hardware besides the adapter's, and no ACPI" {
             DxgkCbEvalAcpiMethod: Passive;

@@ -1,8 +1,8 @@
-//! The way back from an interrupt: what a driver reports in its interrupt routine, and what its
-//! DPC says, under the Windows names.
+//! Callbacks for interrupts: what a driver reports in its interrupt routine and in its DPC, under
+//! their Windows names.
 //!
-//! There is one line, and no message: a message number is zero.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! There is one interrupt line, and no message-signaled interrupt: a message number is zero.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{Below, door_from_handle, read, write};
@@ -27,14 +27,14 @@ macro_rules! named {
     ($($name:ident)*) => { &[$(($name, stringify!($name))),*] };
 }
 
-/// What a driver may interrupt for, and the kernel does not listen to yet.
+/// Interrupt types that the kernel does not handle yet.
 const UNHANDLED_INTERRUPTS: &[(i32, &str)] = named! {
     DXGK_INTERRUPT_DISPLAYONLY_VSYNC DXGK_INTERRUPT_DISPLAYONLY_PRESENT_PROGRESS
     DXGK_INTERRUPT_CRTC_VSYNC_WITH_MULTIPLANE_OVERLAY
     DXGK_INTERRUPT_MICACAST_CHUNK_PROCESSING_COMPLETE
 };
 
-/// Asks for the DPC, at any level.
+/// Queues the DPC, at any level.
 pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
     let row = row::DxgkCbQueueDpc;
     row.answer(
@@ -44,18 +44,18 @@ pub(crate) extern "win64-unwind" fn DxgkCbQueueDpc(handle: HANDLE) -> BOOLEAN {
     )
 }
 
-/// Reports what an interrupt was for.
+/// Reports the reason for an interrupt.
 ///
 /// # Safety
 ///
-/// `data` points to a structure, or is null.
+/// `data` is null or points to a structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     handle: HANDLE,
     data: *const DXGKARGCB_NOTIFY_INTERRUPT_DATA,
 ) {
     let row = row::DxgkCbNotifyInterrupt;
     let address = data.addr();
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let data = unsafe { read(data) };
     row.answer(
         || door_from_handle(handle, row.name),
@@ -63,7 +63,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
         |door, at| {
             let (services, name) = (door.services(), row.name);
             let Some(data) = data else { return };
-            // What else the routine touches, nobody sees; this the kernel reads at its level.
+            // Other accesses of the routine are invisible; the kernel reads this structure at its
+            // level.
             let paged = services.pool().is_paged(address).then(|| {
                 format!("{name} was given a structure in paged pool, but is called at device")
             });
@@ -73,7 +74,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
     );
 }
 
-/// Tells the kernel what a driver reports.
+/// Notifies the kernel of what a driver reports.
 fn notify_kernel(
     services: &KernelCallbacks,
     at: &mut DeviceLevel,
@@ -91,8 +92,8 @@ fn notify_kernel(
             let (asked, done) = (Fence(it.PreemptionFenceId), Fence(it.LastCompletedFenceId));
             services.notify_preempted(at, it.NodeOrdinal, asked, done);
         }
-        // WINDOWS: reserved in the enumeration, described in the structure: it is a driver's of
-        // WDDM 1.x (D-43).
+        // WINDOWS: reserved in the enumeration, described in the structure: it is for WDDM 1.x
+        // drivers (D-43).
         DXGK_INTERRUPT_DMA_FAULTED => {
             let fault = data.dma_faulted();
             let reserved = services.generation() == Some(Generation::Two);
@@ -140,7 +141,7 @@ fn notify_kernel(
     }
 }
 
-/// Entry rule: there are no links of adapters here, so a node has one engine.
+/// Entry rule: there are no linked adapters here, so a node has one engine.
 fn judge_engine(services: &KernelCallbacks, engine: u32) {
     let text = || format!("EngineOrdinal is {engine}, but the adapter is in no link: it is 0");
     let place = "DxgkCbNotifyInterrupt.EngineOrdinal";
@@ -151,7 +152,7 @@ fn judge_fault(services: &KernelCallbacks, place: &'static str, broken: Option<S
     judge(services, RuleId::KMD_ISR_010, place, broken);
 }
 
-/// Says that the interrupt's work is done, so that the kernel acts on what was reported.
+/// Reports that the DPC has run, so that the kernel processes the reported interrupts.
 pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     let row = row::DxgkCbNotifyDpc;
     row.answer(
@@ -161,12 +162,12 @@ pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     );
 }
 
-/// Runs a routine of the driver's with the interrupt held back.
+/// Runs a routine of the driver while the interrupt is held off.
 ///
 /// # Safety
 ///
-/// The routine may be called with `context`, and `value` points to a place for its answer, or
-/// is null.
+/// The routine may be called with `context`, and `value` is null or valid for the write of its
+/// result.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
     handle: HANDLE,
     routine: Option<KSYNCHRONIZE_ROUTINE>,
@@ -188,13 +189,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
             }
             let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
             let run = || {
-                // SAFETY: The caller promises the same.
+                // SAFETY: The caller guarantees the same.
                 unsafe { routine(context) }
             };
             let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
             match at_device_level(&**services.host(), at, guarded) {
                 Ok(answer) => {
-                    // SAFETY: The caller promises the same.
+                    // SAFETY: The caller guarantees the same.
                     unsafe { write(value, answer) };
                     STATUS_SUCCESS
                 }
@@ -205,14 +206,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
             }
         },
     );
-    // The panic is the driver's: it goes on to where the driver was called.
+    // The panic is the driver's: it propagates to the caller of the driver.
     if let Some(why) = panicked {
         resume_unwind(why);
     }
     status
 }
 
-/// Runs `body` at the device's level.
+/// Runs `body` at device level.
 fn at_device_level<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
     match at {
         Below::Passive(at) => at.raised(host, |_: &mut DeviceLevel| body()),
@@ -247,7 +248,7 @@ mod tests {
         // SAFETY: Null is allowed.
         unsafe { DxgkCbNotifyInterrupt(nobody, ptr::null()) };
         let null = ptr::null_mut();
-        // SAFETY: There is no routine, and null is allowed.
+        // SAFETY: The routine is `None`, and null is allowed.
         let status = unsafe { DxgkCbSynchronizeExecution(nobody, None, null, 0, null.cast()) };
         assert_eq!(status, STATUS_INVALID_PARAMETER);
     }

@@ -1,16 +1,16 @@
-//! The door for streaming minidrivers (`AVStream`) with tables: [`stream::Minidriver`] over a
-//! `KSDEVICE_DESCRIPTOR`, and the `Ks*` functions on the way back.
+//! The door for AVStream minidrivers with tables: implements [`stream::Minidriver`] for a
+//! `KSDEVICE_DESCRIPTOR`, and the `Ks*` functions that the minidriver imports.
 //!
 //! A minidriver and the class driver share structures (`KSPIN`, `KSSTREAM_POINTER`, ...). They are
-//! memory of this door's (`place`), filled before the driver runs and looked at after; the class
-//! driver itself never reads them. A pointer that comes back is looked up in one table
-//! (`object`) and not followed before it is known.
+//! memory of this door (`driver_memory`), filled before the driver runs and compared afterwards;
+//! the class driver itself never reads them. A pointer that the driver passes is looked up in one
+//! table (`object`) and not dereferenced before it is found.
 //!
 //! # Invariants
 //!
-//! 1. No lock of the door's is held while the driver or a service runs.
-//! 2. An address names one thing for as long as its memory is kept: what has ended rests, filled
-//!    with a pattern, so that a late use is seen and hurts nobody.
+//! 1. No lock of the door is held while the driver or a service runs.
+//! 2. An address identifies one object for as long as its memory is kept: the memory of a destroyed
+//!    object is quarantined and filled with a pattern, so that a late use is detected and harmless.
 
 mod bag_calls;
 mod clock;

@@ -1,16 +1,16 @@
-//! The door down: a driver that filled in a table, as the kernel's driver trait.
+//! The door down: implements the kernel's driver trait for a driver that registered a table.
 //!
-//! Words above, pointers and Windows names below. A [`TableDriver`] is a
-//! [`kernel::miniport::Miniport`]; each of its methods is in, call, out. On the way back the
-//! driver calls the functions of `DXGKRNL_INTERFACE`, which find their adapter, look at the
-//! level they are called at, and ask the kernel. In [`ks`] is the same for streaming minidrivers.
+//! The kernel uses driver handles; below are pointers and Windows names. A [`TableDriver`] is a
+//! [`kernel::miniport::Miniport`]; each of its methods converts its arguments, calls the driver,
+//! and converts the result. The driver calls back the functions of `DXGKRNL_INTERFACE`, which find
+//! their adapter, check the IRQL, and call the kernel. [`ks`] is the same for AVStream minidrivers.
 //!
 //! # Invariants
 //!
-//! 1. A driver's word becomes a pointer, and a pointer a word, in this crate only.
-//! 2. No lock is held while a driver runs, and what is set for the time of a call goes back
-//!    by a guard: a driver that unwinds leaves nothing behind.
-//! 3. A panic of ours does not cross into a driver, and a driver's passes through unchanged.
+//! 1. A driver handle becomes a pointer, and a pointer a driver handle, in this crate only.
+//! 2. No lock is held while a driver runs, and state that is set during a call is restored by a
+//!    guard: a driver that unwinds leaves nothing behind.
+//! 3. A panic of our code does not cross into a driver, and a driver's panic propagates unchanged.
 
 mod allocation;
 mod callback_entry;

@@ -1,4 +1,4 @@
-//! Memory descriptor lists: pages of the machine's memory, as a driver is told of them.
+//! Memory descriptor lists: describes pages of the machine's memory to a driver.
 
 use abi::{MDL, MDL_PAGES_LOCKED, PVOID};
 use flight::Run;
@@ -6,21 +6,20 @@ use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::{PAGE, Pages};
 use std::mem::offset_of;
 
-/// A word of the structure, for each of its members.
+/// The size of the structure in 64-bit words.
 const WORDS: usize = size_of::<MDL>() / 8;
 
 const _: () = assert!(offset_of!(MDL, Size) == 8 && offset_of!(MDL, ByteCount) == 40);
 
-/// An `MDL` with its page numbers, for the time of a call.
+/// An `MDL` with its page numbers, for the duration of a call.
 pub(crate) struct Mdl {
     words: Vec<u64>,
 }
 
 impl Mdl {
-    /// The list of all pages of an allocation: which of them are meant is said beside it
-    /// (`MdlOffset`).
+    /// The list of all pages of an allocation. `MdlOffset`, beside it, selects the pages.
     ///
-    /// Nothing maps it (`MappedSystemVa`): it is for the hardware. Its length counts 32 bits.
+    /// It is not mapped (`MappedSystemVa`), because it is for the hardware. Its length has 32 bits.
     pub(crate) fn from_pages(runs: &[Run]) -> DriverResult<Self> {
         let count = runs.iter().map(|run| run.bytes / PAGE).sum();
         let all = Pages { runs, first: 0, count };
@@ -32,13 +31,13 @@ impl Mdl {
         Ok(Self { words })
     }
 
-    /// Where it is.
+    /// The address of the list.
     pub(crate) fn pointer(&mut self) -> PVOID {
         self.words.as_mut_ptr().cast()
     }
 }
 
-/// `Size` of a list of so many words, in the low bits. WINDOWS: sixteen bits, cut off.
+/// `Size` of a list of `words` 64-bit words, in the low bits. WINDOWS: sixteen bits, truncated.
 fn size(words: usize) -> u64 {
     (words * 8) as u64 & 0xffff
 }

@@ -1,5 +1,5 @@
-//! Virtual addresses: what a driver says of its page tables, processes, roots, and the window of
-//! the CPU's.
+//! GPU virtual addresses: the driver's description of its page tables, processes, root page tables,
+//! and the CPU's window.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -22,14 +22,14 @@ use kernel::mmu::{
 };
 use std::ptr;
 
-/// More levels than this nobody meant.
+/// The maximum number of levels that is plausible.
 const MAX_LEVELS: u32 = 8;
 
 impl TableDriver {
-    /// How the adapter translates, if the driver claims that it does.
+    /// How the adapter translates addresses, if the driver reports that it does.
     ///
-    /// WINDOWS: type 13, then type 14 for each level (observed). One that claims it and answers
-    /// neither is flown without.
+    /// WINDOWS: type 13, then type 14 for each level (observed). A driver that reports it and fails
+    /// both queries is flown without.
     pub(crate) fn query_mmu(
         &self,
         adapter: &Adapter,
@@ -102,8 +102,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -115,8 +115,8 @@ impl TableDriver {
         let call = self.table.DxgkDdiDestroyProcess.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the word
-            // is the driver's own.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; the handle is the
+            // driver's own.
             unsafe { call(pointer(context), pointer(process.word())) }
         });
         result_from_status(status)
@@ -129,8 +129,8 @@ impl TableDriver {
             DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: entries, PhysicalAdapterIndex: 0 };
 
         let bytes = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -151,8 +151,8 @@ impl TableDriver {
         };
 
         self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
         Ok(())
@@ -176,8 +176,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -208,7 +208,7 @@ impl TableDriver {
     }
 }
 
-/// A place in a segment, counted from its base.
+/// A location in a segment, relative to the segment's base.
 pub(crate) fn segment_address(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDRESS {
     D3DGPU_PHYSICAL_ADDRESS {
         SegmentId: segment,
@@ -217,7 +217,7 @@ pub(crate) fn segment_address(segment: u32, offset: u64) -> D3DGPU_PHYSICAL_ADDR
     }
 }
 
-/// Pages of a window, which Windows counts in 32 bits.
+/// The page numbers of a window, which have 32 bits on Windows.
 fn page_numbers(window: &[u64]) -> DriverResult<Vec<u32>> {
     window.iter().map(|value| u32::try_from(*value).map_err(|_| DriverError::Invalid)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a paging operation is about, in the union of `DXGKARG_BUILDPAGINGBUFFER`.
+//! Paging operations as the union of `DXGKARG_BUILDPAGINGBUFFER`.
 
 use crate::mdl::Mdl;
 use crate::page_tables;
@@ -22,11 +22,11 @@ use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::{Operation, Pages, Transfer, TransferEnd};
 use std::ptr;
 
-/// The operation's number, and what it is about. What it points at is `carried`; `bases` is
-/// where segments begin.
+/// The operation's number and its arguments. They point to `carried`; `bases` has the base
+/// addresses of the segments.
 ///
-/// WINDOWS: an operation on an aperture names the device, too; the kernel does not say it yet,
-/// and drivers have to take null (documented for primaries).
+/// WINDOWS: an operation on an aperture contains the device, too; the kernel does not pass it yet,
+/// and drivers must accept NULL (documented for primaries).
 pub(crate) fn operation_args(
     operation: &Operation<'_>,
     data: &mut OperationData,
@@ -93,7 +93,7 @@ pub(crate) fn operation_args(
             (DXGK_OPERATION_INIT_CONTEXT_RESOURCE, About { InitContextResource: init })
         }
         Operation::UpdateContext { location: place, bytes, .. } => {
-            // It has an address of the GPU's, and no place for a list.
+            // It has a GPU address, and no member for a list.
             let TransferEnd::Segment { address, .. } = place else {
                 return Err(DriverError::Invalid);
             };
@@ -146,7 +146,7 @@ fn transfer_args(it: &Transfer<'_>, list: PVOID) -> DriverResult<About> {
     Ok(About { Transfer: transfer })
 }
 
-/// WINDOWS: this one has no `MdlOffset`: its list begins where the allocation does.
+/// WINDOWS: this operation has no `MdlOffset`: its list begins where the allocation does.
 fn special_lock_args(it: &Transfer<'_>, list: PVOID) -> DriverResult<About> {
     let transfer = PagingSpecialLockTransfer {
         hAllocation: handle_or_null(it.driver_handle),
@@ -167,10 +167,10 @@ fn transfer_flags(it: &Transfer<'_>) -> TransferFlags {
     TransferFlags { Value: value }
 }
 
-/// An end: segment zero is a list, any other an address that counts its base.
+/// An end of a transfer: segment 0 is a list, any other an address that includes its base.
 fn transfer_end(end: &TransferEnd<'_>, list: PVOID) -> DriverResult<PagingPlace> {
     match end {
-        // A segment zero would be taken for a list.
+        // Segment 0 would be taken for a list.
         TransferEnd::Segment { number: 0, .. } => Err(DriverError::Invalid),
         TransferEnd::Segment { number, address } => {
             Ok(PagingPlace::in_segment(*number, to_u32(*address)?))
@@ -186,7 +186,7 @@ fn pages<'a>(end: &TransferEnd<'a>) -> Option<Pages<'a>> {
     }
 }
 
-/// How far into its segment an address is.
+/// The offset of an address in its segment.
 pub(crate) fn segment_offset(segment: u32, address: u64, bases: &[u64]) -> DriverResult<u64> {
     let at = segment.checked_sub(1).ok_or(DriverError::Invalid)?;
     let base = bases.get(at as usize).ok_or(DriverError::Invalid)?;
@@ -201,7 +201,7 @@ pub(crate) fn bit(set: bool, flag: u32) -> u32 {
     if set { flag } else { 0 }
 }
 
-/// A number that Windows has fewer bits for.
+/// Converts a number to a type that has fewer bits on Windows.
 pub(crate) fn to_u32<T: TryFrom<u64>>(it: u64) -> DriverResult<T> {
     T::try_from(it).map_err(|_| DriverError::Invalid)
 }

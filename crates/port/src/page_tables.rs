@@ -1,4 +1,4 @@
-//! Entries of page tables, as `DxgkDdiBuildPagingBuffer` has them.
+//! Page table entries, as `DxgkDdiBuildPagingBuffer` gets them.
 
 use crate::mmu;
 use crate::operation::{bit, handle_or_null, segment_offset, to_u32};
@@ -22,19 +22,19 @@ use kernel::operation::{Operation, PAGE};
 use std::ptr;
 use std::sync::Arc;
 
-/// What a byte of the guard is.
+/// The value of a guard byte.
 const GUARD: u8 = 0xfd;
 
-/// A page table that the CPU sees, for the time of a call.
+/// A page table that is mapped for the CPU during a call.
 pub(crate) struct MappedPageTable {
     ram: Arc<dyn Ram>,
     view: usize,
-    /// Where the table is in it.
+    /// The address of the table in the mapping.
     pub(crate) address: usize,
 }
 
 impl MappedPageTable {
-    /// Shows a table of so many bytes.
+    /// Maps a table of `bytes` bytes.
     pub(crate) fn map(ram: &Arc<dyn Ram>, start: u64, bytes: u64) -> Option<Self> {
         let inside = start % PAGE;
         let bytes = inside.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
@@ -50,7 +50,7 @@ impl Drop for MappedPageTable {
     }
 }
 
-/// What an operation on page tables, or at virtual addresses, is about.
+/// The arguments of an operation on page tables or at virtual addresses.
 pub(crate) fn table_operation_args(
     operation: &Operation<'_>,
     data: &mut OperationData,
@@ -85,7 +85,7 @@ pub(crate) fn table_operation_args(
                 TransferSizeInBytes: *bytes,
                 SourceVirtualAddress: *from,
                 DestinationVirtualAddress: *to,
-                // Both ends are in the system's address space, which has all local memory.
+                // Both ends are in the system's address space, which contains all local memory.
                 TransferDirection: DXGK_MEMORY_TRANSFER_LOCAL_TO_LOCAL,
                 ..DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL::ZERO
             };
@@ -105,7 +105,7 @@ pub(crate) fn table_operation_args(
     })
 }
 
-/// The update, with what it points at in `carried`.
+/// The update, which points to `carried`.
 fn update(
     it: &TableUpdate<'_>,
     data: &mut OperationData,
@@ -143,11 +143,11 @@ fn update(
     })
 }
 
-/// The most bytes of guard there are behind an entry that is to be repeated.
+/// The maximum number of guard bytes behind a repeated entry.
 const MAX_GUARD: usize = 1 << 16;
 
-/// The entries as bytes. Behind one that is to be repeated lies a guard: a driver that reads on
-/// finds what no page is.
+/// The entries as bytes. A guard follows an entry that is to be repeated: a driver that reads
+/// beyond the entry finds an invalid page.
 pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
     let given = if it.repeat { it.entries.get(..1) } else { Some(it.entries) };
     let bytes = given.unwrap_or_default().iter().map(page_table_entry).flat_map(|raw| {

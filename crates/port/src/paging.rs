@@ -1,5 +1,5 @@
-//! Paging: the operations of the kernel as `DxgkDdiBuildPagingBuffer` has them, and the buffers
-//! that go to the hardware.
+//! Paging: the kernel's operations as `DxgkDdiBuildPagingBuffer` gets them, and the submission of
+//! paging buffers.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -40,8 +40,8 @@ impl TableDriver {
         let by_cpu = data.seen.is_some();
         // WINDOWS: there is no buffer where the CPU writes (documented).
         let start = if by_cpu { ptr::null_mut() } else { sheet.pointer() };
-        // WINDOWS: the system context would be the one that pages; there is none, and the
-        // buffer's address is the one the hardware knows it by.
+        // WINDOWS: the system context would be the paging context; there is none, and the buffer's
+        // address is the one that the hardware uses.
         let mut args = DXGKARG_BUILDPAGINGBUFFER {
             pDmaBuffer: start,
             DmaSize: count(paging_args.buffer.len())?,
@@ -56,8 +56,8 @@ impl TableDriver {
         let room = args.DmaSize;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
@@ -72,7 +72,7 @@ impl TableDriver {
         *paging_args.multipass = args.MultipassOffset;
         let answer = result_from_status(status);
         paging_args.written = match answer {
-            // One that went too far filled it.
+            // A driver that wrote too far has filled the buffer.
             Ok(()) | Err(DriverError::NoRoom) => {
                 u32::try_from(written.max(0)).unwrap_or(room).min(room)
             }
@@ -81,7 +81,7 @@ impl TableDriver {
         answer
     }
 
-    /// Shows the CPU a table that it is to write.
+    /// Maps a page table for the CPU that the driver is to write.
     fn map_page_table(&self, it: &TableUpdate<'_>) -> Option<MappedPageTable> {
         let TableAddress::Cpu(start) = it.table else { return None };
         let bytes = self.adapter_slot().as_ref()?.tables.get(it.level as usize).copied()?;
@@ -94,8 +94,8 @@ impl TableDriver {
         let mut private = PrivateData::copy(packet.private)?;
         let paging = if packet.length > 0 { SubmitFlags::Paging } else { 0 };
         let switch = if packet.switch { SubmitFlags::ContextSwitch } else { 0 };
-        // WINDOWS: without a context, for it is nobody's work. `DxgkDdiPatch` is for drivers of
-        // WDDM 1.x (D-36).
+        // WINDOWS: without a context, because the work belongs to no client. `DxgkDdiPatch` is for
+        // WDDM 1.x drivers (D-36).
         let args = DXGKARG_SUBMITCOMMAND {
             DmaBufferPhysicalAddress: packet.commands.cast_signed(),
             DmaBufferSize: packet.length,
@@ -110,8 +110,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+            // `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -119,15 +119,15 @@ impl TableDriver {
     }
 }
 
-/// What an operation points at, for the time of the call.
+/// What an operation points to, for the duration of the call.
 pub(crate) struct OperationData {
-    /// The pages of the one end, or of the only place, that is system memory.
+    /// The pages of the one end, or of the only location, in system memory.
     pub(crate) list: Option<Mdl>,
-    /// The driver's own bytes.
+    /// The driver's private data.
     pub(crate) private: Option<PrivateData>,
     /// Entries of a page table, or ranges of them.
     pub(crate) entries: Option<PrivateData>,
-    /// The table that the CPU writes.
+    /// The page table that the CPU writes.
     pub(crate) seen: Option<MappedPageTable>,
 }
 
@@ -139,7 +139,7 @@ impl OperationData {
         };
         let list = match operation {
             Operation::Transfer(it) => match (system(&it.from), system(&it.to)) {
-                // There is one offset for both ends, and no direction for such a move.
+                // Both ends share one offset, and there is no direction for that transfer.
                 (Some(_), Some(_)) => return Err(DriverError::Invalid),
                 (from, to) => from.or(to),
             },
@@ -163,15 +163,14 @@ impl OperationData {
 /// Entry rule: where the CPU writes a page table, there is no buffer to write to.
 fn judge_no_buffer(door: &Door, written: isize) {
     let broken = (written != 0).then(|| {
-        format!(
-            "the driver says that it wrote {written} bytes of commands for an update by the CPU"
-        )
+        format!("the driver reports {written} bytes of commands for an update by the CPU")
     });
     let place = "DxgkDdiBuildPagingBuffer.pDmaBuffer";
     judge(door.services(), RuleId::KMD_PAGING_020, place, broken);
 }
 
-/// Entry rule: only what moves or discards bytes can find them in use, and only if they may be.
+/// Entry rule: only an operation that moves or discards bytes can find them in use, and only if
+/// they may be.
 fn judge_busy(door: &Door, operation: &Operation<'_>, status: NTSTATUS) {
     let name = operation.name();
     let but = match operation {
@@ -179,14 +178,14 @@ fn judge_busy(door: &Door, operation: &Operation<'_>, status: NTSTATUS) {
         Operation::Transfer(it) if !it.idle => None,
         Operation::Discard { idle: false, .. } => None,
         Operation::Transfer(_) | Operation::Discard { .. } => Some("AllocationIsIdle was set"),
-        _ => Some("that may be said of transfers and discards only"),
+        _ => Some("only transfers and discards may return it"),
     };
     let broken = but.map(|but| format!("the driver found {name} busy, but {but}"));
     let place = "DxgkDdiBuildPagingBuffer";
     judge(door.services(), RuleId::KMD_PAGING_005, place, broken);
 }
 
-/// Entry rule: a driver looks how much room there is, writes no more, and says where it ended.
+/// Entry rule: a driver checks the remaining room, writes no more, and reports where it ended.
 fn judge_room(door: &Door, room: u32, written: isize, sheet: &GuardedBuffer) {
     let broken = if let Some(at) = sheet.overrun() {
         Some(format!("DmaSize is {room}, but the driver wrote at byte {at} of the buffer"))

@@ -1,4 +1,4 @@
-//! Where a driver wants an allocation, as the kernel says it.
+//! Converts a driver's placement requirements to the kernel's.
 
 use abi::display::{
     DXGK_ALLOCATIONINFO, DXGK_ALLOCATIONINFOFLAGS, DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as FlagsWddm2,
@@ -6,9 +6,10 @@ use abi::display::{
 };
 use kernel::segment::{PlacementFlags, PlacementRequirements, SegmentPreference, SegmentSet};
 
-/// What `DXGK_ALLOCATIONINFO` says.
+/// The requirements in `DXGK_ALLOCATIONINFO`.
 ///
-/// WINDOWS: at WDDM 2 the write set alone counts, and drivers leave anything in the other (D-24).
+/// WINDOWS: at WDDM 2 only the write set counts, and drivers leave the other one uninitialized
+/// (D-24).
 pub(crate) fn allocation_requirements(info: &DXGK_ALLOCATIONINFO) -> PlacementRequirements {
     let flags = info.FlagsWddm2;
     let from_end = flags.has(FlagsWddm2::FromEndOfSegment);
@@ -17,14 +18,14 @@ pub(crate) fn allocation_requirements(info: &DXGK_ALLOCATIONINFO) -> PlacementRe
         preferred: preferences(info.PreferredSegment, from_end),
         evict: SegmentSet(info.EvictionSegmentSet),
         priority: info.AllocationPriority,
-        // From WDDM 2 on it says something else, and nothing is renamed.
+        // From WDDM 2 on the member has another meaning, and nothing is renamed.
         instances: info.MaximumRenamingListLength,
         flags: PlacementFlags {
             cpu_visible: flags.has(FlagsWddm2::CpuVisible),
             cached: flags.has(FlagsWddm2::Cached),
             pinned: flags.has(FlagsWddm2::Overlay | FlagsWddm2::Capture),
             capture: flags.has(FlagsWddm2::Capture),
-            swizzled: false, // No flag of WDDM 2.
+            swizzled: false, // Not a flag of WDDM 2.
             physical: flags.has(FlagsWddm2::AccessedPhysically),
             notify: flags.has(FlagsWddm2::ExplicitResidencyNotification),
             permanent_system: flags.has(FlagsWddm2::PermanentSysMem),
@@ -33,7 +34,8 @@ pub(crate) fn allocation_requirements(info: &DXGK_ALLOCATIONINFO) -> PlacementRe
     }
 }
 
-/// What `DXGKARGCB_CREATECONTEXTALLOCATION` says. It has the older flags, and no priority.
+/// The requirements in `DXGKARGCB_CREATECONTEXTALLOCATION`, which has the older flags, and no
+/// priority.
 pub(crate) fn context_allocation_requirements(
     args: &DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> PlacementRequirements {
@@ -59,7 +61,7 @@ pub(crate) fn context_allocation_requirements(
     }
 }
 
-/// The five places of a preference. One without a segment is none.
+/// The five segments of a preference. Segment 0 is none.
 fn preferences(it: DXGK_SEGMENTPREFERENCE, from_end: bool) -> [Option<SegmentPreference>; 5] {
     let (segments, directions) = (it.segments(), it.directions());
     std::array::from_fn(|at| {

@@ -1,4 +1,4 @@
-//! The life of an adapter in its driver: met, started, stopped, forgotten; and its interrupts.
+//! Plug and Play: adds, starts, stops and removes an adapter; and dispatches its interrupts.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::device_memory::end_mappings;
@@ -21,13 +21,13 @@ use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
 use std::ptr;
 use std::sync::Arc;
 
-/// How deep we say a node's queue is. Our choice: two, so that one waits while one runs.
+/// The reported depth of a node's queue. Our choice: two, so that one packet waits while one runs.
 const DMA_QUEUE: u32 = 2;
 
-/// What a count is before its driver has set it: no adapter has so many.
+/// The value of a count that the driver has not set: no adapter has that many.
 const UNSET: u32 = u32::MAX;
 
-/// The name of our adapters; the last bytes are the adapter's number.
+/// The GUID of our adapters; the last bytes are the adapter's number.
 const ADAPTER: GUID = GUID {
     Data1: 0x5749_4e44,
     Data2: 0x5455,
@@ -35,7 +35,7 @@ const ADAPTER: GUID = GUID {
     Data4: [0x45, 0x4c, 0, 0, 0, 0, 0, 0],
 };
 
-/// Entry rule: a driver that starts says how many sources and children there are.
+/// Entry rule: `DxgkDdiStartDevice` sets the number of sources and of children.
 fn judge_counts(services: &KernelCallbacks, sources: u32, children: u32) {
     let unset: Vec<&str> =
         [("NumberOfVideoPresentSources", sources), ("NumberOfChildren", children)]
@@ -49,7 +49,7 @@ fn judge_counts(services: &KernelCallbacks, sources: u32, children: u32) {
     judge(services, RuleId::KMD_PNP_004, "DxgkDdiStartDevice", broken);
 }
 
-/// The two halves of the adapter's id.
+/// The adapter's LUID.
 fn luid(number: u64) -> LUID {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of a number")]
     LUID { LowPart: number as u32, HighPart: (number >> 32) as i32 }
@@ -62,14 +62,14 @@ impl TableDriver {
         let mut context = ptr::null_mut();
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there; `context` outlives the call, also
-            // one that unwinds.
+            // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even if it
+            // unwinds.
             unsafe { call(pointer(self.physical_device), &raw mut context) }
         });
 
         result_from_status(status)?;
-        // WINDOWS: success without a context declines the device (documented): nothing else is
-        // asked of the driver about it.
+        // WINDOWS: success without a context declines the device (documented): the driver is not
+        // called for it again.
         if context.is_null() {
             return Err(DriverError::Declined);
         }
@@ -101,8 +101,8 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             let (info, interface) = (&raw mut info, &raw mut interface);
             let (sources, children) = (&raw mut sources, &raw mut children);
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; the
-            // other places outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; the other
+            // arguments outlive the call, even if it unwinds.
             unsafe { call(pointer(context), info, interface, sources, children) }
         });
 
@@ -121,7 +121,7 @@ impl TableDriver {
     pub(crate) fn call_stop_device(&self) -> DriverResult<()> {
         let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
         door.set_started(false);
         end_mappings(&door, "DxgkDdiStopDevice");
@@ -135,8 +135,8 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `display`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `display`
+            // outlives the call, even if it unwinds.
             unsafe { call(pointer(context), target, &raw mut display) }
         });
         result_from_status(status)?;
@@ -164,7 +164,7 @@ impl TableDriver {
             PowerAction::Sleep => PowerActionSleep,
             PowerAction::Hibernate => PowerActionHibernate,
         };
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status =
             self.run_driver(&door, || unsafe { call(pointer(context), of, state, action) });
         result_from_status(status)
@@ -175,7 +175,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         door.hardware().surprise_remove();
         let live = DxgkRemovalPnPNotify;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context), live) });
         result_from_status(status)
     }
@@ -183,30 +183,30 @@ impl TableDriver {
     pub(crate) fn call_reset_device(&self) -> DriverResult<()> {
         let call = self.table.DxgkDdiResetDevice.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         self.run_driver(&door, || unsafe { call(pointer(context)) });
         Ok(())
     }
 
     pub(crate) fn call_remove_device(&self) -> DriverResult<()> {
         let call = self.table.DxgkDdiRemoveDevice.ok_or(DriverError::Absent)?;
-        // Whatever the driver answers, it was told, and is told nothing else of this adapter.
+        // Whatever the driver returns, it is not called for this adapter again.
         let adapter = self.adapter_slot().take().ok_or(DriverError::Invalid)?;
         adapter.log_handle();
         let Adapter { door, context, .. } = adapter;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
         door.services().end_driver_handle(context);
         *self.removed_door() = Some(door);
         result_from_status(status)
     }
 
-    /// There need not be anything to do.
+    /// Calls `DxgkDdiUnload`, if the driver has it.
     pub(crate) fn call_unload(&self) {
         let Some(call) = self.table.DxgkDdiUnload else { return };
-        // A callback from here on comes too late, and is said.
+        // A later callback is too late, and is reported.
         let door = self.removed_door().take();
-        // SAFETY: By invariant 1 the function is there.
+        // SAFETY: By invariant 1 the function is valid.
         let body = || unsafe { call() };
         match door {
             Some(door) => self.run_driver(&door, body),
@@ -217,7 +217,7 @@ impl TableDriver {
     pub(crate) fn call_interrupt_routine(&self) -> DriverResult<bool> {
         let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let ours = self.run_driver(&door, || unsafe { call(pointer(context), 0) });
         Ok(ours != 0)
     }
@@ -225,7 +225,7 @@ impl TableDriver {
     pub(crate) fn call_dpc_routine(&self) -> DriverResult<()> {
         let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         self.run_driver(&door, || unsafe { call(pointer(context)) });
         Ok(())
     }
@@ -237,7 +237,7 @@ impl TableDriver {
             Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,
             Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
         };
-        // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+        // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         result_from_status(
             self.run_driver(&door, || unsafe { call(pointer(context), kind, on.into()) }),
         )

@@ -1,20 +1,20 @@
-//! Private driver data, as memory that a driver can reach for the time of a call.
+//! Private driver data, as memory that a driver can access during a call.
 //!
-//! A copy of our own, aligned as a structure would be: what the driver does with the pointer
-//! changes no vector of the kernel's, and the length cannot change. Behind it lies a guard, so
-//! that a driver that writes a little too far is seen and harms nothing.
+//! The driver gets a copy, aligned like a structure: its writes change none of the kernel's
+//! vectors, and the length cannot change. A guard follows the copy, so that a small overrun is
+//! detected and harms nothing.
 
 use abi::PVOID;
 use kernel::miniport::{DriverError, DriverResult};
 use std::ptr;
 
-/// More private data than this is a number nobody meant.
+/// The maximum size of private data that is plausible.
 pub(crate) const MAX_SIZE: u32 = 1 << 24;
 
-/// How many words of guard lie behind the bytes.
+/// The number of guard words behind the bytes.
 const GUARD_WORDS: usize = 8;
 
-/// What a byte of the guard is.
+/// The value of a guard byte.
 const GUARD_BYTE: u8 = 0xfd;
 
 /// Bytes that a driver may read and write.
@@ -36,7 +36,7 @@ impl PrivateData {
         Ok(Self { words: bytes.chunks(8).map(driver_handle).chain(guard).collect(), size })
     }
 
-    /// So many zeroes.
+    /// `size` zero bytes.
     pub(crate) fn zeroed(size: u32) -> DriverResult<Self> {
         if size > MAX_SIZE {
             return Err(DriverError::NoMemory);
@@ -44,17 +44,17 @@ impl PrivateData {
         Self::copy(&vec![0; size as usize])
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
 
-    /// Where they are: nowhere, if there are none.
+    /// The address of the bytes; null if there are none.
     pub(crate) fn pointer(&mut self) -> PVOID {
         if self.size == 0 { ptr::null_mut() } else { self.words.as_mut_ptr().cast() }
     }
 
-    /// The bytes as they are now.
+    /// The current bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.all();
         bytes.truncate(self.size as usize);
@@ -73,12 +73,12 @@ impl PrivateData {
     }
 }
 
-/// A driver's word, back as the pointer it was.
+/// Converts a driver handle back to the driver's pointer.
 pub(crate) fn pointer(driver_handle: usize) -> PVOID {
     ptr::with_exposed_provenance_mut(driver_handle)
 }
 
-/// A length as a driver counts it.
+/// A length as a `UINT`.
 pub(crate) fn count(length: usize) -> DriverResult<u32> {
     u32::try_from(length).map_err(|_| DriverError::Invalid)
 }

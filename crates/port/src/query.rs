@@ -1,7 +1,7 @@
-//! What a driver is asked about its adapter (`DxgkDdiQueryAdapterInfo`): what it can do, then
-//! what memory it has.
+//! Queries of a driver about its adapter (`DxgkDdiQueryAdapterInfo`): capabilities first, then
+//! memory.
 //!
-//! All that is crooked is said, and then the start is refused once (D-46).
+//! All broken rules are reported, and then the start fails once (D-46).
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::caps::{CapsClaims, RULES};
@@ -20,16 +20,16 @@ use kernel::miniport::{DriverError, DriverResult, Features};
 use std::ptr;
 use std::sync::Arc;
 
-/// How many nodes the topology has room for.
+/// The maximum number of nodes in the topology.
 const MAX_NODES: u32 = 64;
 
-/// Where a driver answers.
+/// The argument that a driver writes its result to.
 const OUTPUT: &str = "DxgkDdiQueryAdapterInfo.pOutputData";
 
-/// What a byte of the guard is.
+/// The value of a guard byte.
 const GUARD_BYTE: u8 = 0xfd;
 
-/// A structure that a driver fills in, and a guard behind it.
+/// A structure that a driver fills in, followed by a guard.
 #[repr(C)]
 pub(crate) struct GuardedOutput<T> {
     pub(crate) value: T,
@@ -87,7 +87,7 @@ impl TableDriver {
         Ok(features)
     }
 
-    /// One question. What the driver answers is in `out`, or nowhere.
+    /// Makes one query. The driver writes the result to `out`.
     pub(crate) fn call_query_adapter_info<T>(
         &self,
         adapter: &Adapter,
@@ -108,24 +108,24 @@ impl TableDriver {
         };
 
         let status = self.run_driver(door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(*context), &raw const args) }
         });
 
         let broken = out.overrun().map(|bytes| {
             format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
         });
-        // It is said, and the flight goes on: nothing of ours lies there.
+        // The overrun is reported, and the flight continues: only the guard was overwritten.
         judge(door.services(), RuleId::KMD_CAPS_008, OUTPUT, broken);
         Ok(status)
     }
 
-    /// A question of user mode.
+    /// Makes a query for user mode.
     ///
-    /// WINDOWS: there are a proprietary input and a proprietary output (documented), and user
-    /// mode has one buffer for both. Each is a copy of that one (our decision), so whichever of
-    /// them a driver reads, it reads what was sent.
+    /// WINDOWS: there are a proprietary input and a proprietary output (documented), and user mode
+    /// has one buffer for both. Each is a copy of that one (our decision), so a driver reads the
+    /// client's data in either.
     pub(crate) fn call_query_umd_private(&self, data: &mut [u8]) -> DriverResult<()> {
         let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
@@ -140,8 +140,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and both copies outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and both
+            // copies outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -151,10 +151,10 @@ impl TableDriver {
     }
 }
 
-/// Entry rule, judged when a question of user mode is over: its bytes are checked, and the
-/// answer ends where its buffer does.
+/// Entry rule, judged after a query for user mode: the driver validates the client's bytes, and
+/// does not write beyond the buffer.
 ///
-/// What a driver crashed of cannot be seen, so a crash is taken for bytes that it believed.
+/// The cause of a crash is unknown, so a crash is attributed to unvalidated bytes.
 struct QueryChecks {
     door: Arc<Door>,
     output: PrivateData,
@@ -165,8 +165,8 @@ impl Drop for QueryChecks {
         let size = self.output.size();
         let broken = if std::thread::panicking() {
             Some(format!(
-                "the driver crashed in a question of user mode with {size} bytes: anybody can \
-                 send any, and they are to be checked"
+                "the driver crashed in a query from user mode with {size} bytes: a client can \
+                 send any bytes, and the driver must check them"
             ))
         } else {
             self.output.overrun().map(|bytes| {
@@ -177,7 +177,7 @@ impl Drop for QueryChecks {
     }
 }
 
-/// Judges an entry rule, and answers whether it was kept.
+/// Judges an entry rule, and returns whether it holds.
 pub(crate) fn judge(
     services: &KernelCallbacks,
     rule: RuleId,

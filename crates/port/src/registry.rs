@@ -1,12 +1,12 @@
-//! Who is behind a handle that a driver was given: the one global table of the house.
+//! Maps the handles that a driver gets to our objects. These are the only global tables.
 //!
-//! A callback is a C function, so there is nowhere else to keep what it needs. A handle is a
-//! number that counts, never an address: a wrong one is not found, and finds nobody else.
+//! A callback is a C function, so its data has no other location. A handle is a counter, never an
+//! address: an invalid handle is not found, and never finds another object.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Things by the key they were given. It keeps none of them alive.
+/// Objects by handle. The registry does not keep them alive.
 pub(crate) struct Registry<T> {
     inner: Mutex<RegistryState<T>>,
 }
@@ -21,7 +21,7 @@ impl<T> Registry<T> {
         Self { inner: Mutex::new(RegistryState { last: 0, entries: BTreeMap::new() }) }
     }
 
-    /// Makes something that knows its key. No key is used twice, and none is zero.
+    /// Creates an object that knows its handle. No handle is used twice, and none is zero.
     pub(crate) fn insert(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
         let key = {
             let mut inner = self.inner();
@@ -33,18 +33,18 @@ impl<T> Registry<T> {
         it
     }
 
-    /// What has this key, while it lives.
+    /// The object with this handle, while it exists.
     pub(crate) fn find(&self, key: usize) -> Option<Arc<T>> {
         self.inner().entries.get(&key)?.upgrade()
     }
 
-    /// Forgets a key.
+    /// Removes a handle.
     pub(crate) fn remove(&self, key: usize) {
         self.inner().entries.remove(&key);
     }
 
     fn inner(&self) -> MutexGuard<'_, RegistryState<T>> {
-        // Every step under the lock is whole.
+        // A panic cannot leave the data under the lock inconsistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Packets with lists: contexts that patch, `DxgkDdiRender`, `DxgkDdiPatch`, and
+//! Packets with allocation lists: contexts that patch, `DxgkDdiRender`, `DxgkDdiPatch`, and
 //! `DxgkDdiSubmitCommand` with a context.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
@@ -37,7 +37,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
-        let name = kernel_handle(&word); // In and out, as that of a device.
+        let name = kernel_handle(&word); // In and out, like `hDevice`.
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
             NodeOrdinal: context_allocation_args.node,
@@ -48,8 +48,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
-            // `args` and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+            // `args` and `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(device.word()), &raw mut args) }
         });
 
@@ -60,13 +60,13 @@ impl TableDriver {
             private: info.DmaBufferPrivateDataSize,
             allocation_list: info.AllocationListSize,
             patches: info.PatchLocationListSize,
-            // It is said of a device, which is not asked for it.
+            // It is a property of a device, which is not queried for it.
             guaranteed: false,
         };
         Ok((word.fill(driver_handle_from(name, args.hContext)), sizes))
     }
 
-    /// The client's memory is read once, here: the driver sees a copy.
+    /// Reads the client's memory once: the driver sees a copy.
     pub(crate) fn call_render(&self, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
         let call = self.table.DxgkDdiRender.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
@@ -104,8 +104,8 @@ impl TableDriver {
         let room = args.DmaSize;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is there, and the word is the driver's own;
-            // `args` and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+            // `args` and all it points to outlive the call, even if it unwinds.
             unsafe { call(pointer(rendering.context.word()), &raw mut args) }
         });
 
@@ -120,7 +120,7 @@ impl TableDriver {
         rendering.buffer.copy_from_slice(sheet.bytes());
         rendering.private.copy_from_slice(&private.bytes());
         *rendering.multipass = args.MultipassOffset;
-        // One that went too far filled it.
+        // A driver that wrote too far has filled the buffer.
         rendering.written = u32::try_from(written.max(0)).unwrap_or(room).min(room);
         let entries = usize::try_from(far.max(0)).unwrap_or(0) / ENTRY;
         let entries = out.bytes().chunks_exact(ENTRY).take(entries.min(most));
@@ -162,8 +162,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args` and
-            // all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -198,8 +198,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and `private` outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+            // `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -207,7 +207,7 @@ impl TableDriver {
     }
 }
 
-/// Entry rule: a driver writes no more than there is room for, and says where it ended.
+/// Entry rule: a driver writes no more than there is room for, and reports where it ended.
 fn judge_room(
     door: &Door,
     (room, written, changed): (u32, isize, usize),
@@ -233,13 +233,13 @@ fn judge_room(
     judge(door.services(), RuleId::KMD_RENDER_003, "DxgkDdiRender.pDmaBuffer", broken);
 }
 
-/// Up to where bytes are others than before.
+/// The length up to the last byte that differs.
 fn changed_length(before: &[u8], after: &[u8]) -> usize {
     before.iter().zip(after).rposition(|(one, two)| one != two).map_or(0, |last| last + 1)
 }
 
-/// WINDOWS: the address counts the segment's base (our reading; the page says only that it is in
-/// the segment).
+/// WINDOWS: the address includes the segment's base (our reading; the page only documents that it
+/// is in the segment).
 fn allocation_list_entry(it: &AllocationListEntry) -> DXGK_ALLOCATIONLIST {
     DXGK_ALLOCATIONLIST {
         hDeviceSpecificAllocation: pointer(it.view_handle),

@@ -1,5 +1,5 @@
-//! Addresses that a driver reserves for itself: `DxgkCbReserveGpuVirtualAddressRange`.
-#![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
+//! GPU virtual addresses that a driver reserves: `DxgkCbReserveGpuVirtualAddressRange`.
+#![expect(unsafe_code, reason = "a driver calls this, with its own pointer")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{read, write};
@@ -13,17 +13,17 @@ use abi::{HANDLE, NTSTATUS};
 use kernel::miniport::DriverError;
 use kernel::mmu::ReserveAddressArgs;
 
-/// Keeps addresses of a process that the driver is told of.
+/// Reserves a range of addresses in a process that the driver knows.
 ///
 /// # Safety
 ///
-/// `args` points to a structure that may be written, or is null.
+/// `args` is null or points to a writable structure.
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     adapter: HANDLE,
     args: *mut DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> NTSTATUS {
     const WRONG: DriverError = DriverError::Invalid;
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let given = unsafe { read(args) };
     let door = || Door::find(adapter);
     let row = row::DxgkCbReserveGpuVirtualAddressRange;
@@ -40,7 +40,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     });
     if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
         let text = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(args, text) };
     }
     status_from_result(kept.map(|_| ()))

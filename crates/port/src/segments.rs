@@ -1,7 +1,7 @@
-//! The memory of an adapter (`DXGKQAITYPE_QUERYSEGMENT4`), asked for in two passes: how many
-//! segments there are, then what each is.
+//! The memory of an adapter (`DXGKQAITYPE_QUERYSEGMENT4`), queried in two passes: the number of
+//! segments, then the description of each.
 //!
-//! WINDOWS: versions before 2.0 are asked with older structures; none of them is flown.
+//! WINDOWS: versions before 2.0 are queried with older structures; none of them is flown.
 #![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use crate::display::{Adapter, TableDriver};
@@ -18,27 +18,26 @@ use kernel::miniport::{DriverError, DriverResult};
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 use std::ptr;
 
-/// A set of segments has room for so many.
+/// The maximum number of segments in a segment set.
 const MAX_SEGMENTS: u32 = 32;
 
-/// What the members are that the first pass is not about.
+/// The value of the members that the first pass does not query.
 const POISON: u32 = 0xdddd_dddd;
 
-/// What a byte of the gap behind a descriptor is.
+/// The value of a byte in the gap behind a descriptor.
 const GAP: u8 = 0xfb;
 
-/// How long a descriptor is.
+/// The size of a descriptor.
 const LENGTH: usize = size_of::<DXGK_SEGMENTDESCRIPTOR4>();
 
-/// How far it is from one descriptor to the next. WINDOWS: the stride is there so that the
-/// structure can grow, so it is longer here than the structure of any version flown.
+/// The distance between descriptors. WINDOWS: the stride exists so that the structure can grow, so
+/// it is longer here than the structure of any flown version.
 const STRIDE: usize = LENGTH + 16;
 
 const PLACE: &str = "DxgkDdiQueryAdapterInfo.DXGK_QUERYSEGMENTOUT4";
 
 impl TableDriver {
-    /// The adapter's memory. A driver that refuses to speak of it, or says that there are no
-    /// segments, has none.
+    /// The adapter's memory. A driver that fails the query, or reports no segments, has none.
     pub(crate) fn query_memory(
         &self,
         adapter: &Adapter,
@@ -57,7 +56,7 @@ impl TableDriver {
         if result_from_status(status).is_err() {
             return Ok(None);
         }
-        // It is said, and the flight goes on: the second pass fills the members in.
+        // The change is reported, and the flight continues: the second pass fills the members in.
         judge(services, RuleId::KMD_SEG_002, PLACE, changed_members(&first, &counted));
         match counted.NbSegment {
             0 => return Ok(None),
@@ -95,7 +94,7 @@ impl TableDriver {
         if !counted || !walked {
             return Err(DriverError::Invalid);
         }
-        // A size is the driver's word, and somebody is about to make room for it.
+        // The driver chooses the size, and memory of that size is about to be allocated.
         if out.PagingBufferSize > MAX_SIZE || out.PagingBufferPrivateDataSize > MAX_SIZE {
             return Err(DriverError::NoMemory);
         }
@@ -138,11 +137,11 @@ fn changed_members(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -
         ("SegmentDescriptorStride", asked.SegmentDescriptorStride != out.SegmentDescriptorStride),
     ];
     let touched: Vec<&str> = members.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
-    let said = || format!("asked for NbSegment only, the driver changed {}", touched.join(", "));
+    let said = || format!("queried for NbSegment only, the driver changed {}", touched.join(", "));
     (!touched.is_empty()).then(said)
 }
 
-/// How the second pass differs from what the first announced.
+/// How the second pass differs from the first.
 fn count_error(
     status: NTSTATUS,
     count: u32,
@@ -161,9 +160,9 @@ fn count_error(
     Some(format!("the first pass announced {count} segments, but {but}"))
 }
 
-/// Whether the driver went from descriptor to descriptor by another length than the stride.
+/// Whether the driver used a distance between descriptors other than the stride.
 ///
-/// A driver that clears its descriptors may clear a whole stride: that is walking by it.
+/// A driver that clears its descriptors may clear a whole stride: that is correct.
 fn stride_error(bytes: &[u8]) -> Option<String> {
     let mut strides = bytes.chunks(STRIDE).map(|bytes| &bytes[LENGTH..]);
     let at = strides.position(|bytes| {
@@ -177,10 +176,10 @@ fn stride_error(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// A descriptor, by the stride.
+/// Reads the descriptor at an index, by the stride.
 fn read_descriptor(list: &mut PrivateData, at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
     let from = list.pointer().wrapping_byte_add(at * STRIDE).cast::<DXGK_SEGMENTDESCRIPTOR4>();
-    // SAFETY: The list has a stride for each segment counted, and any bytes are a descriptor.
+    // SAFETY: The list has a stride for each counted segment, and any bytes are a valid descriptor.
     unsafe { from.read_unaligned() }
 }
 
@@ -198,7 +197,7 @@ fn segment_info(it: &DXGK_SEGMENTDESCRIPTOR4) -> SegmentInfo {
             0
         },
         flags: flags(it.Flags),
-        banks: Vec::new(), // No member of this version.
+        banks: Vec::new(), // Not in this version.
     }
 }
 

@@ -1,4 +1,5 @@
-//! Standard allocations: surfaces that the kernel describes and the driver gives private data.
+//! Standard allocations: surfaces that the kernel describes and that the driver adds private data
+//! to.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -13,14 +14,14 @@ use flight::{Component, RuleId};
 use kernel::miniport::{DriverError, DriverResult, StandardAllocationArgs};
 
 impl TableDriver {
-    /// One question: without private data it is for sizes, with it for bytes.
+    /// Makes one query: for sizes without private data, for the bytes with it.
     pub(crate) fn call_get_standard_allocation(
         &self,
         standard: &mut StandardAllocationArgs,
     ) -> DriverResult<()> {
         let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        // Our reading of "so many bytes": a row of them.
+        // Our reading of a size in bytes: one row.
         let mut surface = D3DKMDT_GDISURFACEDATA {
             Width: u32::try_from(standard.bytes).map_err(|_| DriverError::Invalid)?,
             Height: 1,
@@ -44,15 +45,16 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw mut args) }
         });
 
         result_from_status(status)?;
         if !filled {
             let broken = (surface != described).then(|| {
-                "asked for sizes only, the driver changed the description of the surface".to_owned()
+                "queried for sizes only, the driver changed the description of the surface"
+                    .to_owned()
             });
             let (services, rule) = (door.services(), RuleId::KMD_STD_002);
             let place = "DxgkDdiGetStandardAllocationDriverData.pCreateData";
@@ -65,7 +67,7 @@ impl TableDriver {
             standard.resource_size = args.ResourcePrivateDriverDataSize;
         } else {
             let sizes = [args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize];
-            // A size is the driver's word, and somebody is about to make room for it.
+            // The driver chooses the size, and memory of that size is about to be allocated.
             if sizes.iter().any(|number| *number > MAX_SIZE) {
                 return Err(DriverError::NoMemory);
             }

@@ -1,4 +1,4 @@
-//! The one table from statuses to words.
+//! The one table between statuses and errors.
 
 use abi::NTSTATUS;
 use abi::status::{
@@ -9,8 +9,8 @@ use abi::status::{
 };
 use kernel::miniport::{DriverError, DriverResult};
 
-/// What a driver answered. Only success itself is success: another code that does not fail
-/// says something, and is passed on.
+/// Converts a driver's status. Only `STATUS_SUCCESS` is success: any other code that is not a
+/// failure carries information, and is passed on.
 pub fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     Err(match status {
         STATUS_SUCCESS => return Ok(()),
@@ -29,10 +29,10 @@ pub fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     })
 }
 
-/// What a driver is answered when it asks.
+/// Converts a result to the status of a callback.
 ///
-/// WINDOWS: which statuses a refused callback has is not documented. Whatever is wrong with an
-/// argument is an invalid parameter (D-55).
+/// WINDOWS: the statuses of a failed callback are not documented. Any bad argument is an invalid
+/// parameter (D-55).
 pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
     match answer {
         Ok(()) => STATUS_SUCCESS,

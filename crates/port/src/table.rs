@@ -1,4 +1,4 @@
-//! Which tables are taken: those of a version that is flown, with what every driver has.
+//! Accepts driver tables: those of a flown version, with the entries that every driver has.
 
 use abi::display::{
     DXGKDDI_INTERFACE_VERSION_VISTA, DXGKDDI_INTERFACE_VERSION_VISTA_SP1,
@@ -19,7 +19,7 @@ use std::fmt;
 /// The version that is flown.
 const SUPPORTED_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
 
-/// The versions that Windows knows, and what people call them.
+/// The versions that Windows knows, with their names.
 const KNOWN_VERSIONS: &[(u32, &str)] = &[
     (DXGKDDI_INTERFACE_VERSION_VISTA, "WDDM 1.0"),
     (DXGKDDI_INTERFACE_VERSION_VISTA_SP1, "WDDM 1.0 of SP1"),
@@ -43,16 +43,16 @@ const KNOWN_VERSIONS: &[(u32, &str)] = &[
     (DXGKDDI_INTERFACE_VERSION_WDDM3_1, "WDDM 3.1"),
 ];
 
-/// Why a table was not taken.
+/// Why a table was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableError {
-    /// Its `Version` is not one that is flown: the rest of it cannot be read.
+    /// Its `Version` is not flown: the rest of it cannot be read.
     Version(u32),
-    /// It lacks entries that every driver has: these.
+    /// It is missing these entries, which every driver has.
     Missing(Vec<&'static str>),
 }
 
-/// Looks at a table as far as it can be judged before it is used.
+/// Checks a table as far as possible before it is used.
 pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), TableError> {
     if table.Version != SUPPORTED_VERSION {
         return Err(TableError::Version(table.Version));

@@ -1,4 +1,4 @@
-//! Preemption, cancellation and recovery, as a table has them.
+//! Preemption, cancellation and recovery through a driver's table.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
@@ -12,7 +12,7 @@ use abi::display::{
 use flight::Fence;
 use kernel::miniport::{CancelCommandArgs, CollectReason, DriverError, DriverResult};
 
-/// A reason that is none of the two which are about recovery: no bug check has the number zero.
+/// A reason other than the two that are about recovery: no bug check has the number zero.
 const OTHER_REASON: u32 = 0;
 
 impl TableDriver {
@@ -26,8 +26,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // outlives the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+            // the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -113,7 +113,7 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw mut args) }
         });
 
-        // WINDOWS: the text names another member; this is the one that is there (D-44).
+        // WINDOWS: the text names another member; this is the one that exists (D-44).
         result_from_status(status).map(|()| Fence(args.LastAbortedFenceId))
     }
 
@@ -122,7 +122,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid.
             unsafe { call(pointer(context)) }
         });
 
@@ -134,15 +134,15 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid.
             unsafe { call(pointer(context)) }
         });
 
         result_from_status(status)
     }
 
-    /// A driver does not say how much it wrote: all of the buffer, or as far behind it as the
-    /// guard shows.
+    /// A driver does not return how much it wrote: it counts as the whole buffer, or as far behind
+    /// it as the guard shows.
     pub(crate) fn call_collect_dbg_info(
         &self,
         reason: CollectReason,
@@ -164,13 +164,13 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function is there and knows `context`; `args`
-            // and all it points to outlive the call, also one that unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+            // points to outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
         into.copy_from_slice(&notes.bytes());
-        // What lies behind it counts also if the driver says that it failed.
+        // An overrun counts also if the driver returns a failure.
         match notes.overrun() {
             Some(bytes) => Ok(into.len() + bytes),
             None => result_from_status(status).map(|()| into.len()),

@@ -1,7 +1,7 @@
-//! Named traps: what the slots of `DXGKRNL_INTERFACE` hold that nothing serves yet.
+//! Named traps: the slots of `DXGKRNL_INTERFACE` that are not implemented.
 //!
-//! A driver that calls one is told that it is not supported, and the log says which one it was:
-//! so the next thing to build is known.
+//! A driver that calls a trap gets "not supported", and the log names the callback, so that the
+//! next callback to implement is known.
 
 use crate::callback_entry::{AnyLevel, CallbackLevel, CallbackRow};
 use crate::door::Door;
@@ -11,7 +11,7 @@ use abi::status::STATUS_NOT_SUPPORTED;
 use flight::{EventKind, RuleId};
 use std::marker::PhantomData;
 
-/// The number of a slot. A name that is not there does not compile, for all uses are constant.
+/// The index of a slot. An unknown name does not compile, because all uses are constant.
 pub(crate) const fn slot_index(name: &str) -> usize {
     let mut at = 0;
     while at < DXGKRNL_INTERFACE::SLOTS.len() {
@@ -20,7 +20,7 @@ pub(crate) const fn slot_index(name: &str) -> usize {
         }
         at += 1;
     }
-    panic!("no such slot")
+    panic!("unknown slot")
 }
 
 const fn same(a: &str, b: &str) -> bool {
@@ -32,8 +32,8 @@ const fn same(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// What slot `SLOT` holds. Its arguments are not read: not every callback begins with a handle,
-/// and the caller cleans the stack. So its door is the one whose driver is running.
+/// The trap in slot `SLOT`. It ignores its arguments: not every callback begins with a handle, and
+/// the caller cleans the stack. So its door is the one whose driver runs on this thread.
 pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: CallbackLevel>()
 -> NTSTATUS {
     let name = DXGKRNL_INTERFACE::SLOTS[SLOT];
@@ -41,7 +41,7 @@ pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: Callb
     let row = CallbackRow::<L> { name, rule, from_interrupt: false, level: PhantomData };
     row.enter(Door::running, STATUS_NOT_SUPPORTED, |door| {
         let services = door.services();
-        row.callback_at_level(services, (), |_| ()); // At another level it is absent, too.
+        row.callback_at_level(services, (), |_| ()); // The level is judged all the same.
         services.log().emit(services.adapter(), EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })

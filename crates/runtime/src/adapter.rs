@@ -24,62 +24,62 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, OnceLock};
 use thunk::{Client, Session};
 
-/// The Direct3D runtime of a run: it counts what it makes. Clones are the same.
+/// The Direct3D runtime of one run. It counts the objects it creates. Clones share one runtime.
 #[derive(Clone)]
 pub struct Runtime(Arc<RuntimeState>);
 
-/// What a runtime has.
+/// The state of a runtime.
 pub(crate) struct RuntimeState {
     kernel: Arc<Kernel>,
     adapters: AtomicU32,
     pub(crate) devices: AtomicU32,
     pub(crate) surfaces: AtomicU32,
-    /// What drivers said of shared resources, by what they were asked for.
+    /// How drivers described shared resources, by the description that the application requested.
     pub(crate) shared_descriptions: Mutex<BTreeMap<Vec<u8>, SharedDescription>>,
 }
 
-/// What a driver said of a shared resource, first.
+/// A driver's first description of a shared resource.
 pub(crate) struct SharedDescription {
-    /// The device that it was made for.
+    /// The device that the resource was created for.
     pub(crate) device: usize,
     pub(crate) private_data: Vec<Vec<u8>>,
-    /// Whether it said the same again for that device, once it could.
+    /// Whether the driver repeated the description for that device. `None` until it has had to.
     pub(crate) repeatable: Option<bool>,
 }
 
-/// An adapter that is open, for an application.
+/// An open adapter of an application.
 #[derive(Clone)]
 pub struct Adapter(pub(crate) Arc<AdapterState>);
 
 /// Why an adapter could not be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenError {
-    /// What the driver answered, or what the runtime answers for it.
+    /// The result of the driver, or the result that the runtime returns in its place.
     pub result: HRESULT,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What is known of an adapter that is open.
+/// The state of an open adapter.
 pub(crate) struct AdapterState {
     pub(crate) run: Arc<RuntimeState>,
     pub(crate) umd: Umd,
     /// The application's process.
     pub(crate) client: Client,
-    /// The same, for what the driver does in it.
+    /// The same process, for the driver's calls.
     session: Session,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
     pub(crate) kernel_handle: D3DKMT_HANDLE,
     table: OnceLock<AdapterTable>,
     pub(crate) devices: AtomicU32,
-    /// Somebody closes it.
+    /// The adapter is being closed.
     pub(crate) closing: AtomicBool,
-    /// Whether the driver has asked its miniport what the hardware can do.
+    /// Whether the driver has queried the miniport's capabilities.
     pub(crate) caps_queried: AtomicBool,
 }
 
-/// What a driver gave when it was opened.
+/// What the driver returned from `OpenAdapter`.
 struct AdapterTable {
     driver: usize,
     functions: D3DDDI_ADAPTERFUNCS,
@@ -97,7 +97,7 @@ impl RuntimeState {
 }
 
 impl Runtime {
-    /// A runtime on a kernel.
+    /// Creates a runtime on a kernel.
     pub fn new(kernel: &Arc<Kernel>) -> Self {
         let count = AtomicU32::default;
         let run = RuntimeState {
@@ -110,7 +110,7 @@ impl Runtime {
         Self(Arc::new(run))
     }
 
-    /// Opens an adapter of a process through a user-mode driver.
+    /// Opens an adapter for a process through a user-mode driver.
     pub fn open(
         &self,
         client: &Client,
@@ -145,7 +145,7 @@ impl Runtime {
 }
 
 impl AdapterState {
-    /// The process, for what the driver does in it.
+    /// The process, for the driver's calls.
     pub(crate) fn session(&self) -> &Session {
         &self.session
     }
@@ -161,22 +161,22 @@ impl AdapterState {
             DriverVersion: 0,
         };
         let entry = self.umd.entry;
-        // SAFETY: Whoever made the `Umd` vouches for its entry point; the arguments live here.
+        // SAFETY: The creator of the `Umd` vouches for its entry point; `args` outlives the call.
         let answer = self.call("OpenAdapter", || unsafe { entry(&raw mut args) });
         if !succeeded(answer) {
-            let why = format!("OpenAdapter answered {}", result::hresult_name(answer));
+            let why = format!("OpenAdapter returned {}", result::hresult_name(answer));
             return Err(OpenError { result: answer, reason: why });
         }
         let (version, driver) = (args.DriverVersion, args.hAdapter.addr());
-        let _ = self.table.set(AdapterTable { driver, functions, version }); // It is the first.
+        let _ = self.table.set(AdapterTable { driver, functions, version }); // Never set before.
         self.run.log().emit(self.subject, EventKind::UserAdapterOpened { version: Hex(version) });
         let why = if D3DDDI_DEVICEFUNCS::length(version).is_none() {
             format!(
-                "its DriverVersion is {version:#x}; this runtime knows {:#x?}",
+                "its DriverVersion is {version:#x}; this runtime supports {:#x?}",
                 D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|pair| pair.0).collect::<Vec<_>>()
             )
         } else if functions.pfnCreateDevice.is_none() {
-            "it has no pfnCreateDevice".to_owned()
+            "pfnCreateDevice is NULL".to_owned()
         } else {
             return Ok(());
         };
@@ -184,7 +184,7 @@ impl AdapterState {
         Err(OpenError { result: E_INVALIDARG, reason: why })
     }
 
-    /// The version of the interface that the driver has.
+    /// The interface version that the driver supports.
     pub(crate) fn version(&self) -> u32 {
         self.table.get().map_or(0, |adapter_table| adapter_table.version)
     }
@@ -193,7 +193,7 @@ impl AdapterState {
         self.table.get().map(|adapter_table| &adapter_table.functions)
     }
 
-    /// The driver's own handle.
+    /// The driver's handle for the adapter.
     pub(crate) fn driver(&self) -> HANDLE {
         let driver = self.table.get().map_or(0, |adapter_table| adapter_table.driver);
         ptr::with_exposed_provenance_mut(driver)
@@ -205,35 +205,32 @@ impl AdapterState {
         call(self.run.log(), self.subject, (frame, None), body)
     }
 
-    /// Closes it at the driver.
+    /// Closes the adapter in the driver.
     fn close(&self) {
         let close = self.functions().and_then(|raw| raw.pfnCloseAdapter);
         let driver = self.driver();
         let answer = self.call("pfnCloseAdapter", || match close {
-            // SAFETY: The driver gave the function, and its handle.
+            // SAFETY: The driver supplied both the function and its handle.
             Some(close) => unsafe { close(driver) },
             None => E_NOTIMPL,
         });
-        let _ = answer; // Nothing is left that could be done about it.
+        let _ = answer; // A failed close has no remedy.
         self.run.log().emit(self.subject, EventKind::UserAdapterClosed {});
     }
 }
 
 impl AdapterState {
-    /// A driver that counts what it has of an adapter has nothing when that is closed.
+    /// Judges that a driver which counts its objects has none left after the adapter is closed.
     fn judge_freed(&self) {
         let Some(live_objects) = self.umd.live_objects else { return };
         let left = live_objects(self.handle);
-        let broken = (left > 0).then(|| {
-            format!(
-                "the adapter is closed, and {left} objects that the driver made for it are left"
-            )
-        });
+        let broken = (left > 0)
+            .then(|| format!("the adapter is closed, and {left} objects of the driver are left"));
         self.judge(RuleId::UMD_ADAPTER_002, Component::Umd, "pfnCloseAdapter", broken);
     }
 }
 
-/// Calls a function of a driver: says so, and catches a panic.
+/// Calls a function of a driver: logs the call, and catches a panic.
 pub(crate) fn call(
     log: &Log,
     subject: Subject,
@@ -254,27 +251,27 @@ pub(crate) fn call(
 }
 
 impl Adapter {
-    /// Makes a device, which no two threads use at once.
+    /// Creates a device that only one thread uses at a time.
     pub fn create_device(&self, at: &mut Passive) -> Result<Device, HRESULT> {
         Device::create(&self.0, at, false)
     }
 
-    /// Makes a device that several threads may use: the runtime lets one in at a time.
+    /// Creates a device that several threads may use. The runtime serializes calls to the driver.
     pub fn create_shared_device(&self, at: &mut Passive) -> Result<Device, HRESULT> {
         Device::create(&self.0, at, true)
     }
 
-    /// The process that it is open for.
+    /// The process that opened the adapter.
     pub fn client(&self) -> &Client {
         &self.0.client
     }
 
-    /// Closes it. One that has devices is not closed.
+    /// Closes the adapter. Fails while the adapter has devices.
     pub fn close(&self) -> Result<(), HRESULT> {
-        // Who comes second closes nothing; and a device is counted before it is looked here.
+        // The second closer closes nothing. `devices` is incremented before `closing` is read.
         let again = self.0.closing.swap(true, SeqCst);
         let devices = self.0.devices.load(SeqCst);
-        let broken = (devices > 0).then(|| format!("{devices} devices of it are alive"));
+        let broken = (devices > 0).then(|| format!("it has {devices} live devices"));
         let place = "CloseAdapter.hAdapter";
         let kept = self.0.judge(RuleId::UMD_ADAPTER_001, Component::Client, place, broken);
         if again {

@@ -1,8 +1,9 @@
-//! Which function of a driver this thread is in, and what the handles mean that a driver has.
+//! Tracks which driver function the current thread executes, and maps the runtime's handles to
+//! devices.
 //!
-//! A driver calls back with a handle and no more; so what handles mean is kept for the whole
-//! process. Those of devices that are gone are remembered for a while: who calls back with one is
-//! named.
+//! A driver calls back with only a handle, so the map is global to the process. Handles of
+//! destroyed devices are remembered for a while, so that a late callback can be attributed to its
+//! device.
 
 use crate::adapter::AdapterState;
 use crate::device::DeviceState;
@@ -12,10 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// How many handles are remembered that mean nothing any more.
+/// How many handles of destroyed devices are remembered.
 const MAX_DESTROYED: usize = 1024;
 
-/// A step that keeps a handle from looking like an index.
+/// Distance between handles, so that a handle does not look like an index.
 const STEP: usize = 16;
 
 static LAST_HANDLE: AtomicUsize = AtomicUsize::new(STEP);
@@ -32,7 +33,7 @@ struct HandleRegistry {
     destroyed: VecDeque<DestroyedDevice>,
 }
 
-/// A device that is gone, as far as it is remembered.
+/// What is remembered of a destroyed device.
 #[derive(Clone)]
 pub(crate) struct DestroyedDevice {
     handle: usize,
@@ -40,24 +41,24 @@ pub(crate) struct DestroyedDevice {
     pub(crate) subject: Subject,
 }
 
-/// A function of a driver that a thread is in.
+/// A call into a driver on this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallFrame {
-    /// The device it is called for, or the adapter.
+    /// The handle of the device or adapter that the call is for.
     pub(crate) handle: usize,
-    /// Its name.
+    /// The name of the function.
     pub(crate) name: &'static str,
-    /// The resource it is about.
+    /// The resource that the call is about.
     pub(crate) resource: Option<usize>,
 }
 
 thread_local! {
-    /// The functions that this thread is in, the last one behind; each with its device, if it is
-    /// called for one: who calls back with its handle need not look it up.
+    /// The driver functions that this thread executes, innermost last. Each has its device, if the
+    /// call is for one, so that a callback with this device's handle needs no lookup.
     static FRAMES: RefCell<Vec<(CallFrame, Option<Arc<DeviceState>>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, this thread is in a function of a driver.
+/// Marks this thread as executing a driver function until dropped.
 pub(crate) struct CallGuard(());
 
 impl CallGuard {
@@ -73,12 +74,12 @@ impl Drop for CallGuard {
     }
 }
 
-/// The function that this thread is in.
+/// The driver function that this thread executes.
 pub(crate) fn current_frame() -> Option<CallFrame> {
     FRAMES.with_borrow(|pairs| pairs.last().map(|(frame, _)| *frame))
 }
 
-/// The device that a handle means, if this thread is in a function of the driver for it.
+/// The device of a handle, if this thread executes a driver function for that device.
 pub(crate) fn device_in_call(handle: usize) -> Option<Arc<DeviceState>> {
     FRAMES.with_borrow(|pairs| {
         let (frame, device) = pairs.last()?;
@@ -88,12 +89,12 @@ pub(crate) fn device_in_call(handle: usize) -> Option<Arc<DeviceState>> {
     })
 }
 
-/// The device that this thread is in a function of the driver for.
+/// The device whose driver function this thread executes.
 pub(crate) fn current_device() -> Option<Arc<DeviceState>> {
     FRAMES.with_borrow(|pairs| pairs.last().and_then(|(_, device)| device.clone()))
 }
 
-/// A handle that was never given.
+/// Returns a handle that was never used before.
 pub(crate) fn new_handle() -> usize {
     LAST_HANDLE.fetch_add(STEP, Ordering::Relaxed)
 }
@@ -118,7 +119,7 @@ pub(crate) fn register_device(handle: usize, device: &Arc<DeviceState>) {
     handles().devices.insert(handle, Arc::downgrade(device));
 }
 
-/// The handle means nothing from now on.
+/// Invalidates the handle of a device.
 pub(crate) fn unregister_device(device: &DeviceState) {
     let (handle, log, subject) = (device.handle, device.log(), device.subject);
     let known = &mut *handles();
@@ -134,12 +135,12 @@ pub(crate) fn device(handle: usize) -> Option<Arc<DeviceState>> {
     handles().devices.get(&handle).and_then(Weak::upgrade)
 }
 
-/// Every device that there is.
+/// All live devices.
 pub(crate) fn devices() -> Vec<Arc<DeviceState>> {
     handles().devices.values().filter_map(Weak::upgrade).collect()
 }
 
-/// A device that there was.
+/// The destroyed device that had this handle, if it is still remembered.
 pub(crate) fn destroyed_device(handle: usize) -> Option<DestroyedDevice> {
     handles()
         .destroyed

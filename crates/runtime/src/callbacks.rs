@@ -1,9 +1,9 @@
-//! What a driver calls back: each callback finds its device, is said and judged, and goes
-//! through the thunk that an application would use.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Callbacks for a user-mode driver. Each callback finds its device, is logged and judged, and
+//! calls the thunk that an application would call.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
-/// A callback of a device (`mut`: what it is given is answered to; `const`: only read) or of an
-/// adapter (`adapter`).
+/// A callback of a device (`mut`: the structure has output members; `const`: it is only read) or of
+/// an adapter (`adapter`).
 macro_rules! callback {
     ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident mut $args:ty:
         |$device:ident, $at:ident, $asked:ident| $body:block) => {
@@ -27,11 +27,9 @@ macro_rules! callback {
         $private_data:expr, $of:ty,
         |$device:ident, $at:ident, $asked:ident: $given:ty| $body:block) => {
         $($doc)+
-        ///
         /// # Safety
         ///
-        /// For a driver that is trusted, `args` points to a structure whose pointers are good,
-        /// or is null.
+        /// For a trusted driver, `args` is null or points to a structure whose pointers are valid.
         pub(super) unsafe extern "win64-unwind" fn $function(
             of: abi::HANDLE,
             args: $pointer,
@@ -42,18 +40,18 @@ macro_rules! callback {
                 $at: &mut flight::Passive,
                 $asked: $given,
             ) -> Result<(), abi::HRESULT> $body
-            // SAFETY: The caller promises the same.
+            // SAFETY: The caller guarantees the same.
             unsafe { super::$through(of, $private_data, args, body) }
         }
     };
 }
 
-/// Calls an entry point of the door below for a device or an adapter, as an application would, and
-/// answers a result.
+/// Calls an entry point of the thunk layer for a device or an adapter, as an application would, and
+/// converts the status to a result.
 macro_rules! through {
     ($entry:ident, $of:ident, $at:expr, $args:expr) => {{
-        // SAFETY: The structure lives here; what it points to is ours and lives here, too, or is
-        // the driver's, whose caller vouches for it.
+        // SAFETY: The structure outlives the call; its pointers refer to locals that outlive the
+        // call, too, or come from the driver, whose creator vouches for them.
         super::check_status(unsafe { thunk::$entry($of.session(), $at, $args) })
     }};
 }
@@ -80,13 +78,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
 
-/// The callbacks of an adapter. They stay: a driver may call them too late, and is answered.
+/// The callbacks of an adapter. The table is static: a driver that calls too late gets an error.
 pub(crate) static ADAPTER: D3DDDI_ADAPTERCALLBACKS = D3DDDI_ADAPTERCALLBACKS {
     pfnQueryAdapterInfoCb: Some(context::query_adapter_info),
     ..traps::ADAPTER
 };
 
-/// The callbacks of a device. They stay, too.
+/// The callbacks of a device. The table is static for the same reason.
 pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     pfnAllocateCb: Some(allocate::allocate),
     pfnDeallocateCb: Some(free::deallocate),
@@ -129,21 +127,21 @@ pub(crate) static DEVICE: D3DDDI_DEVICECALLBACKS = D3DDDI_DEVICECALLBACKS {
     ..traps::DEVICE
 };
 
-/// Which rule says on which thread a callback may be called.
+/// Which threading rule applies to a callback.
 #[derive(Clone, Copy)]
 pub(super) enum ThreadRule {
-    /// It gives work to a context.
+    /// The callback submits work to a context.
     Submits,
-    /// It makes or frees memory.
+    /// The callback allocates or frees memory.
     Allocates,
 }
 
-/// Answers a callback of a device: the structure is copied, `body` works on the copy, and what it
-/// made of it is copied back whatever was answered.
+/// Runs a callback of a device: copies the structure, lets `body` work on the copy, and copies the
+/// result back whatever `body` returned.
 ///
 /// # Safety
 ///
-/// For a driver that is trusted, `args` points to an `A`, or is null.
+/// For a trusted driver, `args` is null or points to an `A`.
 unsafe fn device_callback<A: Copy>(
     device: HANDLE,
     (name, thread): (&'static str, ThreadRule),
@@ -151,20 +149,20 @@ unsafe fn device_callback<A: Copy>(
     body: impl FnOnce(&DeviceState, &mut Passive, &mut A) -> Result<(), HRESULT>,
 ) -> HRESULT {
     with_device(device, (name, thread), |device, at| {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let mut asked = unsafe { claims::read_mut(args) }.map_err(hresult_from_status)?;
         let answer = body(device, at, &mut asked);
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let written = unsafe { claims::write(args, asked) };
         answer.and(written.map_err(hresult_from_status))
     })
 }
 
-/// The same, for a structure that is only read.
+/// Like [`device_callback`], for a structure that is only read.
 ///
 /// # Safety
 ///
-/// As of [`called`].
+/// As for [`device_callback`].
 unsafe fn device_callback_const<A: Copy>(
     device: HANDLE,
     (name, thread): (&'static str, ThreadRule),
@@ -172,14 +170,14 @@ unsafe fn device_callback_const<A: Copy>(
     body: impl FnOnce(&DeviceState, &mut Passive, &A) -> Result<(), HRESULT>,
 ) -> HRESULT {
     with_device(device, (name, thread), |device, at| {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
         body(device, at, &asked)
     })
 }
 
-/// Finds the device of a callback, and answers it on the thread that is in the driver for it. All
-/// of `body` believes pointers as the driver's session does.
+/// Finds the device of a callback and runs `body` on the thread that executes the driver function
+/// for it. Throughout `body`, pointers are trusted as the driver's session trusts them.
 fn with_device(
     handle: HANDLE,
     (name, thread): (&'static str, ThreadRule),
@@ -202,11 +200,11 @@ fn with_device(
         if !device.judge(rule, name, broken) {
             return E_FAIL;
         }
-        // Every callback comes here: no event is made for nobody.
+        // Every callback comes here, so no event is built unless the log is enabled.
         if log.is_enabled() {
             log.emit(device.subject, EventKind::UmdCallback { name: name.into() });
         }
-        // A lock is judged before it is refused.
+        // A lock is judged before it fails.
         let error =
             if name == lock::LOCK { None } else { device.failure_injection.take_failure(name) };
         let answer = match error {
@@ -236,7 +234,7 @@ fn with_device(
     catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(DRIVER_CRASHED)
 }
 
-/// The device that a handle means. One that means none is said.
+/// The device of a handle. Logs a handle that belongs to no device.
 fn find_device(handle: HANDLE, name: &'static str) -> Option<Arc<DeviceState>> {
     let found = call_stack::device(handle.addr());
     if found.is_none() {
@@ -245,11 +243,11 @@ fn find_device(handle: HANDLE, name: &'static str) -> Option<Arc<DeviceState>> {
     found
 }
 
-/// A callback came with a handle that means no device.
+/// Logs a callback whose handle belongs to no device.
 fn log_unknown_device(handle: usize, name: &'static str) {
     if let Some(gone) = call_stack::destroyed_device(handle) {
         let Some(log) = gone.log.upgrade() else { return };
-        let broken = format!("{name} was called for a device that is destroyed");
+        let broken = format!("{name} was called for a destroyed device");
         log.judge(RuleId::UMD_DESTROY_013, Component::Umd, gone.subject, name, Some(broken));
         return;
     }
@@ -261,11 +259,11 @@ fn log_unknown_device(handle: usize, name: &'static str) {
     }
 }
 
-/// Answers a callback of an adapter.
+/// Runs a callback of an adapter.
 ///
 /// # Safety
 ///
-/// As of [`called`].
+/// As for [`device_callback`].
 unsafe fn adapter_callback<A: Copy>(
     handle: HANDLE,
     name: &'static str,
@@ -280,7 +278,7 @@ unsafe fn adapter_callback<A: Copy>(
         let log = adapter.run.log();
         log.emit(adapter.subject, EventKind::UmdCallback { name: name.into() });
         let believed = |at: &mut Passive| {
-            // SAFETY: The caller promises the same.
+            // SAFETY: The caller guarantees the same.
             let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
             body(&adapter, at, &asked)
         };
@@ -296,7 +294,7 @@ unsafe fn adapter_callback<A: Copy>(
     catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(DRIVER_CRASHED)
 }
 
-/// Success, or a status as a result.
+/// Converts a status to success or an error result.
 fn check_status(status: NTSTATUS) -> Result<(), HRESULT> {
     match hresult_from_status(status) {
         S_OK => Ok(()),
@@ -305,7 +303,7 @@ fn check_status(status: NTSTATUS) -> Result<(), HRESULT> {
 }
 
 impl DeviceState {
-    /// The kernel's handle of a context of the driver's.
+    /// The kernel handle of one of the driver's contexts.
     fn context(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         let ledger = self.ledger();
         let found = ledger.contexts.get(&handle.addr()).map(|context| context.kernel);
@@ -315,16 +313,16 @@ impl DeviceState {
         let mixed =
             self.judge_mixed(lost, name, |ledger| ledger.contexts.contains_key(&handle.addr()));
         let broken = (lost && none && !mixed)
-            .then(|| format!("{name} was called, and the driver has no context: none is given"));
+            .then(|| format!("{name} was called, and the driver has created no context"));
         self.judge(RuleId::UMD_ADAPTER_004, name, broken);
         let broken = (lost && !none && !mixed)
-            .then(|| format!("hContext of {name} means no context of this device"));
+            .then(|| format!("hContext of {name} is no context of this device"));
         self.judge(RuleId::UMD_SUBMIT_006, name, broken);
         found.ok_or(E_INVALIDARG)
     }
 
-    /// A handle that is none of this device's may be another's: then two threads have mixed up
-    /// what they do. Answers whether they have.
+    /// A handle that is not this device's may belong to another device: then two threads have
+    /// confused their devices. Returns whether they have.
     fn judge_mixed(&self, lost: bool, name: &'static str, has: impl Fn(&Ledger) -> bool) -> bool {
         let me = flight::current_thread();
         let others = if lost { call_stack::devices() } else { Vec::new() };
@@ -334,7 +332,7 @@ impl DeviceState {
         });
         let broken = other.map(|state| {
             format!(
-                "thread {me} is in the driver for {}, and {name} names what is {}'s, which thread \
+                "thread {me} is in the driver for {}, and {name} uses a handle of {}, which thread \
                  {} uses",
                 self.subject,
                 state.subject,
@@ -344,7 +342,8 @@ impl DeviceState {
         !self.judge(RuleId::UMD_THREAD_002, name, broken)
     }
 
-    /// The kernel's handle of a resource that a driver names by the runtime's: zero for none.
+    /// The kernel handle of a resource that a driver identifies by the runtime's handle; zero for
+    /// none.
     #[inline]
     fn resource(&self, handle: HANDLE, name: &'static str) -> Result<u32, HRESULT> {
         if handle.is_null() { Ok(0) } else { self.find_resource(handle, name) }
@@ -362,17 +361,14 @@ impl DeviceState {
         let mixed =
             self.judge_mixed(lost, name, |ledger| ledger.resources.contains_key(&handle.addr()));
         let broken = (lost && dead_handles).then(|| {
-            format!(
-                "hResource of {name} is the driver's handle of a resource that was dropped: it \
-                 means nothing"
-            )
+            format!("hResource of {name} is the driver's handle of a resource that was destroyed")
         });
         self.judge(RuleId::UMD_DESTROY_003, name, broken);
         let broken = (lost && !dead_handles && !mixed).then(|| {
             let what = match (driver, destroyed) {
-                (true, _) => "is the driver's own handle: the runtime's is the one it was given",
-                (_, true) => "means a resource that is over",
-                _ => "means no resource of this device",
+                (true, _) => "is the driver's handle instead of the runtime's",
+                (_, true) => "belongs to a destroyed resource",
+                _ => "is no resource of this device",
             };
             format!("hResource of {name} {what}")
         });

@@ -1,4 +1,4 @@
-//! Devices: what an application draws with.
+//! Devices, through which an application draws.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::adapter::{AdapterState, call};
@@ -26,36 +26,36 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqC
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use thunk::Session;
 
-/// A device of an application. Clones are the same.
+/// A device of an application. Clones refer to the same device.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<DeviceState>);
 
-/// What is known of a device.
+/// The state of a device.
 pub(crate) struct DeviceState {
     pub(crate) adapter: Arc<AdapterState>,
-    /// The run's, here because every callback asks for it several times.
+    /// The run's log, stored here because every callback uses it several times.
     log: Arc<Log>,
     pub(crate) subject: Subject,
     pub(crate) handle: usize,
-    /// The kernel's handle of it.
+    /// The kernel handle of the device.
     pub(crate) kernel_handle: D3DKMT_HANDLE,
     shared: bool,
     table: OnceLock<DeviceTable>,
     driver_lock: DriverLock,
-    /// The thread that was last in the driver for it, and one more.
+    /// One plus the thread that was last in the driver for this device.
     thread: AtomicU32,
-    /// Somebody destroys it; and the driver was told so.
+    /// Set when the device is being destroyed. `destroyed` is set when the driver has been called.
     ending: AtomicBool,
     destroyed: AtomicBool,
-    /// Its handle means nothing any more.
+    /// The handle is no longer valid.
     handle_closed: AtomicBool,
     pub(crate) failure_injection: FailureInjection,
-    /// What its driver sees of the machine's memory, it sees there.
+    /// The machine memory in which the driver sees its mappings.
     memory: Option<Arc<dyn Ram>>,
     ledger: Mutex<Ledger>,
 }
 
-/// What a driver gave when it made the device.
+/// What the driver returned when it created the device.
 struct DeviceTable {
     driver: usize,
     functions: D3DDDI_DEVICEFUNCS,
@@ -66,7 +66,7 @@ impl DeviceState {
         &self.log
     }
 
-    /// The process, for what the driver does in it.
+    /// The process, for the driver's calls.
     pub(crate) fn session(&self) -> &Session {
         self.adapter.session()
     }
@@ -76,38 +76,38 @@ impl DeviceState {
     }
 
     pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A panic of ours leaves books that are still in order.
+        // A panic in our code leaves the ledger consistent.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The memory that its driver sees views of.
+    /// The memory in which the driver sees its mappings.
     pub(crate) fn memory(&self) -> Option<&dyn Ram> {
         self.memory.as_deref()
     }
 
-    /// Its handle means nothing from now on.
+    /// Invalidates the handle.
     pub(crate) fn close_handle(&self) {
         self.handle_closed.store(true, Relaxed);
     }
 
-    /// Whether its handle means nothing any more.
+    /// Whether the handle is no longer valid.
     pub(crate) fn is_handle_closed(&self) -> bool {
         self.handle_closed.load(Relaxed)
     }
 
-    /// The thread that was last in the driver for it.
+    /// The thread that was last in the driver for this device.
     pub(crate) fn last_thread(&self) -> Option<u32> {
         self.thread.load(Relaxed).checked_sub(1)
     }
 
-    /// The driver's own handle.
+    /// The driver's handle for the device.
     pub(crate) fn driver(&self) -> HANDLE {
         ptr::with_exposed_provenance_mut(
             self.table.get().map_or(0, |device_table| device_table.driver),
         )
     }
 
-    /// Calls a function of the driver for the device, as the only one.
+    /// Calls a function of the driver for the device, with no other thread in the driver.
     pub(crate) fn call<F>(
         &self,
         at: &mut Passive,
@@ -121,14 +121,14 @@ impl DeviceState {
         }
     }
 
-    /// Waits until nobody else is in the driver for the device. What is refused here the driver
-    /// does not hear of: it has answered nothing.
+    /// Waits until no other thread is in the driver for the device. If this fails, the driver is
+    /// not called, so it has returned nothing.
     pub(crate) fn enter(
         &self,
         at: &mut Passive,
         (name, resource): (&'static str, Option<usize>),
     ) -> Result<DriverCallGuard, HRESULT> {
-        let device = call_stack::device(self.handle).ok_or(E_INVALIDARG)?; // Else it was destroyed.
+        let device = call_stack::device(self.handle).ok_or(E_INVALIDARG)?; // Destroyed.
         let other = self.driver_lock.enter(self.host(), at).map_err(|graph| {
             self.log().emit(self.subject, EventKind::WaitStuck { graph });
             E_FAIL
@@ -137,13 +137,13 @@ impl DeviceState {
         let broken = other.filter(|_| !self.shared).map(|other| {
             let me = flight::current_thread();
             format!(
-                "threads {other} and {me} use a device at once that was made for one: {name} \
+                "threads {other} and {me} use a single-threaded device at once: {name} \
                  has to wait"
             )
         });
         self.judge_client(RuleId::UMD_THREAD_001, name, broken);
-        // Who had to wait looks again: the driver's handles may be over. Nothing new is begun on a
-        // device that is being destroyed.
+        // After a wait, check again: the driver's handles may be invalid. No new call is started on
+        // a device that is being destroyed.
         let ends = matches!(name, "pfnDestroyResource" | "pfnDestroyDevice");
         let ending = self.ending.load(Relaxed) && !ends;
         let gone = ending || self.destroyed.load(Relaxed);
@@ -163,12 +163,12 @@ impl DeviceState {
             .is_none_or(|resource_entry| resource_entry.stage == ResourceStage::Destroyed)
     }
 
-    /// A callback in the call has answered that the device is removed: so must the call.
+    /// Judges that a call in which a callback returned "device removed" returns it, too.
     fn judge_removed(&self, name: &'static str, answer: HRESULT) {
         let removed = self.ledger().callback_errors.contains(&D3DDDIERR_DEVICEREMOVED);
         let broken = (removed && answer != D3DDDIERR_DEVICEREMOVED).then(|| {
             let answer = result::hresult_name(answer);
-            format!("a callback said that the device is removed, but {name} answers {answer}")
+            format!("a callback returned device removed, but {name} returns {answer}")
         });
         if removed {
             self.judge(RuleId::UMD_ERR_003, name, broken);
@@ -176,8 +176,8 @@ impl DeviceState {
     }
 }
 
-/// The only thread that is in the driver for a device, while it lives. What is noted and judged
-/// of a call is noted and judged here: outside another thread's call may come between.
+/// The exclusive right to call the driver for a device. Everything about a call is recorded and
+/// judged while the guard exists; after it, another thread's call may intervene.
 pub(crate) struct DriverCallGuard {
     device: Arc<DeviceState>,
     name: &'static str,
@@ -206,14 +206,14 @@ impl DriverCallGuard {
         answer
     }
 
-    /// What callbacks have refused with in the call. That something comes later is no refusal.
+    /// The errors that callbacks returned in this call. A pending result is not an error.
     pub(crate) fn callback_errors(&self) -> Vec<HRESULT> {
         let ledger = self.device.ledger();
         ledger.callback_errors.iter().copied().filter(|value| *value != E_PENDING).collect()
     }
 
-    /// Whether an answer hands on what a callback has said, now or before: that the device is
-    /// removed. Whatever the driver was asked, it may.
+    /// Whether a result forwards a "device removed" result of a callback, from this call or an
+    /// earlier one. Every driver function may return it.
     pub(crate) fn reports_removal(&self, answer: HRESULT) -> bool {
         answer == D3DDDIERR_DEVICEREMOVED && self.device.ledger().removed
     }
@@ -231,7 +231,7 @@ impl Device {
         at: &mut Passive,
         shared: bool,
     ) -> Result<Self, HRESULT> {
-        // From here on the adapter is not closed.
+        // From here on the adapter cannot be closed.
         adapter.devices.fetch_add(1, SeqCst);
         let kernel = if adapter.closing.load(SeqCst) {
             Err(E_INVALIDARG)
@@ -269,7 +269,7 @@ impl Device {
         device.judge_device_limit(made.as_ref().err().copied());
         match made {
             Ok(table) => {
-                let _ = device.0.table.set(table); // It is the first.
+                let _ = device.0.table.set(table); // Never set before.
                 Ok(device)
             }
             Err(answer) => {
@@ -279,7 +279,7 @@ impl Device {
         }
     }
 
-    /// Has the driver make it.
+    /// Calls the driver to create the device.
     fn call_create_device(&self, shared: bool) -> Result<DeviceTable, HRESULT> {
         let (inner, adapter) = (&self.0, &self.0.adapter);
         let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
@@ -294,7 +294,7 @@ impl Device {
             ..D3DDDIARG_CREATEDEVICE::ZERO
         };
         let broken = (!adapter.caps_queried.load(Relaxed)).then(|| {
-            "a device is made, and the driver has not asked with pfnQueryAdapterInfoCb what the \
+            "a device is created before the driver has queried with pfnQueryAdapterInfoCb what the \
              hardware can do"
                 .to_owned()
         });
@@ -302,7 +302,7 @@ impl Device {
         let create = adapter.functions().and_then(|raw| raw.pfnCreateDevice).ok_or(E_NOTIMPL)?;
         let frame = CallFrame { handle: inner.handle, name: "pfnCreateDevice", resource: None };
         let answer = call(inner.log(), inner.subject, (frame, Some(inner.clone())), || {
-            // SAFETY: The driver gave the function and its handle; the arguments live here.
+            // SAFETY: The driver supplied the function and its handle; `args` outlives the call.
             unsafe { create(adapter.driver(), &raw mut args) }
         });
         if !succeeded(answer) {
@@ -312,57 +312,58 @@ impl Device {
         Ok(DeviceTable { driver: args.hDevice.addr(), functions })
     }
 
-    /// A driver that has made devices makes another, as long as there is memory.
+    /// Judges that a driver that has created devices can create another while memory lasts.
     fn judge_device_limit(&self, answer: Option<HRESULT>) {
         const ALLOWED: [HRESULT; 3] =
             [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
         let others = self.0.adapter.devices.load(Relaxed).saturating_sub(1);
         let error = answer.filter(|value| !ALLOWED.contains(value) && others > 0);
-        // One that was refused itself hands that on.
+        // A driver whose own callback failed forwards that error.
         let error = error.filter(|_| self.0.ledger().callback_errors.is_empty());
         let broken = error.map(|it| {
             let it = result::hresult_name(it);
-            format!("the adapter has {others} devices, and the next one is answered {it}")
+            format!("the adapter has {others} devices, and creating the next one returns {it}")
         });
         self.0.judge(RuleId::UMD_ADAPTER_005, "pfnCreateDevice", broken);
     }
 
-    /// Has the runtime refuse a callback once, the next time that the driver calls it for this
-    /// device: with this result, and without doing anything.
+    /// Makes the driver's next call of a callback for this device fail, once, with this result and
+    /// without any effect.
     pub fn fail_next(&self, callback: &'static str, result: HRESULT) {
         self.0.failure_injection.arm(callback, result);
     }
 
-    /// Forgets that. Answers whether the callback was refused.
+    /// Cancels the injected failure. Returns whether the callback has failed.
     pub fn cancel_failure(&self) -> bool {
         self.0.failure_injection.disarm()
     }
 
-    /// Destroys it (`DestroyDevice`). What the driver still has of it by then is its fault.
+    /// Destroys the device (`DestroyDevice`). Objects that the driver has not freed by then are
+    /// leaks.
     pub fn destroy(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyDevice";
         if call_stack::device(self.0.handle).is_none() || self.0.ending.swap(true, Relaxed) {
             return Err(E_INVALIDARG);
         }
-        // Whoever is inside may be given a resource still: it is dropped with the others.
+        // A thread in the driver may still receive a resource: it is destroyed with the others.
         if self.0.driver_lock.enter(self.0.host(), at).is_ok() {
             self.0.driver_lock.leave(self.0.host());
         }
         self.destroy_all_resources(at);
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnDestroyDevice;
         let answer = self.0.call(at, (NAME, None), slot, |destroy, driver| {
-            self.0.destroyed.store(true, Relaxed); // Nobody else is inside.
-            // SAFETY: The driver gave the function and its handle.
+            self.0.destroyed.store(true, Relaxed); // No other thread is in the driver.
+            // SAFETY: The driver supplied the function and its handle.
             unsafe { destroy(driver) }
         });
         self.end(at, NAME);
         if succeeded(answer) { Ok(()) } else { Err(answer) }
     }
 
-    /// What the application has not dropped is dropped for it.
+    /// Destroys the resources that the application has not destroyed.
     ///
-    /// WINDOWS: an application's device drops its resources when it goes (our reading: the page
-    /// of `DestroyDevice` has the driver free what is left).
+    /// WINDOWS: an application's device releases its resources when it is destroyed (our reading:
+    /// the page of `DestroyDevice` has the driver free what is left).
     fn destroy_all_resources(&self, at: &mut Passive) {
         let live: Vec<usize> = {
             let ledger = self.0.ledger();
@@ -370,22 +371,22 @@ impl Device {
             live.map(|(handle, _)| *handle).collect()
         };
         for handle in live {
-            // One that is not released stays the driver's: it is looked at below.
+            // A resource that fails here stays with the driver: it is judged below.
             let _ = self.destroy_resource(at, crate::Resource(handle));
         }
     }
 
-    /// The driver is done with it: looks at what it owes, and ends it.
+    /// The driver has destroyed the device: judges leaks, and destroys the kernel's device.
     fn end(&self, at: &mut Passive, name: &'static str) {
         let inner = &self.0;
         let state = inner.adapter.client.device_state(at, inner.kernel_handle);
-        // What a device that is lost had went with it, or will: its driver need not say.
+        // The objects of a lost device are destroyed with it: the driver need not free them.
         if state == Ok(D3DKMT_DEVICEEXECUTION_ACTIVE) {
             inner.judge_leaks(name);
         }
         call_stack::unregister_device(inner);
         inner.adapter.devices.fetch_sub(1, Relaxed);
-        // What the driver has left was named; the application is not to be named for it.
+        // The driver's leaks are already reported; the application is not blamed for them.
         let mut locked: Vec<(D3DKMT_HANDLE, u32)> =
             inner.ledger().allocations.iter().map(|(handle, it)| (*handle, it.locks)).collect();
         locked.sort_unstable();
@@ -394,25 +395,25 @@ impl Device {
                 let _ = inner.adapter.client.unlock(at, inner.kernel_handle, &[allocation]);
             }
         }
-        // Whatever is left goes with it.
+        // The remaining objects are destroyed with the device.
         let _ = inner.adapter.client.destroy_device(at, inner.kernel_handle);
         inner.log().emit(inner.subject, EventKind::UserDeviceDestroyed {});
     }
 
-    /// How much the driver has of it: resources, allocations, contexts, paging queues and
-    /// synchronisation objects. Nothing, when a good one has destroyed it.
+    /// How many objects the driver has for the device: resources, allocations, contexts, paging
+    /// queues and synchronization objects. Zero after a correct driver has destroyed it.
     pub fn live_objects(&self) -> usize {
         let it = self.0.ledger();
         let objects = it.contexts.len() + it.queues.len() + it.objects.len();
         it.resources.len() + it.allocations.len() + objects
     }
 
-    /// The process that it is of.
+    /// The process that owns the device.
     pub fn client(&self) -> &thunk::Client {
         &self.0.adapter.client
     }
 
-    /// The kernel's handle of it.
+    /// The kernel handle of the device.
     pub fn kernel_handle(&self) -> D3DKMT_HANDLE {
         self.0.kernel_handle
     }

@@ -1,4 +1,4 @@
-//! What is drawn: filled, copied, flushed; and what a resource is worth.
+//! Drawing: fill, copy, flush; and resource priority and residency.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::device::Device;
@@ -20,19 +20,19 @@ impl From<Rect> for RECT {
     }
 }
 
-/// What the application draws with: what it was drawn with before, and how much was submitted.
+/// The state before a draw: the previous draw of each resource, and the submission count.
 struct DrawState {
     before: Vec<(usize, Option<u64>)>,
     submissions: u64,
 }
 
-/// Success, or the driver's error.
+/// Converts a driver's result to success or an error.
 pub(crate) fn check_result(answer: HRESULT) -> Result<(), HRESULT> {
     if succeeded(answer) { Ok(()) } else { Err(answer) }
 }
 
 impl Device {
-    /// The driver's handle of a resource that the application has.
+    /// The driver's handle for one of the application's resources.
     pub(crate) fn driver_handle(&self, resource: Resource) -> Result<HANDLE, HRESULT> {
         let ledger = self.0.ledger();
         let group = ledger
@@ -42,7 +42,7 @@ impl Device {
         group.map(|it| ptr::with_exposed_provenance_mut(it.driver_handle)).ok_or(E_INVALIDARG)
     }
 
-    /// How many surfaces a resource has.
+    /// The number of surfaces of a resource.
     pub(crate) fn surface_count(&self, resource: Resource) -> usize {
         self.0
             .ledger()
@@ -51,7 +51,8 @@ impl Device {
             .map_or(0, |resource_entry| resource_entry.locks.len())
     }
 
-    /// The application is about to draw with these. Answers what they were drawn with before.
+    /// Records that the application is about to draw with these resources. Returns the state
+    /// before.
     fn begin_draw(&self, with: &[Resource]) -> DrawState {
         let ledger = &mut *self.0.ledger();
         ledger.drawn_in_call = with.iter().map(|resource| resource.0).collect();
@@ -62,11 +63,11 @@ impl Device {
         DrawState { before, submissions: ledger.submissions }
     }
 
-    /// It has drawn to a surface, or could not.
+    /// Records that the application has drawn to a surface, or that the draw failed.
     fn end_draw(&self, drawing: DrawState, (to, index): (Resource, u32), answer: HRESULT) {
         let ledger = &mut *self.0.ledger();
         if !succeeded(answer) {
-            // One that is there twice was first what it is.
+            // If a resource is listed twice, its first entry has the original state.
             for (handle, before) in drawing.before.into_iter().rev() {
                 if let Some(group) = ledger.resources.get_mut(&handle) {
                     group.drawn = before;
@@ -74,7 +75,7 @@ impl Device {
             }
             return;
         }
-        // Into memory that it keeps mapped the CPU may have drawn: nothing says that work is due.
+        // The CPU may have drawn into memory that the driver keeps mapped: no submission is due.
         for (handle, _) in &drawing.before {
             let Some(group) = ledger.resources.get_mut(handle) else { continue };
             let mapped = |number: &D3DKMT_HANDLE| {
@@ -87,7 +88,7 @@ impl Device {
                 group.drawn = None;
             }
         }
-        // What a driver submits meanwhile may be this already, or what was before it.
+        // A submission during the call may contain this draw, or only earlier ones.
         let waits = ledger.submissions == drawing.submissions;
         let group = ledger
             .resources
@@ -98,7 +99,7 @@ impl Device {
         }
     }
 
-    /// A surface that there is not is to be refused.
+    /// Judges that an index beyond the last surface fails.
     pub(crate) fn judge_index(
         &self,
         name: &'static str,
@@ -112,7 +113,7 @@ impl Device {
         self.0.judge(RuleId::UMD_RES_002, name, broken);
     }
 
-    /// Fills a part of a surface with a colour (`ColorFill`).
+    /// Fills a part of a surface with a color (`ColorFill`).
     pub fn color_fill(
         &self,
         at: &mut Passive,
@@ -129,12 +130,12 @@ impl Device {
             ..D3DDDIARG_COLORFILL::ZERO
         };
         let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
-        // What has no pixels draws nothing.
+        // An empty rectangle draws nothing.
         let with = [resource];
         let drawing = self.begin_draw(if area.is_empty() { &[] } else { &with });
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnColorFill;
         let answer = inside.call(at, slot, |fill, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { fill(driver, &raw const args) }
         });
         self.end_draw(drawing, (resource, surface), answer);
@@ -142,7 +143,7 @@ impl Device {
         check_result(answer)
     }
 
-    /// Copies a part of a surface to a part of another that is as large (`Blt`).
+    /// Copies a part of a surface to an equally large part of another surface (`Blt`).
     pub fn blt(
         &self,
         at: &mut Passive,
@@ -164,7 +165,7 @@ impl Device {
         let drawing = self.begin_draw(if to_area.is_empty() { &[] } else { &with });
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnBlt;
         let answer = inside.call(at, slot, |blt, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { blt(driver, &raw const args) }
         });
         self.end_draw(drawing, (to, to_surface), answer);
@@ -173,20 +174,20 @@ impl Device {
         check_result(answer)
     }
 
-    /// Has the driver submit what it has batched (`Flush`).
+    /// Makes the driver submit its batched commands (`Flush`).
     pub fn flush(&self, at: &mut Passive) -> Result<(), HRESULT> {
         const NAME: &str = "pfnFlush";
         let inside = self.0.enter(at, (NAME, None))?;
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnFlush;
         let answer = inside.call(at, slot, |flush, driver| {
-            // SAFETY: The driver gave the function and its handle.
+            // SAFETY: The driver supplied the function and its handle.
             unsafe { flush(driver) }
         });
         self.0.judge_shared_leaks(NAME);
         check_result(answer)
     }
 
-    /// Says how much a resource is worth in memory (`SetPriority`).
+    /// Sets the residency priority of a resource (`SetPriority`).
     pub fn set_priority(
         &self,
         at: &mut Passive,
@@ -198,13 +199,13 @@ impl Device {
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnSetPriority;
         let name = ("pfnSetPriority", Some(resource.0));
         check_result(self.0.call(at, name, slot, |set, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { set(driver, &raw const args) }
         }))
     }
 
     /// Whether resources are resident (`QueryResourceResidency`): `S_OK` if all are,
-    /// `S_RESIDENT_IN_SHARED_MEMORY` if the system's memory has some, `S_NOT_RESIDENT` else.
+    /// `S_RESIDENT_IN_SHARED_MEMORY` if some are in system memory, `S_NOT_RESIDENT` otherwise.
     pub fn residency(&self, at: &mut Passive, list: &[Resource]) -> Result<HRESULT, HRESULT> {
         let handles = list
             .iter()
@@ -217,7 +218,7 @@ impl Device {
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnQueryResourceResidency;
         let name = ("pfnQueryResourceResidency", None);
         let answer = self.0.call(at, name, slot, |query, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { query(driver, &raw const args) }
         });
         check_result(answer).map(|()| answer)

@@ -1,24 +1,24 @@
-//! Who is inside a driver for a device: one thread at a time.
+//! The lock that lets one thread at a time into a driver for a device.
 
 use flight::{Host, Passive, Text, WaitResult, WaitToken};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The way into a driver, for one device.
+/// The lock on a driver, for one device.
 #[derive(Debug, Default)]
 pub(crate) struct DriverLock(Mutex<LockState>);
 
 #[derive(Debug, Default)]
 struct LockState {
-    /// The virtual thread that is inside.
+    /// The virtual thread that holds the lock.
     thread: Option<u32>,
-    /// Who waits, and on what.
+    /// The waiting threads and their wait tokens.
     waiters: VecDeque<(u32, WaitToken)>,
 }
 
 impl DriverLock {
-    /// Goes in, when nobody else is. Answers who had to be waited for; or who waits for what, if
-    /// whoever is inside never comes out.
+    /// Acquires the lock. Returns the thread that this thread had to wait for; fails with a
+    /// description of the deadlock if the owner never releases the lock.
     pub(crate) fn enter(&self, host: &dyn Host, at: &mut Passive) -> Result<Option<u32>, Text> {
         let me = flight::current_thread();
         let mut other = None;
@@ -30,19 +30,19 @@ impl DriverLock {
                     return Ok(other);
                 };
                 other = other.or(Some(thread));
-                let token = WaitToken::new("the way into a user-mode driver");
+                let token = WaitToken::new("the lock of a user-mode device");
                 inside.waiters.push_back((me, token.clone()));
                 token
             };
             if let WaitResult::Stuck(graph) = host.park(at, &token, None) {
-                // Nobody is to ring for one who has gone.
+                // A thread that stopped waiting must not be woken.
                 self.lock().waiters.retain(|pair| pair.0 != me);
                 return Err(graph);
             }
         }
     }
 
-    /// Goes out, and lets the next one in.
+    /// Releases the lock, and wakes the next waiting thread.
     pub(crate) fn leave(&self, host: &dyn Host) {
         let next = {
             let mut inside = self.lock();

@@ -1,41 +1,41 @@
-//! The support table of this door: a line for each function that is driven, and for each callback
-//! that is served, with the rules judged there.
+//! The support table of the Direct3D runtime: one row for each driver function that is called and
+//! for each callback that is implemented, with the rules judged there.
 
 use flight::{RuleId, Support};
 
-/// A function of a driver that this runtime calls.
+/// A driver function that this runtime calls.
 #[derive(Clone, Copy, Debug)]
 pub struct FunctionRow {
-    /// Its slot.
+    /// The name of its slot.
     pub name: &'static str,
-    /// What is not driven of it, in words; empty when it is whole.
+    /// What is missing, as a sentence; empty when support is complete.
     pub missing: &'static str,
     /// The rules judged when it returns.
     pub rules: &'static [RuleId],
 }
 
-/// A callback that this runtime serves.
+/// A callback that this runtime implements.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackRow {
-    /// Its slot.
+    /// The name of its slot.
     pub name: &'static str,
-    /// The entry point that it goes through.
+    /// The thunk that it calls.
     pub through: &'static str,
-    /// What it does not do yet, in words; empty when it is whole.
+    /// What is missing, as a sentence; empty when support is complete.
     pub missing: &'static str,
     /// The rules judged when it is called.
     pub rules: &'static [RuleId],
 }
 
 impl FunctionRow {
-    /// How much of it there is.
+    /// The level of support.
     pub const fn support(&self) -> Support {
         Support::from_missing(self.missing)
     }
 }
 
 impl CallbackRow {
-    /// How much of it there is.
+    /// The level of support.
     pub const fn support(&self) -> Support {
         Support::from_missing(self.missing)
     }
@@ -58,7 +58,7 @@ macro_rules! callbacks {
     };
 }
 
-/// Every function of a driver that is driven.
+/// Every driver function that this runtime calls.
 pub const FUNCTIONS: &[FunctionRow] = functions! {
     "OpenAdapter" "Direct3D 9 only, of WDDM 1.3 and 2.0" [];
     "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [
@@ -89,7 +89,7 @@ pub const FUNCTIONS: &[FunctionRow] = functions! {
     "pfnQueryResourceResidency" "" [];
 };
 
-/// Every callback that is served.
+/// Every callback that this runtime implements.
 pub const CALLBACKS: &[CallbackRow] = callbacks! {
     "pfnQueryAdapterInfoCb" "D3DKMTQueryAdapterInfo" "" [];
     "pfnAllocateCb" "D3DKMTCreateAllocation" "memory of the application's is not wrapped" [
@@ -147,7 +147,7 @@ mod tests {
     use crate::callbacks::{ADAPTER, DEVICE, traps};
     use std::collections::BTreeSet;
 
-    /// Slots that are served: filled, and not with a trap.
+    /// Slots that are implemented: filled, and not with a trap.
     #[test]
     fn what_is_served_has_a_line_and_every_line_is_served() {
         let trapped: BTreeSet<&str> =
@@ -160,6 +160,6 @@ mod tests {
         let all = abi::umd::D3DDDI_DEVICECALLBACKS::SLOTS.iter();
         let all: BTreeSet<&str> =
             all.chain(abi::umd::D3DDDI_ADAPTERCALLBACKS::SLOTS).copied().collect();
-        assert_eq!(&served | &trapped, all, "a slot is served, or a trap");
+        assert_eq!(&served | &trapped, all, "a slot is implemented or a trap");
     }
 }

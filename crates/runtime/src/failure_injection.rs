@@ -1,36 +1,37 @@
-//! A callback that is to be refused once.
+//! Failure injection: makes one callback fail once.
 //!
-//! Every callback asks, and hardly ever is there one: so that is known without a lock.
+//! Every callback checks for an injected failure, and there rarely is one, so the check takes no
+//! lock.
 
 use abi::HRESULT;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The callback of a device that is refused the next time, if one is.
+/// The callback of a device that fails next, if any.
 #[derive(Debug, Default)]
 pub(crate) struct FailureInjection {
-    /// Whether there may be one. Written while `callback` is locked.
+    /// Whether a failure may be armed. Written while `callback` is locked.
     armed: AtomicBool,
-    /// Its name, and with what it is refused.
+    /// The callback's name and the result that it returns.
     callback: Mutex<Option<(&'static str, HRESULT)>>,
 }
 
 impl FailureInjection {
-    /// Has a callback refused the next time.
+    /// Makes a callback fail the next time.
     pub(crate) fn arm(&self, name: &'static str, result: HRESULT) {
         let mut callback = self.lock();
         *callback = Some((name, result));
         self.armed.store(true, Ordering::Release);
     }
 
-    /// Forgets that. Answers whether the callback was refused.
+    /// Cancels the failure. Returns whether the callback has failed.
     pub(crate) fn disarm(&self) -> bool {
         let mut callback = self.lock();
         self.armed.store(false, Ordering::Release);
         callback.take().is_none()
     }
 
-    /// Whether a callback is to be refused now, and with what.
+    /// The result that a callback must fail with now, if any.
     #[inline]
     pub(crate) fn take_failure(&self, name: &str) -> Option<HRESULT> {
         if self.armed.load(Ordering::Acquire) { self.take_if_named(name) } else { None }
@@ -58,12 +59,12 @@ mod tests {
     fn one_is_refused_once_and_others_are_not() {
         let refusing = FailureInjection::default();
         assert_eq!(refusing.take_failure("a"), None);
-        assert!(refusing.disarm(), "there was none");
+        assert!(refusing.disarm(), "the failure was used");
         refusing.arm("a", E_FAIL);
         assert_eq!((refusing.take_failure("b"), refusing.take_failure("a")), (None, Some(E_FAIL)));
         assert_eq!((refusing.take_failure("a"), refusing.disarm()), (None, true));
         refusing.arm("b", E_OUTOFMEMORY);
-        assert!(!refusing.disarm(), "it was not called");
+        assert!(!refusing.disarm(), "the callback was not called");
         assert_eq!(refusing.take_failure("b"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! What is asked for alike is made alike; and what is refused is handed on.
+//! Judges that identical requests get identical results, and that a callback's failure is
+//! forwarded.
 
 use crate::adapter::SharedDescription;
 use crate::device::Device;
@@ -12,7 +13,7 @@ use abi::umd::{D3DDDI_RESOURCEFLAGS as Flags, D3DDDIARG_CREATERESOURCE2, D3DDDIP
 use flight::RuleId;
 use std::sync::PoisonError;
 
-/// Sets the members that mean nothing of a resource of this kind.
+/// Sets the members that are reserved for a resource of this kind.
 ///
 /// WINDOWS: the page of `CreateResource` lists them, by flags (documented); the `Output` it names
 /// is `VidPnSourceId` (our reading).
@@ -38,11 +39,11 @@ pub(crate) fn set_reserved_members(
 }
 
 impl Device {
-    /// Judges what a driver said of a resource against what it said of others like it.
+    /// Judges a driver's description of a resource against its descriptions of identical resources.
     ///
-    /// Private data is the driver's: it may say what is different each time, a number or a time.
-    /// So bytes are compared only once the driver was seen to say the same of the same twice. How
-    /// many allocations a shared resource has is compared always.
+    /// Private data belongs to the driver: it may contain a counter or a time that differs on each
+    /// call. So the bytes are compared only after the driver was seen to repeat them for an
+    /// identical request. The number of allocations of a shared resource is always compared.
     pub(crate) fn judge_identical(&self, handle: usize) {
         const NAME: &str = "pfnCreateResource";
         let ledger = &mut *self.0.ledger();
@@ -68,7 +69,7 @@ impl Device {
         }
         let repeatable = before.repeatable == Some(true);
         let broken = differs.map(|text| {
-            format!("{about} is as another but for members that mean nothing, and differs: {text}")
+            format!("{about} differs from another one in reserved members only, but: {text}")
         });
         if before.reserved_values != noise && repeatable {
             self.0.judge(RuleId::UMD_RES_008, NAME, broken);
@@ -90,15 +91,14 @@ impl Device {
         let counted = private_data.len() != before.private_data.len();
         let judged = counted || before.repeatable == Some(true);
         drop(all);
-        let broken = differs.map(|text| {
-            format!("{about} is shared, another was asked for alike, and it differs: {text}")
-        });
+        let broken = differs
+            .map(|text| format!("{about} is shared, and differs from one created alike: {text}"));
         if judged {
             self.0.judge(RuleId::UMD_RES_005, NAME, broken);
         }
     }
 
-    /// A resource in the application's memory needs none of the kernel's.
+    /// Judges that a resource in the application's memory allocates no kernel memory.
     pub(crate) fn judge_system_memory(
         &self,
         wanted: &ResourceDescription,
@@ -111,14 +111,14 @@ impl Device {
         let broken = (!succeeded(answer)).then(|| {
             let (last, answer) = (result::hresult_name(*last), result::hresult_name(answer));
             format!(
-                "a callback answered {last} for a resource in system memory, and the driver \
-                 answers {answer}: the CPU can use it"
+                "a callback returned {last} for a resource in system memory, and the driver \
+                 returns {answer}, although the CPU can use it"
             )
         });
         self.0.judge(RuleId::UMD_RES_007, "pfnCreateResource", broken);
     }
 
-    /// A driver that was refused memory for a resource, and has none for it, says so.
+    /// Judges that a driver that could not allocate memory for a resource reports the failure.
     pub(crate) fn judge_ignored_error(
         &self,
         name: &'static str,
@@ -133,13 +133,13 @@ impl Device {
         drop(ledger);
         let broken = bare.then(|| {
             let last = result::hresult_name(last);
-            format!("a callback answered {last}, {about} has no memory, and {name} answers S_OK")
+            format!("a callback returned {last}, {about} has no memory, and {name} returns S_OK")
         });
         self.0.judge(RuleId::UMD_RES_010, name, broken);
     }
 }
 
-/// How private data differs from other, in words; nothing if it does not.
+/// Describes how private data differs; `None` if it does not.
 fn describe_difference(one: &[Vec<u8>], other: &[Vec<u8>]) -> Option<String> {
     if one.len() != other.len() {
         return Some(format!("{} pieces of private data, not {}", one.len(), other.len()));

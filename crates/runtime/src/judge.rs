@@ -1,18 +1,18 @@
-//! Rules that are judged here: who broke which, at which argument.
+//! Judges rules: records which component broke which rule, at which argument.
 
 use crate::adapter::AdapterState;
 use crate::device::DeviceState;
 use flight::{Component, RuleId};
 
 impl DeviceState {
-    /// Judges a rule that binds the driver. Answers whether it was kept.
+    /// Judges a rule that binds the driver. Returns whether the rule holds.
     pub(crate) fn judge(&self, rule: RuleId, place: &'static str, broken: Option<String>) -> bool {
         let kept = broken.is_none();
         self.log().judge(rule, Component::Umd, self.subject, place, broken);
         kept
     }
 
-    /// Judges a rule that binds the application. Answers whether it was kept.
+    /// Judges a rule that binds the application. Returns whether the rule holds.
     pub(crate) fn judge_client(
         &self,
         rule: RuleId,
@@ -26,7 +26,7 @@ impl DeviceState {
 }
 
 impl AdapterState {
-    /// Judges a rule. Answers whether it was kept.
+    /// Judges a rule. Returns whether the rule holds.
     pub(crate) fn judge(
         &self,
         rule: RuleId,

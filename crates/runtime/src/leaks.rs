@@ -1,4 +1,4 @@
-//! What a driver owes when its device goes.
+//! Judges leaks: what a driver has not freed when its device is destroyed.
 
 use crate::device::DeviceState;
 use crate::ledger::{Ledger, ResourceEntry};
@@ -23,24 +23,25 @@ impl DeviceState {
         self.judge(RuleId::UMD_DESTROY_013, name, describe_leaks(&ledger));
     }
 
-    /// Judges what is left of shared resources that are dropped, after a flush: others wait for it.
+    /// Judges what is left of destroyed shared resources after a flush: other processes wait for
+    /// it.
     pub(crate) fn judge_shared_leaks(&self, name: &'static str) {
         let ledger = self.ledger();
         let left = ledger.destroyed_not_freed().find(|resource_entry| resource_entry.is_shared());
         let broken = left.map(|resource_entry| {
             let about = resource_entry.subject;
-            format!("{about} is shared and was dropped, and a flush has not freed it")
+            format!("{about} is shared and was destroyed, and a flush has not freed it")
         });
         self.judge(RuleId::UMD_DESTROY_002, name, broken);
     }
 
-    /// Judges what is left of a resource: nothing, if it was released as one.
+    /// Judges what is left of a resource. A resource that was freed as a whole leaves nothing.
     pub(crate) fn judge_resource_leaks(&self, name: &'static str, group: &ResourceEntry) {
         let (alive, all) = (group.members.len(), group.surfaces.surfaces.len());
         let (whole, freed) = (group.kernel_handle != 0, group.list_free_count);
         let about = group.subject;
         let never = (alive > 0 && freed == 0)
-            .then(|| format!("{about} was dropped, and its {alive} allocations were not freed"));
+            .then(|| format!("{about} was destroyed, and its {alive} allocations are not freed"));
         self.judge(RuleId::UMD_DESTROY_002, name, never);
         let partly = (alive > 0 && freed > 0).then(|| {
             format!("{alive} of the {all} allocations of {about} are left, others are freed")
@@ -54,7 +55,7 @@ impl DeviceState {
     }
 }
 
-/// What is left besides resources, in words.
+/// Describes the leaked objects other than resources.
 fn describe_leaks(ledger: &Ledger) -> Option<String> {
     let alone = ledger
         .allocations
@@ -65,7 +66,7 @@ fn describe_leaks(ledger: &Ledger) -> Option<String> {
         (alone, "allocations without a resource"),
         (ledger.contexts.len(), "contexts"),
         (ledger.queues.len(), "paging queues"),
-        (ledger.objects.len(), "synchronisation objects"),
+        (ledger.objects.len(), "synchronization objects"),
     ];
     let left: Vec<String> = live_objects
         .iter()

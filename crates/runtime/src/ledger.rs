@@ -1,10 +1,10 @@
-//! What a driver was given for a device, and what it owes.
+//! The ledger of a device: what the driver was given, and what it must free.
 //!
 //! # Invariants
 //!
-//! 1. An allocation is in the list of its resource exactly as long as it is known.
-//! 2. A resource is known from before the driver hears of it until it is both dropped by the
-//!    application and released by the driver.
+//! 1. An allocation is in the member list of its resource exactly as long as it is in the ledger.
+//! 2. A resource is in the ledger from before the driver is called until it is both destroyed by
+//!    the application and freed by the driver.
 
 use crate::resource_description::ResourceDescription;
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDI_RESOURCEFLAGS2};
@@ -12,7 +12,7 @@ use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::{FastMap, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// How many handles are remembered that mean nothing any more.
+/// How many invalid handles are remembered.
 const MAX_REMEMBERED: usize = 256;
 
 #[derive(Debug, Default)]
@@ -23,49 +23,51 @@ pub(crate) struct Ledger {
     /// Paging queues, each with its fence.
     pub(crate) queues: BTreeMap<D3DKMT_HANDLE, D3DKMT_HANDLE>,
     pub(crate) objects: BTreeSet<D3DKMT_HANDLE>,
-    /// Whether the driver has ever allocated something of no resource: then a resource may be
-    /// drawn with other memory than its own.
+    /// Whether the driver has ever created an allocation without a resource: then a resource may be
+    /// drawn with memory other than its own.
     pub(crate) has_standalone: bool,
-    /// How often work was submitted.
+    /// The number of submissions.
     pub(crate) submissions: u64,
-    /// What the application draws with in the call that the driver is in.
+    /// The resources that the application draws with in the current driver call.
     pub(crate) drawn_in_call: Vec<usize>,
-    /// What callbacks have refused with in the call that the driver is in.
+    /// The errors that callbacks returned in the current driver call.
     pub(crate) callback_errors: Vec<HRESULT>,
-    /// A callback has said that the device is removed: what it had queued is over.
+    /// A callback has returned "device removed": the queued work of the device is lost.
     pub(crate) removed: bool,
-    /// A lock that discards and was refused: of what, and how much was submitted then.
+    /// A discarding lock that failed: its allocation, and the submission count at that time.
     pub(crate) failed_discard: Option<(D3DKMT_HANDLE, u64)>,
-    /// Whether the driver has had a context.
+    /// Whether the driver has ever had a context.
     pub(crate) had_context: bool,
-    /// What the driver said of what it made, by what it was asked for.
+    /// The driver's descriptions of resources, by what the application requested.
     pub(crate) descriptions: BTreeMap<Vec<u8>, Description>,
-    /// Instances of allocations that a lock has replaced, the last ones.
+    /// The most recent instances of allocations that a lock has replaced.
     replaced_instances: VecDeque<D3DKMT_HANDLE>,
-    /// Those that commands use which were written before: they go out with the next submission.
+    /// Replaced instances that earlier commands use: they are submitted with the next submission.
     replaced_in_commands: Vec<D3DKMT_HANDLE>,
-    /// The resources whose memory the application has, by where that is.
+    /// Resources in the application's memory, by address.
     system_memory: BTreeMap<usize, usize>,
-    /// The driver's handles, each with the resource that has it.
+    /// The driver's handles, each with its resource.
     driver_handles: BTreeSet<(usize, usize)>,
-    /// Resources that may have been drawn with since work was last submitted, that have surfaces
-    /// which were drawn to since then, and that are dropped: so nobody has to look at all.
+    /// Resources that may have been drawn with since the last submission, resources with surfaces
+    /// that were drawn to since then, and destroyed resources. Indexes, to avoid a scan of all
+    /// resources.
     drawn: BTreeSet<usize>,
     written: BTreeSet<usize>,
     destroyed: BTreeSet<usize>,
     freed: VecDeque<usize>,
-    /// Handles of the driver's that are dead: what they meant was dropped.
+    /// Invalid driver handles: their resources were destroyed.
     dead_handles: VecDeque<usize>,
 }
 
-/// What a driver said of the allocations of a resource.
+/// A driver's description of the allocations of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
-    /// What the members were that mean nothing.
+    /// The value of the reserved members.
     pub(crate) reserved_values: u32,
-    /// Its private data: of the resource in each call, and of each allocation.
+    /// The private data: of the resource in each call, and of each allocation.
     pub(crate) private_data: Vec<Vec<u8>>,
-    /// Whether it said the same again of the same, once it could.
+    /// Whether the driver repeated the description for an identical request. `None` until it has
+    /// had to.
     pub(crate) repeatable: Option<bool>,
 }
 
@@ -74,40 +76,40 @@ pub(crate) struct Description {
 pub(crate) struct ResourceEntry {
     pub(crate) subject: Subject,
     pub(crate) surfaces: ResourceDescription,
-    /// The driver's own handle, once it gave one.
+    /// The driver's handle, once the driver has returned it.
     pub(crate) driver_handle: usize,
-    /// The kernel's handle, if the driver has made a resource of it, and the one for others.
+    /// The kernel handle, if the driver has created a kernel resource, and the shared handle.
     pub(crate) kernel_handle: D3DKMT_HANDLE,
     pub(crate) global_handle: D3DKMT_HANDLE,
-    /// The allocations that are alive.
+    /// The live allocations.
     pub(crate) members: Vec<D3DKMT_HANDLE>,
     pub(crate) stage: ResourceStage,
     pub(crate) opened: bool,
-    /// How often the driver has allocated for it, and in how many calls it has freed by list.
+    /// How many allocations the driver has created for it, and how many calls freed some by list.
     pub(crate) allocate_count: u32,
     pub(crate) list_free_count: u32,
-    /// The private data that it came with: of the resource in each call, and of each allocation.
+    /// The private data at creation: of the resource in each call, and of each allocation.
     pub(crate) private_data: Vec<Vec<u8>>,
-    /// How many locks the application has of each surface.
+    /// The number of application locks on each surface.
     pub(crate) locks: Vec<u32>,
-    /// The surfaces that were drawn to since work was last submitted.
+    /// The surfaces that were drawn to since the last submission.
     pub(crate) written: BTreeSet<u32>,
-    /// How much was submitted when the application last drew with it.
+    /// The submission count when the application last drew with the resource.
     pub(crate) drawn: Option<u64>,
-    /// The application's memory of each surface, where the runtime has it.
+    /// The application's memory for each surface, if the runtime allocated it.
     pub(crate) system_memory: Vec<Box<[u8]>>,
 }
 
-/// How far a resource is in its life.
+/// The life cycle of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceStage {
-    /// The driver is making it.
+    /// The driver is creating it.
     Creating,
     /// The application has it.
     Live,
-    /// The application has dropped it; the driver has not released it.
+    /// The application has destroyed it; the driver has not freed it.
     Destroyed,
-    /// The driver has released it; the application has not dropped it.
+    /// The driver has freed it; the application has not destroyed it.
     Freed,
 }
 
@@ -116,19 +118,19 @@ pub(crate) enum ResourceStage {
 pub(crate) struct AllocationEntry {
     /// The resource it belongs to.
     pub(crate) resource: Option<usize>,
-    /// How many locks the driver has of it.
+    /// How many locks the driver holds on it.
     pub(crate) locks: u32,
 }
 
-/// What is known of allocations that are to go, in one look at each.
+/// Facts about allocations that are to be freed, collected in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FreedAllocations {
-    /// The first that is locked.
+    /// The first locked allocation.
     pub(crate) locked: Option<D3DKMT_HANDLE>,
-    /// The resource of the first that has one, and of the first that has one that is shared.
+    /// The resource of the first allocation that has one, and the first shared resource.
     pub(crate) grouped: Option<Subject>,
     pub(crate) shared: Option<Subject>,
-    /// The first resource that was drawn with since work was last submitted.
+    /// The first resource that was drawn with since the last submission.
     pub(crate) drawn: Option<Subject>,
 }
 
@@ -136,16 +138,16 @@ pub(crate) struct FreedAllocations {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Context {
     pub(crate) kernel: D3DKMT_HANDLE,
-    /// Where the allocation list is that the driver writes to now, and how many entries it has:
-    /// none in a context whose packets have no lists.
+    /// The address and entry count of the current allocation list; zero in a context whose packets
+    /// have no lists.
     pub(crate) list: (usize, u32),
-    /// The same of its commands and of its patch locations.
+    /// The same for the command buffer and for the patch location list.
     pub(crate) commands: (usize, u32),
     pub(crate) patches: (usize, u32),
 }
 
 impl ResourceEntry {
-    /// Whether other processes may have it.
+    /// Whether other processes can open it.
     pub(crate) fn is_shared(&self) -> bool {
         self.opened || self.surfaces.has_flag(D3DDDI_RESOURCEFLAGS::SharedResource)
     }
@@ -156,7 +158,7 @@ impl ResourceEntry {
             || self.surfaces.flags2 & D3DDDI_RESOURCEFLAGS2::IsDisplayable != 0
     }
 
-    /// Whether a kind of buffer has answers of its own.
+    /// Whether it is a buffer kind with specific error results.
     pub(crate) fn is_buffer(&self) -> bool {
         let kinds = D3DDDI_RESOURCEFLAGS::VertexBuffer | D3DDDI_RESOURCEFLAGS::IndexBuffer;
         self.surfaces.has_flag(kinds)
@@ -164,20 +166,20 @@ impl ResourceEntry {
 }
 
 impl Ledger {
-    /// The resource that a driver's handle means.
+    /// The resource of a driver's handle.
     pub(crate) fn find_by_driver_handle(&self, driver: usize) -> Option<usize> {
         let all = (driver, 0)..=(driver, usize::MAX);
         self.driver_handles.range(all).next().map(|(_, handle)| *handle)
     }
 
-    /// The driver has given its own handle of a resource, which the application has from now on.
+    /// Records the driver's handle of a resource. From now on the application has the resource.
     pub(crate) fn set_driver_handle(&mut self, handle: usize, driver: usize) {
         let Some(group) = self.resources.get_mut(&handle) else { return };
         (group.driver_handle, group.stage) = (driver, ResourceStage::Live);
         self.driver_handles.insert((driver, handle));
     }
 
-    /// The application has no such resource any more; what the driver has of it, it owes.
+    /// Records that the application has destroyed a resource; the driver must free its memory.
     pub(crate) fn mark_destroyed(&mut self, handle: usize) {
         let Some(group) = self.resources.get_mut(&handle) else { return };
         self.driver_handles.remove(&(group.driver_handle, handle));
@@ -185,31 +187,31 @@ impl Ledger {
         self.destroyed.insert(handle);
     }
 
-    /// The resources that are dropped, and not released.
+    /// The resources that are destroyed and not freed.
     pub(crate) fn destroyed_not_freed(&self) -> impl Iterator<Item = &ResourceEntry> {
         self.destroyed.iter().filter_map(|index| self.resources.get(index))
     }
 
-    /// The application draws with a resource. Answers it, and what it was drawn with before.
+    /// Records a draw with a resource. Returns the resource, and its previous draw.
     pub(crate) fn note_draw(&mut self, handle: usize) -> Option<(usize, Option<u64>)> {
         let group = self.resources.get_mut(&handle)?;
         self.drawn.insert(handle);
         Some((handle, group.drawn.replace(self.submissions)))
     }
 
-    /// A surface was drawn to that a display may show.
+    /// Records a draw to a surface that a display may show.
     pub(crate) fn note_write(&mut self, handle: usize, index: u32) {
         let Some(group) = self.resources.get_mut(&handle) else { return };
         group.written.insert(index);
         self.written.insert(handle);
     }
 
-    /// The resources with surfaces that were drawn to since work was last submitted.
+    /// The resources with surfaces that were drawn to since the last submission.
     pub(crate) fn written_resources(&self) -> impl Iterator<Item = &ResourceEntry> {
         self.written.iter().filter_map(|index| self.resources.get(index))
     }
 
-    /// Notes a resource that the driver is to hear of.
+    /// Adds a resource, before the driver is called for it.
     pub(crate) fn insert(&mut self, handle: usize, group: ResourceEntry) {
         for memory in group.system_memory.iter().filter(|bytes| !bytes.is_empty()) {
             self.system_memory.insert(memory.as_ptr().addr(), handle);
@@ -217,7 +219,7 @@ impl Ledger {
         self.resources.insert(handle, group);
     }
 
-    /// Takes a resource out of the books.
+    /// Removes a resource.
     pub(crate) fn remove(&mut self, handle: usize) {
         let Some(group) = self.resources.remove(&handle) else { return };
         for memory in &group.system_memory {
@@ -229,7 +231,7 @@ impl Ledger {
         }
     }
 
-    /// Memory of the application that a driver sees, if so many bytes are there.
+    /// Whether a driver sees `length` bytes of the application's memory at `address`.
     pub(crate) fn has_system_memory(&mut self, address: usize, length: usize) -> Option<&mut [u8]> {
         let (start, handle) = self.system_memory.range(..=address).next_back()?;
         let (start, group) = (*start, self.resources.get_mut(handle)?);
@@ -237,7 +239,7 @@ impl Ledger {
         memory.get_mut(address - start..)?.get_mut(..length)
     }
 
-    /// Notes allocations of a resource, or of none.
+    /// Adds allocations, with or without a resource.
     pub(crate) fn add(
         &mut self,
         group: Option<usize>,
@@ -250,14 +252,14 @@ impl Ledger {
         }
         if let Some(it) = group.and_then(|index| self.resources.get_mut(&index)) {
             it.members.extend(list);
-            // One that was released and is made anew is to be released again.
+            // A freed resource that is allocated again must be freed again.
             if it.stage == ResourceStage::Freed {
                 it.stage = ResourceStage::Live;
             }
         }
     }
 
-    /// The kernel gives a name again that nothing has any more.
+    /// The kernel has reused the handle of a destroyed object.
     fn note_reused_handle(&mut self, allocation: D3DKMT_HANDLE) {
         if !self.replaced_instances.is_empty() {
             self.replaced_instances.retain(|number| *number != allocation);
@@ -267,7 +269,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets allocations that were freed by one list.
+    /// Removes allocations that were freed by one list.
     pub(crate) fn remove_listed(&mut self, list: &[D3DKMT_HANDLE]) {
         let mut resources = BTreeSet::new();
         for allocation in list {
@@ -285,7 +287,7 @@ impl Ledger {
         }
     }
 
-    /// What is known of allocations that are to go.
+    /// Collects facts about allocations that are to be freed.
     pub(crate) fn freed_allocations(&self, list: &[D3DKMT_HANDLE]) -> FreedAllocations {
         let mut going = FreedAllocations::default();
         for allocation in list {
@@ -308,13 +310,13 @@ impl Ledger {
         going
     }
 
-    /// The resource that an allocation belongs to.
+    /// The resource of an allocation.
     pub(crate) fn resource_of(&self, allocation: D3DKMT_HANDLE) -> Option<&ResourceEntry> {
         self.resources.get(&self.allocations.get(&allocation)?.resource?)
     }
 
-    /// A lock answered with another instance of an allocation: the driver is to use that. The old
-    /// one may be used by commands that are `written` already.
+    /// Replaces an allocation by another instance that a lock returned. Commands that are `written`
+    /// already may use the old instance.
     pub(crate) fn rename(&mut self, old: D3DKMT_HANDLE, new: D3DKMT_HANDLE, written: bool) {
         let Some(piece) = self.allocations.remove(&old) else { return };
         if written {
@@ -331,14 +333,14 @@ impl Ledger {
         }
     }
 
-    /// The driver has released a resource with all its allocations. Answers whether it is over:
-    /// the application has dropped it, too.
+    /// Records that the driver has freed a resource with all its allocations. Returns whether the
+    /// resource was removed because the application has destroyed it, too.
     pub(crate) fn mark_freed(&mut self, handle: usize) -> bool {
         let Some(group) = self.resources.get_mut(&handle) else { return false };
         let members = std::mem::take(&mut group.members);
         let destroyed = group.stage == ResourceStage::Destroyed;
         (group.stage, group.kernel_handle) = (ResourceStage::Freed, 0);
-        // What is allocated for it from now on has nothing to do with what was.
+        // Later allocations for it are unrelated to the earlier ones.
         (group.list_free_count, group.private_data) = (0, Vec::new());
         for member in members {
             self.allocations.remove(&member);
@@ -349,13 +351,13 @@ impl Ledger {
         destroyed
     }
 
-    /// A resource is over.
+    /// Removes a resource for good.
     pub(crate) fn remove_resource(&mut self, handle: usize) {
         self.remove(handle);
         push_bounded(&mut self.freed, handle);
     }
 
-    /// Work was submitted: what was written before is out.
+    /// Records a submission: all earlier commands are submitted.
     pub(crate) fn note_submission(&mut self) {
         self.submissions += 1;
         self.drawn.clear();
@@ -369,23 +371,23 @@ impl Ledger {
         }
     }
 
-    /// One of these that a lock has replaced.
+    /// The first of these that a lock has replaced.
     pub(crate) fn find_replaced(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
         list.iter().find(|number| self.replaced_instances.contains(number)).copied()
     }
 
-    /// The application has dropped a resource: the driver's handle of it means nothing.
+    /// Invalidates the driver's handle of a resource that the application has destroyed.
     pub(crate) fn mark_handle_dead(&mut self, driver: usize) {
         self.dead_handles.retain(|index| *index != driver);
         push_bounded(&mut self.dead_handles, driver);
     }
 
-    /// Whether a driver's handle is dead, and was not given again.
+    /// Whether a driver's handle is invalid, and was not reused.
     pub(crate) fn is_handle_dead(&self, driver: usize) -> bool {
         self.dead_handles.contains(&driver) && self.find_by_driver_handle(driver).is_none()
     }
 
-    /// What is locked of these, and not by the application.
+    /// The first of these that the driver, not the application, has locked.
     pub(crate) fn find_locked(&self, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
         let by_application = |id: D3DKMT_HANDLE| {
             self.resource_of(id).is_some_and(|group| group.locks.iter().any(|number| *number > 0))
@@ -396,7 +398,7 @@ impl Ledger {
         list.iter().copied().find(|number| locked(*number) && !by_application(*number))
     }
 
-    /// Whether something was drawn since work was last submitted, by the GPU.
+    /// Whether the GPU has drawn something since the last submission.
     pub(crate) fn has_drawn(&self) -> bool {
         let now = Some(self.submissions);
         let mut drawn = self.drawn.iter().filter_map(|index| self.resources.get(index));
@@ -404,13 +406,13 @@ impl Ledger {
             .any(|resource_entry| resource_entry.drawn == now && !resource_entry.members.is_empty())
     }
 
-    /// Whether a handle meant a resource that is over.
+    /// Whether a handle belonged to a removed resource.
     pub(crate) fn was_resource(&self, handle: usize) -> bool {
         self.freed.contains(&handle)
     }
 }
 
-/// Puts one behind the others, and forgets the first if those are many.
+/// Appends an entry, and removes the first if the queue is full.
 fn push_bounded<T>(kept: &mut VecDeque<T>, one: T) {
     if kept.len() == MAX_REMEMBERED {
         kept.pop_front();
@@ -445,8 +447,8 @@ mod tests {
         }
     }
 
-    /// 0x40 is alone, 0x80 and 0xc0 are of resource 2, which was drawn with, 0x100 is of
-    /// resource 1, which was, too, and is shared.
+    /// 0x40 has no resource, 0x80 and 0xc0 belong to resource 2, which was drawn with, 0x100
+    /// belongs to resource 1, which was drawn with and is shared.
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
         ledger.resources.insert(16, group(2, 0, Some(0)));
@@ -522,14 +524,14 @@ mod tests {
         ledger.note_submission();
         assert!(!ledger.has_drawn() && ledger.written_resources().count() == 0);
         assert!(ledger.resources[&32].written.is_empty());
-        assert!(ledger.mark_freed(16), "it was dropped before");
+        assert!(ledger.mark_freed(16), "already destroyed");
         assert!(
             ledger.has_system_memory(address, 1).is_none()
                 && ledger.destroyed_not_freed().count() == 0
         );
         ledger.mark_freed(32);
         ledger.add(Some(32), [0x80].into_iter());
-        assert_eq!(ledger.resources[&32].stage, ResourceStage::Live, "it is made anew");
+        assert_eq!(ledger.resources[&32].stage, ResourceStage::Live, "allocated again");
         ledger.remove(32);
         assert_eq!(ledger.find_by_driver_handle(7), None);
     }

@@ -1,17 +1,17 @@
 //! The Direct3D runtime's side of a user-mode display driver (a *UMD*).
 //!
-//! An application's calls come in through [`Adapter`] and [`Device`], in safe Rust; they go to the
-//! driver through the tables it gave ([`Umd`]), and what it calls back with goes through the same
-//! thunks that an application uses. In between stands a *ledger*: what the driver was given and
-//! what it owes. Whoever breaks a rule is named at the door where it shows: the driver, or the
+//! An application calls [`Adapter`] and [`Device`], in safe Rust; the runtime calls the driver
+//! through the tables that the driver filled ([`Umd`]), and forwards the driver's callbacks to the
+//! thunks that an application uses. A *ledger* records what the driver was given and what it must
+//! free. A broken rule is reported at the door where it is detected, and names the driver or the
 //! application.
 //!
 //! # Invariants
 //!
-//! 1. One thread is inside a driver for a device at a time (`gate`).
-//! 2. A handle that a driver is given is a number that is never given again; what it means is
-//!    looked up, so a wrong one is an answer.
-//! 3. The ledger's lock is held for bookkeeping only: never while the driver or a thunk runs.
+//! 1. One thread at a time is in a driver for a device (`driver_lock`).
+//! 2. A handle that a driver receives is a number that is never reused. It is looked up, so an
+//!    invalid handle is an error and not a crash.
+//! 3. The ledger's lock is held for bookkeeping only, never during a call to the driver or a thunk.
 
 mod adapter;
 mod call_stack;

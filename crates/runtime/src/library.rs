@@ -1,5 +1,5 @@
-//! Shared objects of this machine: the one file that loads code.
-#![expect(unsafe_code, reason = "asks the operating system to load code")]
+//! Loads shared objects of this machine. This is the only file that loads code.
+#![expect(unsafe_code, reason = "loads code through the operating system")]
 
 use abi::umd::PFND3DDDI_OPENADAPTER;
 use std::ffi::{CStr, CString, c_void};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// A shared object that is loaded. It is unloaded when nobody has it any more.
+/// A loaded shared object. It is unloaded when the last owner drops it.
 pub(crate) struct Library {
     path: PathBuf,
     handle: *mut c_void,
@@ -21,9 +21,9 @@ unsafe impl Sync for Library {}
 /// Why a driver could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// From where.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What the operating system says.
+    /// The operating system's error text.
     pub reason: String,
 }
 
@@ -34,16 +34,18 @@ impl fmt::Display for LoadError {
 }
 
 impl Library {
+    /// Loads a shared object.
+    ///
     /// # Safety
     ///
-    /// What the object runs when it is loaded may be run.
+    /// The object's initialization code may run.
     pub(crate) unsafe fn open(path: &Path) -> Result<Self, LoadError> {
         let refused = |why: String| LoadError { path: path.to_owned(), reason: why };
-        // A name without a slash would be looked for in the system's folders.
+        // A name without a slash would be searched for in the system's folders.
         let whole = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
         let name = CString::new(whole.as_os_str().as_bytes())
-            .map_err(|_| refused("there is a zero byte in its name".to_owned()))?;
-        // SAFETY: The name ends with a zero byte; the caller lets it run.
+            .map_err(|_| refused("the path contains a zero byte".to_owned()))?;
+        // SAFETY: `name` ends with a zero byte; the caller permits the initialization to run.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
             return Err(refused(last_error()));
@@ -55,7 +57,7 @@ impl Library {
     ///
     /// # Safety
     ///
-    /// What the object exports as `OpenAdapter` is a function like that.
+    /// What the object exports as `OpenAdapter` is a function with this signature.
     pub(crate) unsafe fn open_adapter(&self) -> Result<PFND3DDDI_OPENADAPTER, LoadError> {
         // SAFETY: The handle is open, and the name ends with a zero byte.
         let found = unsafe { libc::dlsym(self.handle, c"OpenAdapter".as_ptr()) };
@@ -64,24 +66,24 @@ impl Library {
                        __attribute__((ms_abi))";
             return Err(LoadError { path: self.path.clone(), reason: why.to_owned() });
         }
-        // SAFETY: The caller promises that it is one; it is not null.
+        // SAFETY: The caller guarantees its signature, and the pointer is not null.
         Ok(unsafe { std::mem::transmute::<*mut c_void, PFND3DDDI_OPENADAPTER>(found) })
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: It is open, and is not used again.
+        // SAFETY: The handle is open, and is not used again.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
 fn last_error() -> String {
-    // SAFETY: It has no conditions.
+    // SAFETY: `dlerror` has no preconditions.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
-        return "it could not be loaded".to_owned();
+        return "the operating system gave no reason".to_owned();
     }
-    // SAFETY: It ends with a zero byte, and stays until this thread's next call.
+    // SAFETY: The text ends with a zero byte, and is valid until this thread's next call.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

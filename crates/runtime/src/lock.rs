@@ -1,5 +1,5 @@
-//! Locks: the application looks at surfaces, and writes to them.
-#![expect(unsafe_code, reason = "calls a driver through its tables, and shows what it locked")]
+//! Locks: the application reads and writes surfaces.
+#![expect(unsafe_code, reason = "calls a driver through its tables, and exposes locked memory")]
 
 use crate::device::Device;
 use crate::draw::check_result;
@@ -15,40 +15,40 @@ use abi::{HANDLE, HRESULT};
 use flight::{EventKind, Passive, RuleId};
 use std::ptr;
 
-/// How to lock. `Default` waits for whatever uses the surface.
+/// How to lock. `Default` waits until the GPU no longer uses the surface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the interface")]
 pub struct LockRequest {
-    /// What is there is not needed any more: other memory may be given.
+    /// The old contents are not needed: the driver may return other memory.
     pub discard: bool,
-    /// Nothing is written that the GPU still uses: there is nothing to wait for.
+    /// The application does not write memory that the GPU uses: no wait is necessary.
     pub no_overwrite: bool,
-    /// Rather an answer than a wait.
+    /// Fail rather than wait.
     pub do_not_wait: bool,
-    /// It is only read.
+    /// The application only reads.
     pub read_only: bool,
 }
 
-/// A surface that is locked, as the driver shows it.
+/// A locked surface, as the driver returned it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedSurface {
     address: usize,
-    /// How many bytes there are from one line to the next.
+    /// Bytes from one line to the next.
     pub pitch: u32,
     /// The surface.
     pub surface: Surface,
     cookie: usize,
-    /// The device whose driver showed it, if that is one whose pointers are believed.
+    /// The device whose driver returned it, if that driver's pointers are trusted.
     trusted: Option<usize>,
 }
 
-/// A piece of memory, as the system's calls have it.
+/// A memory range as an `iovec`.
 fn memory_slice(address: *mut u8, length: usize) -> libc::iovec {
     libc::iovec { iov_base: address.cast(), iov_len: length }
 }
 
-/// This process. A driver in another language may show memory of its own, and a bad one may have
-/// taken it away: so the system copies, and an application that looks too late sees nothing.
+/// This process. A driver in another language may return its own memory, and a bad driver may have
+/// unmapped it. So the system copies, and an application that reads too late gets nothing.
 fn current_process() -> libc::pid_t {
     std::process::id().cast_signed()
 }
@@ -65,7 +65,8 @@ impl MappedSurface {
             }
             let (here, there) =
                 (memory_slice(to.as_mut_ptr(), line), memory_slice(self.line(row), line));
-            // SAFETY: The system copies into `to`, which is that long; what cannot be read is not.
+            // SAFETY: The system copies at most `to`'s length into `to`, and skips unreadable
+            // memory.
             unsafe {
                 libc::process_vm_readv(
                     current_process(),
@@ -80,11 +81,11 @@ impl MappedSurface {
         bytes
     }
 
-    /// Copies lines without gaps in, as far as they go.
+    /// Copies lines without gaps into the surface, up to its size.
     pub fn write(&self, bytes: &[u8]) {
         let line = self.surface.width as usize * 4;
         if line == 0 {
-            return; // It has no bytes.
+            return; // Empty.
         }
         for (row, from) in bytes.chunks(line).take(self.surface.height as usize).enumerate() {
             if let Some(device) = self.trusted {
@@ -93,8 +94,8 @@ impl MappedSurface {
             }
             let here = memory_slice(from.as_ptr().cast_mut(), from.len());
             let there = memory_slice(self.line(row), from.len());
-            // SAFETY: The system copies out of `from`; the surface is the application's to write
-            // to, and what cannot be written to is not.
+            // SAFETY: The system copies out of `from`; the application may write the surface, and
+            // unwritable memory is skipped.
             unsafe {
                 libc::process_vm_writev(
                     current_process(),
@@ -115,8 +116,8 @@ impl MappedSurface {
 }
 
 impl Device {
-    /// Its handle, if its driver is part of this program: such a driver has no memory to show but
-    /// what the runtime shows it, and an address that is not of that is not followed.
+    /// The device's handle, if its driver is part of this program. A driver in this program can
+    /// return only memory that the runtime maps for it; other addresses are not dereferenced.
     fn trusted_handle(&self) -> Option<usize> {
         self.0.adapter.umd.trusted.then_some(self.0.handle)
     }
@@ -127,7 +128,7 @@ impl Device {
         group.surfaces.surfaces.get(index as usize).copied()
     }
 
-    /// How often the application has locked a surface.
+    /// How many locks the application has on a surface.
     fn locks(&self, resource: Resource, index: u32) -> u32 {
         let ledger = self.0.ledger();
         let group = ledger.resources.get(&resource.0);
@@ -173,7 +174,7 @@ impl Device {
         let locked = self.locks(resource, index);
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnLock;
         let answer = inside.call(at, slot, |lock, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { lock(driver, &raw mut args) }
         });
         self.judge_index(NAME, (resource, index), answer);
@@ -182,21 +183,20 @@ impl Device {
         let dark = succeeded(answer) && args.pSurfData.is_null();
         let failed = (!succeeded(answer) && !waits && !removed) || dark;
         let broken = (locked > 0 && failed).then(|| {
-            let dark = if dark { ", and shows nothing" } else { "" };
+            let dark = if dark { ", and pSurfData is NULL" } else { "" };
             let answer = result::hresult_name(answer);
-            format!("the surface is locked, and a second lock answers {answer}{dark}")
+            format!("the surface is locked, and a second lock returns {answer}{dark}")
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
         let odd = answer == D3DDDIERR_WASSTILLDRAWING && !order.do_not_wait;
         let broken = odd.then(|| {
-            "it answers D3DDDIERR_WASSTILLDRAWING, and DoNotWait was not asked for: it waits"
-                .to_owned()
+            "it returns D3DDDIERR_WASSTILLDRAWING, but DoNotWait is clear: it must wait".to_owned()
         });
         self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
         check_result(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
-        // No rule is about a first lock that succeeds and shows nothing: nobody is named, and an
-        // application that could not use it is answered so.
+        // No rule covers a first lock that succeeds and returns no memory: no component is blamed,
+        // and the application gets an error.
         if args.pSurfData.is_null() {
             return Err(E_INVALIDARG);
         }
@@ -211,7 +211,7 @@ impl Device {
         })
     }
 
-    /// Ends a lock of a surface (`Unlock`).
+    /// Unlocks a surface (`Unlock`).
     pub fn unlock(
         &self,
         at: &mut Passive,
@@ -225,23 +225,23 @@ impl Device {
         };
         let inside = self.0.enter(at, (NAME, Some(resource.0)))?;
         let locked = self.locks(resource, index);
-        // What the application may not use any more is the driver's to unlock from here on.
+        // From here on the application may not use the lock; the driver must unlock.
         self.note_lock(resource, index, false);
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnUnlock;
         let answer = inside.call(at, slot, |unlock, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { unlock(driver, &raw const args) }
         });
         let broken = match (locked, answer) {
             (0, E_INVALIDARG) => None,
             _ if inside.reports_removal(answer) => None,
             (0, _) => Some(format!(
-                "the surface is not locked, and the answer is {}: it is to be E_INVALIDARG",
+                "the surface is not locked, and the result is {} instead of E_INVALIDARG",
                 result::hresult_name(answer)
             )),
             _ if succeeded(answer) => None,
             _ => Some(format!(
-                "the surface is locked, and the answer is {}",
+                "the surface is locked, and the result is {}",
                 result::hresult_name(answer)
             )),
         };
@@ -250,7 +250,7 @@ impl Device {
     }
 
     /// Locks a surface without waiting for the driver's other work (`LockAsync`). With `discard`
-    /// other memory is shown; the driver uses that from [`Device::rename`] on.
+    /// the driver returns other memory, and uses it from [`Device::rename`] on.
     pub fn lock_async(
         &self,
         at: &mut Passive,
@@ -273,12 +273,12 @@ impl Device {
         let before = self.0.ledger().submissions;
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnLockAsync;
         let answer = inside.call(at, slot, |lock, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { lock(driver, &raw mut args) }
         });
         let submitted = self.0.ledger().submissions - before;
-        let broken = (submitted > 0)
-            .then(|| format!("work was submitted {submitted} times inside of {NAME}"));
+        let broken =
+            (submitted > 0).then(|| format!("work was submitted {submitted} times during {NAME}"));
         self.0.judge(RuleId::UMD_LOCK_010, NAME, broken);
         check_result(answer)?;
         let surface = self.surface(resource, index).ok_or(E_INVALIDARG)?;
@@ -296,7 +296,7 @@ impl Device {
         })
     }
 
-    /// Ends such a lock (`UnlockAsync`).
+    /// Unlocks a surface that `lock_async` locked (`UnlockAsync`).
     pub fn unlock_async(
         &self,
         at: &mut Passive,
@@ -311,12 +311,12 @@ impl Device {
         self.note_lock(resource, index, false);
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnUnlockAsync;
         check_result(inside.call(at, slot, |unlock, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { unlock(driver, &raw const args) }
         }))
     }
 
-    /// Has the driver use from now on what a discarding lock showed (`Rename`).
+    /// Makes the driver use the memory that a discarding lock returned (`Rename`).
     pub fn rename(
         &self,
         at: &mut Passive,
@@ -333,7 +333,7 @@ impl Device {
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnRename;
         let name = ("pfnRename", Some(resource.0));
         check_result(self.0.call(at, name, slot, |rename, driver| {
-            // SAFETY: The driver gave the function and its handles; the arguments live here.
+            // SAFETY: The driver supplied the function and its handles; `args` outlives the call.
             unsafe { rename(driver, &raw const args) }
         }))
     }

@@ -1,4 +1,4 @@
-//! Resources: made, opened and dropped through a driver.
+//! Resources: created, opened and destroyed through a driver.
 #![expect(unsafe_code, reason = "calls a driver through its tables")]
 
 use crate::call_stack;
@@ -24,14 +24,14 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl ResourceEntry {
-    /// Whether the application has it: also if the driver has released what it had for it.
+    /// Whether the application has it, even if the driver has freed its memory.
     pub(crate) fn is_application_owned(&self) -> bool {
         matches!(self.stage, ResourceStage::Live | ResourceStage::Freed)
     }
 }
 
 impl Device {
-    /// Makes a group of surfaces (`CreateResource`, or `CreateResource2` where a flag of that is
+    /// Creates a group of surfaces (`CreateResource`, or `CreateResource2` if one of its flags is
     /// set).
     pub fn create_resource(
         &self,
@@ -76,7 +76,7 @@ impl Device {
         self.0.ledger().insert(handle, group);
         let name = if wanted.flags2 == 0 { "pfnCreateResource" } else { "pfnCreateResource2" };
         let inside = self.0.enter(at, (name, Some(handle))).inspect_err(|_| {
-            self.0.ledger().remove(handle); // The driver has not heard of it.
+            self.0.ledger().remove(handle); // The driver was not called for it.
         })?;
         let (answer, driver) = call_create_resource(at, &inside, handle, wanted, &list);
         let failed = inside.callback_errors();
@@ -88,7 +88,7 @@ impl Device {
         self.finish_resource(("pfnCreateResource", handle), &failed, answer, driver)
     }
 
-    /// The driver has made or opened a resource, or not.
+    /// Records the outcome of a driver's create or open call.
     fn finish_resource(
         &self,
         (name, handle): (&'static str, usize),
@@ -99,16 +99,16 @@ impl Device {
         let inner = &self.0;
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
-            // For some buffers there is an answer that says nothing of the reason.
+            // Some buffers have a specific error result that hides the reason.
             let buffer = ledger.resources.get(&handle).is_some_and(ResourceEntry::is_buffer);
             let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
             let broken = failed.last().filter(|_| !told).map(|value| {
                 let (private_data, answer) =
                     (result::hresult_name(*value), result::hresult_name(answer));
-                format!("a callback answered {private_data}, and {name} makes {answer} of it")
+                format!("a callback returned {private_data}, and {name} returns {answer}")
             });
             inner.judge(RuleId::UMD_RES_010, name, broken);
-            // No destroy follows: what the driver has left of it, it has left for ever.
+            // No destroy call follows: whatever the driver leaves of it is leaked.
             let left = ledger
                 .resources
                 .get(&handle)
@@ -125,7 +125,7 @@ impl Device {
             let ledger = inner.ledger();
             let twin = ledger.find_by_driver_handle(driver);
             if driver == handle {
-                Some("hResource is the runtime's handle still".to_owned())
+                Some("hResource is still the runtime's handle".to_owned())
             } else if driver == 0 {
                 Some("hResource is NULL".to_owned())
             } else {
@@ -149,7 +149,7 @@ impl Device {
         Ok(Resource(handle))
     }
 
-    /// Judges what a driver answers for a kind of resource that it does not make.
+    /// Judges a driver's result for a kind of resource that it does not create.
     fn judge_kind(&self, wanted: &ResourceDescription, failed: &[HRESULT], answer: HRESULT) {
         let buffer = wanted.has_flag(Flags::VertexBuffer | Flags::IndexBuffer);
         let of_memory = [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];
@@ -159,17 +159,17 @@ impl Device {
             }
             _ if succeeded(answer) || !buffer => None,
             D3DERR_NOTAVAILABLE => None,
-            // What a callback has refused with may be handed on as it is.
+            // A callback's error may be forwarded unchanged.
             _ if of_memory.contains(&answer) || failed.contains(&answer) => None,
             _ => Some(format!(
-                "a vertex or index buffer was not made, and the answer is {}",
+                "a vertex or index buffer was not created, and the result is {}",
                 result::hresult_name(answer)
             )),
         };
         self.0.judge(RuleId::UMD_RES_006, "pfnCreateResource", broken);
     }
 
-    /// The handle of a shared resource for other processes.
+    /// The shared handle of a resource, for other processes.
     pub fn share(&self, resource: Resource) -> Result<D3DKMT_HANDLE, HRESULT> {
         let ledger = self.0.ledger();
         let group = ledger
@@ -193,7 +193,7 @@ impl Device {
         let surfaces = ResourceDescription::from_bytes(&shared.runtime);
         let Some(surfaces) = surfaces else {
             self.destroy_kernel_resource(at, shared.resource);
-            return Err(E_INVALIDARG); // Nothing that a runtime shares.
+            return Err(E_INVALIDARG); // Not shared by a runtime.
         };
         let number = inner.adapter.run.surfaces.fetch_add(1, Relaxed) + 1;
         let handle = call_stack::new_handle();
@@ -245,8 +245,8 @@ impl Device {
         let (answer, failed) = match &inside {
             Ok(inside) => {
                 let answer = inside.call(at, slot, |open, driver| {
-                    // SAFETY: The driver gave the function and its handle; what the arguments
-                    // point to lives until it returns.
+                    // SAFETY: The driver supplied the function and its handle; everything that
+                    // `args` points to outlives the call.
                     unsafe { open(driver, &raw mut args) }
                 });
                 (answer, inside.callback_errors())
@@ -255,7 +255,7 @@ impl Device {
         };
         if !succeeded(answer) {
             let mut ledger = inner.ledger();
-            // A driver that could not use it may have released it already.
+            // A driver that could not use the resource may have freed it already.
             let kernel = ledger
                 .resources
                 .get(&handle)
@@ -272,16 +272,16 @@ impl Device {
         self.finish_resource(("pfnOpenResource", handle), &failed, answer, driver)
     }
 
-    /// Ends a resource of the kernel's that no driver has.
+    /// Destroys a kernel resource that no driver has.
     fn destroy_kernel_resource(&self, at: &mut Passive, resource: D3DKMT_HANDLE) {
         let device = self.0.kernel_handle;
         let destroy =
             thunk::DestroyAllocation { device, resource, ..thunk::DestroyAllocation::default() };
-        let _ = self.0.adapter.client.destroy(at, &destroy); // It goes with the device at last.
+        let _ = self.0.adapter.client.destroy(at, &destroy); // Freed with the device at the latest.
     }
 
-    /// Drops a resource, with all its surfaces (`DestroyResource`). An error means that it is
-    /// there still.
+    /// Destroys a resource, with all its surfaces (`DestroyResource`). After an error the resource
+    /// still exists.
     pub fn destroy_resource(&self, at: &mut Passive, resource: Resource) -> Result<(), HRESULT> {
         const NAME: &str = "pfnDestroyResource";
         let inner = &self.0;
@@ -294,55 +294,53 @@ impl Device {
             let broken = group.is_none().then(|| {
                 let destroyed =
                     ledger.was_resource(resource.0) || ledger.resources.contains_key(&resource.0);
-                let destroyed = if destroyed { ": it was dropped before" } else { "" };
-                format!("the resource is none of the device's{destroyed}")
+                let destroyed = if destroyed { ": it is already destroyed" } else { "" };
+                format!("the resource does not belong to the device{destroyed}")
             });
             if !inner.judge_client(RuleId::UMD_DESTROY_004, "DestroyResource.hResource", broken) {
                 return Err(E_INVALIDARG);
             }
         }
-        // Nobody else comes in before its handle is known to be dead.
+        // No other thread may enter before the handle is known to be invalid.
         let inside = inner.enter(at, (NAME, Some(resource.0)))?;
         let (driver, locks) = {
             let mut ledger = inner.ledger();
             let Some(group) = ledger.resources.get_mut(&resource.0) else {
                 return Err(E_INVALIDARG);
             };
-            // What the application has locked of it is the driver's to unlock.
+            // The driver must unlock what the application has locked.
             let none = vec![0; group.locks.len()];
             (group.driver_handle, std::mem::replace(&mut group.locks, none))
         };
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnDestroyResource;
         let answer = inside.call(at, slot, |destroy, device| {
-            // SAFETY: The driver gave the function and both handles.
+            // SAFETY: The driver supplied the function and both handles.
             unsafe { destroy(device, ptr::with_exposed_provenance_mut(driver)) }
         });
         let removed = inside.reports_removal(answer);
         let mut ledger = inner.ledger();
         let Some(group) = ledger.resources.get_mut(&resource.0) else { return Err(E_INVALIDARG) };
-        // One that was released before may have been allocated for again.
+        // A resource that was freed before may have new allocations.
         let bare = group.kernel_handle == 0 && group.members.is_empty();
         let (freed, about) = (group.stage == ResourceStage::Freed && bare, group.subject);
-        // That the device is removed has to be said, whatever could be released.
+        // A "device removed" result must be forwarded, whatever could be freed.
         let broken = (freed && !succeeded(answer) && !removed).then(|| {
             let answer = result::hresult_name(answer);
-            format!(
-                "{about} was released, and {NAME} answers {answer}: an error says that it was not"
-            )
+            format!("{about} was freed, but {NAME} returns {answer}, which means that it was not")
         });
         inner.judge(RuleId::UMD_DESTROY_024, NAME, broken);
         let allowed = [E_OUTOFMEMORY, D3DDDIERR_DEVICEREMOVED, E_INVALIDARG];
         let broken = (!succeeded(answer) && !allowed.contains(&answer))
-            .then(|| format!("{NAME} answers {}", result::hresult_name(answer)));
+            .then(|| format!("{NAME} returns {}", result::hresult_name(answer)));
         inner.judge(RuleId::UMD_ERR_004, NAME, broken);
         if !succeeded(answer) && !freed {
             group.locks = locks;
             return Err(answer);
         }
-        // The driver's handle means nothing from here on: it may give it again.
+        // The driver's handle is invalid from here on: the driver may reuse it.
         let dead_handles = group.driver_handle;
         ledger.mark_destroyed(resource.0);
-        // One in the application's memory has nothing that the driver could release.
+        // A resource in the application's memory has nothing for the driver to free.
         let destroyed = bare;
         inner.log().emit(about, EventKind::SurfacesDropped { released: freed });
         ledger.mark_handle_dead(dead_handles);
@@ -353,7 +351,7 @@ impl Device {
     }
 }
 
-/// Calls the driver's function for it.
+/// Calls the driver's create function.
 fn call_create_resource(
     at: &mut Passive,
     inside: &DriverCallGuard,
@@ -391,8 +389,8 @@ fn call_create_resource(
         };
         let slot = |raw: &D3DDDI_DEVICEFUNCS| raw.pfnCreateResource;
         let answer = inside.call(at, slot, |create, driver| {
-            // SAFETY: The driver gave the function and its handle; what the arguments point
-            // to lives until it returns.
+            // SAFETY: The driver supplied the function and its handle; everything that the
+            // arguments point to outlives the call.
             unsafe { create(driver, &raw mut first) }
         });
         args.hResource = first.hResource;

@@ -1,37 +1,38 @@
-//! What an application asks for: groups of surfaces, made and destroyed as one.
+//! Descriptions of resources: groups of surfaces, created and destroyed as one.
 
 use abi::umd::{D3DDDI_RESOURCEFLAGS, D3DDDIPOOL_SYSTEMMEM, D3DDDIPOOL_VIDEOMEMORY};
 
-/// A resource of a device: a group of surfaces. It is a name; one that is over is refused.
+/// A resource of a device: a group of surfaces. It is a handle; a destroyed resource's handle
+/// fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resource(pub(crate) usize);
 
-/// A surface: four bytes to a pixel.
+/// A surface with four bytes per pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
-    /// How many pixels a line has.
+    /// Pixels per line.
     pub width: u32,
-    /// How many lines there are.
+    /// The number of lines.
     pub height: u32,
 }
 
-/// A part of a surface, as half-open ranges.
+/// A rectangle of a surface, as half-open ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rect {
     /// The first column.
     pub left: u32,
     /// The first line.
     pub top: u32,
-    /// The first column that is not in it.
+    /// One past the last column.
     pub right: u32,
-    /// The first line that is not in it.
+    /// One past the last line.
     pub bottom: u32,
 }
 
-/// What to make: a group of surfaces, with the words of the interface.
+/// The requested resource: a group of surfaces, in the terms of the Direct3D DDI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceDescription {
-    /// Each of them.
+    /// The surfaces.
     pub surfaces: Vec<Surface>,
     /// `D3DDDIFORMAT`.
     pub format: i32,
@@ -41,23 +42,23 @@ pub struct ResourceDescription {
     pub flags: u32,
     /// `D3DDDI_RESOURCEFLAGS2`: if any is set, `CreateResource2` is called.
     pub flags2: u32,
-    /// What the members that mean nothing are set to.
+    /// The value for the reserved members.
     pub reserved_values: u32,
 }
 
-/// The most memory of the application for a surface: our choice.
+/// The maximum size of a surface in the application's memory (our choice).
 const MAX_SYSTEM_MEMORY: usize = 256 << 20;
 
 /// `D3DDDIFMT_A8R8G8B8`.
 const ARGB: i32 = 21;
 
 impl Surface {
-    /// Its bytes in lines without gaps; the most that there can be, if those are too many to count.
+    /// The size in bytes, in lines without gaps; `usize::MAX` on overflow.
     pub fn bytes(self) -> usize {
         (self.width as usize).saturating_mul(self.height as usize).saturating_mul(4)
     }
 
-    /// Memory of the application for it, if there is as much.
+    /// Allocates application memory for the surface, if enough is available.
     pub(crate) fn memory(self) -> Option<Box<[u8]>> {
         let bytes = self.bytes();
         (bytes <= MAX_SYSTEM_MEMORY).then(|| vec![0; bytes].into())
@@ -70,19 +71,19 @@ impl Rect {
         Self { left: 0, top: 0, right: surface.width, bottom: surface.height }
     }
 
-    /// Whether nothing is in it.
+    /// Whether the rectangle is empty.
     pub(crate) fn is_empty(self) -> bool {
         self.left >= self.right || self.top >= self.bottom
     }
 }
 
 impl ResourceDescription {
-    /// A texture of one surface.
+    /// A texture with one surface.
     pub fn texture(width: u32, height: u32) -> Self {
         Self::group(1, width, height)
     }
 
-    /// So many surfaces alike, made and destroyed as one.
+    /// `count` identical surfaces, created and destroyed as one.
     pub fn group(count: usize, width: u32, height: u32) -> Self {
         Self {
             surfaces: vec![Surface { width, height }; count],
@@ -94,20 +95,20 @@ impl ResourceDescription {
         }
     }
 
-    /// The same, with these flags of `D3DDDI_RESOURCEFLAGS` besides.
+    /// Adds these flags of `D3DDDI_RESOURCEFLAGS`.
     #[must_use]
     pub fn with(mut self, flags: u32) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// The same, for other processes too.
+    /// Makes the resource shareable with other processes.
     #[must_use]
     pub fn shared(self) -> Self {
         self.with(D3DDDI_RESOURCEFLAGS::SharedResource)
     }
 
-    /// The same, in the application's memory.
+    /// Places the resource in the application's memory.
     #[must_use]
     pub fn in_system_memory(mut self) -> Self {
         self.pool = D3DDDIPOOL_SYSTEMMEM;
@@ -118,7 +119,7 @@ impl ResourceDescription {
         self.flags & flag != 0
     }
 
-    /// What another process has to know to open it.
+    /// The bytes that another process needs to open it.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let head =
             [self.format.cast_unsigned(), self.pool.cast_unsigned(), self.flags, self.flags2];

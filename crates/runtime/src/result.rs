@@ -1,4 +1,4 @@
-//! What a status of the kernel is for user mode.
+//! Converts kernel statuses to user-mode results.
 
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DDDIERR_WASSTILLDRAWING, E_FAIL, E_INVALIDARG, E_NOTIMPL,
@@ -11,13 +11,13 @@ use abi::status::{
 };
 use abi::{HRESULT, NTSTATUS};
 
-/// The bit of a result that is a status of the kernel's.
+/// The bit that marks a result as an `NTSTATUS`.
 const FROM_NT: u32 = 0x1000_0000;
 
-/// A status as a result.
+/// Converts a status to a result.
 ///
-/// WINDOWS: the pages of the callbacks list the first ones (documented); which status becomes
-/// which is our reading. Any other keeps its number, with the bit that says where it is from.
+/// WINDOWS: the pages of the callbacks list the first ones (documented); the mapping is our
+/// reading. Any other status keeps its number, with `FACILITY_NT_BIT` set.
 pub fn hresult_from_status(status: NTSTATUS) -> HRESULT {
     match status {
         STATUS_SUCCESS => S_OK,
@@ -32,13 +32,13 @@ pub fn hresult_from_status(status: NTSTATUS) -> HRESULT {
     }
 }
 
-/// A result for people.
+/// The name of a result, for messages.
 pub(crate) fn hresult_name(result: HRESULT) -> String {
     abi::hresult::name(result)
         .map_or_else(|| format!("{:#010x}", result.cast_unsigned()), Into::into)
 }
 
-/// The answer of a driver's function that there is none of, or that crashed.
+/// The result of a driver function that is missing or that crashed.
 pub(crate) const DRIVER_CRASHED: HRESULT = E_FAIL;
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn statuses_have_the_results_that_drivers_know() {
         assert_eq!(hresult_from_status(STATUS_INVALID_PARAMETER), E_INVALIDARG);
-        assert_eq!(hresult_from_status(0x0000_0102), S_OK, "one that only informs");
+        assert_eq!(hresult_from_status(0x0000_0102), S_OK, "an informational status");
         let other = hresult_from_status(abi::status::STATUS_ACCESS_DENIED);
         assert_eq!(other.cast_unsigned(), 0xD000_0022);
         assert_eq!(

@@ -11,11 +11,11 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Umd {
     pub(crate) entry: PFND3DDDI_OPENADAPTER,
-    /// Whether its pointers are believed: those of a driver in another language are not.
+    /// Whether its pointers are trusted. Those of a driver in another language are not.
     pub(crate) trusted: bool,
-    /// How many objects it has of an adapter that the runtime called so, if it counts them.
+    /// How many objects it has for an adapter with this runtime handle, if it counts them.
     pub(crate) live_objects: Option<fn(usize) -> usize>,
-    /// What its code is in.
+    /// The library that contains its code.
     _library: Option<Arc<Library>>,
 }
 
@@ -24,29 +24,29 @@ impl Umd {
     ///
     /// # Safety
     ///
-    /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
-    /// functions that stay as long as this program, and every pointer it or they call back with
-    /// is good for what its structure says. What it shows of a surface is what the runtime has
-    /// shown it: other memory the application does not see.
+    /// The entry point implements `OpenAdapter`: it fills the tables it is given with functions
+    /// that are valid as long as this program runs, and every pointer in a callback's structure is
+    /// valid for its documented use. The memory that the driver returns for a surface is memory
+    /// that the runtime mapped for it; the application cannot see other memory.
     pub const unsafe fn new(entry: PFND3DDDI_OPENADAPTER) -> Self {
         Self { entry, trusted: true, live_objects: None, _library: None }
     }
 
-    /// The same, of a driver that counts what it has of each adapter: by the handle that the
-    /// runtime opened it with.
+    /// Adds a function that counts the driver's objects for an adapter, by the handle that the
+    /// runtime opened the adapter with.
     #[must_use]
     pub const fn counting(mut self, live_objects: fn(usize) -> usize) -> Self {
         self.live_objects = Some(live_objects);
         self
     }
 
-    /// The same of a driver whose pointers are not believed, as those of one that is loaded are
-    /// not: what it calls back with may point anywhere.
+    /// A driver in this program whose pointers are not trusted, like those of a loaded driver: its
+    /// callbacks may pass any pointer.
     ///
     /// # Safety
     ///
-    /// The entry point does what `OpenAdapter` does: it fills the tables it is given with
-    /// functions that stay as long as this program.
+    /// The entry point implements `OpenAdapter`: it fills the tables it is given with functions
+    /// that are valid as long as this program runs.
     pub const unsafe fn untrusted(entry: PFND3DDDI_OPENADAPTER) -> Self {
         Self { entry, trusted: false, live_objects: None, _library: None }
     }
@@ -56,12 +56,12 @@ impl Umd {
     ///
     /// # Safety
     ///
-    /// The object's initialisation may be run, its `OpenAdapter` is one, and what its functions
-    /// write to is theirs, or what they were told to write to.
+    /// The object's initialization may run, its `OpenAdapter` has the documented signature, and its
+    /// functions write only to their own memory or to memory that they are told to write to.
     pub unsafe fn load(path: &Path) -> Result<Self, LoadError> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let library = unsafe { Library::open(path) }?;
-        // SAFETY: The caller promises that what has this name is one.
+        // SAFETY: The caller guarantees the signature of the export.
         let entry = unsafe { library.open_adapter() }?;
         Ok(Self { entry, trusted: false, live_objects: None, _library: Some(Arc::new(library)) })
     }

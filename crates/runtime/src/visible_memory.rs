@@ -1,29 +1,29 @@
-//! What the runtime shows to a driver now, and copies for whoever asks by its address.
+//! The memory that the runtime currently maps for a driver, copied by address.
 //!
-//! A driver in safe Rust sees the runtime's memory through this, and so does the application what
-//! such a driver has locked: nothing that is done with an address can touch what is not shown,
-//! because it is too far, or too late.
+//! A driver in safe Rust accesses the runtime's memory through this module, and so does the
+//! application when it accesses memory that the driver has locked. An access outside the mapped
+//! range, or after the mapping ended, fails and touches nothing.
 
 use crate::call_stack;
 use crate::device::DeviceState;
 
-/// Copies bytes out that the driver sees which this thread is in, for the device that it is in
-/// there for. Whether it sees all of them now.
+/// Copies bytes that are mapped for the driver and device that this thread is in. Returns whether
+/// all of them are mapped now.
 pub fn read_visible(address: usize, bytes: &mut [u8]) -> bool {
     call_stack::current_device().is_some_and(|state| state.read_visible(address, bytes))
 }
 
-/// Copies bytes in, if the driver sees all of them now which this thread is in.
+/// Copies bytes in, if all of them are mapped now for the driver that this thread is in.
 pub fn write_visible(address: usize, bytes: &[u8]) -> bool {
     call_stack::current_device().is_some_and(|state| state.write_visible(address, bytes))
 }
 
-/// The same, of what a device's driver sees, for whoever has the device's handle.
+/// Like [`read_visible`], for the driver of a device, given the device's handle.
 pub(crate) fn read_for_device(device: usize, address: usize, bytes: &mut [u8]) -> bool {
     call_stack::device(device).is_some_and(|state| state.read_visible(address, bytes))
 }
 
-/// The same.
+/// Like [`write_visible`], for the driver of a device, given the device's handle.
 pub(crate) fn write_for_device(device: usize, address: usize, bytes: &[u8]) -> bool {
     call_stack::device(device).is_some_and(|state| state.write_visible(address, bytes))
 }

@@ -1,36 +1,36 @@
-//! What a driver is asked, copied out of the runtime's structures.
+//! Arguments of the driver's functions, copied out of the runtime's structures.
 
 use crate::memory::Memory;
 use abi::D3DKMT_HANDLE;
 use abi::umd::D3DDDI_RESOURCEFLAGS;
 
-/// The runtime's name of a resource, for callbacks (`hResource`). Zero is none.
+/// The runtime's handle of a resource, for callbacks (`hResource`). Zero is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RuntimeResource(pub usize);
 
-/// The runtime's name of a context (`hContext`).
+/// The runtime's handle of a context (`hContext`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeContext(pub usize);
 
-/// A resource that the runtime talks about.
+/// A resource that a call is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// The driver's number of it: what it answered when it made it.
+    /// The driver's number of the resource, which the driver returned on creation.
     pub number: u64,
-    /// What the runtime has as its handle: no driver needs it but a bad one.
+    /// The handle that the runtime has. Only a bad driver needs it.
     pub handle: usize,
 }
 
-/// Opens an adapter (`D3DDDIARG_OPENADAPTER`).
+/// Arguments of `OpenAdapter` (`D3DDDIARG_OPENADAPTER`).
 #[derive(Clone, Copy, Debug)]
 pub struct OpenAdapterArgs {
-    /// `Interface`: nine.
+    /// `Interface`: 9.
     pub interface: u32,
-    /// `Version`: of the interface, one of `D3D_UMD_INTERFACE_VERSION_*`.
+    /// `Version` of the interface, one of `D3D_UMD_INTERFACE_VERSION_*`.
     pub version: u32,
 }
 
-/// Makes a device (`D3DDDIARG_CREATEDEVICE`).
+/// Arguments of `CreateDevice` (`D3DDDIARG_CREATEDEVICE`).
 #[derive(Clone, Copy, Debug)]
 pub struct CreateDeviceArgs {
     /// `Interface`.
@@ -48,9 +48,9 @@ pub struct Surface {
     pub width: u32,
     /// In pixels.
     pub height: u32,
-    /// In pixels: 0 and 1 mean the same.
+    /// In pixels; 0 is equivalent to 1.
     pub depth: u32,
-    /// `pSysMem`: memory of the runtime's, which is there until the resource is destroyed.
+    /// `pSysMem`: memory of the runtime, valid until the resource is destroyed.
     pub memory: Option<Memory>,
     /// `SysMemPitch`: bytes from one row of that memory to the next.
     pub pitch: u32,
@@ -58,10 +58,10 @@ pub struct Surface {
     pub slice_pitch: u32,
 }
 
-/// Makes a resource (`D3DDDIARG_CREATERESOURCE`, `D3DDDIARG_CREATERESOURCE2`).
+/// Arguments of `CreateResource` (`D3DDDIARG_CREATERESOURCE`, `D3DDDIARG_CREATERESOURCE2`).
 #[derive(Clone, Debug)]
 pub struct CreateResourceArgs {
-    /// `hResource`, as the runtime calls it.
+    /// `hResource`: the runtime's handle.
     pub runtime: RuntimeResource,
     /// `Format`.
     pub format: i32,
@@ -69,15 +69,15 @@ pub struct CreateResourceArgs {
     pub pool: i32,
     /// `pSurfList`.
     pub surfaces: Vec<Surface>,
-    /// `MultisampleType` and `MultisampleQuality`: mean something of what is rendered to.
+    /// `MultisampleType` and `MultisampleQuality`: valid for render targets.
     pub samples: (i32, u32),
-    /// `MipLevels`: mean something of textures.
+    /// `MipLevels`: valid for textures.
     pub levels: u32,
-    /// `Fvf`: means something of vertex buffers.
+    /// `Fvf`: valid for vertex buffers.
     pub fvf: u32,
-    /// `VidPnSourceId`: means something of primaries.
+    /// `VidPnSourceId`: valid for primaries.
     pub source: u32,
-    /// `RefreshRate`: means something of primaries.
+    /// `RefreshRate`: valid for primaries.
     pub refresh: (u32, u32),
     /// `Flags`.
     pub flags: D3DDDI_RESOURCEFLAGS,
@@ -87,25 +87,25 @@ pub struct CreateResourceArgs {
     pub rotation: i32,
 }
 
-/// One allocation of a resource that is opened (`D3DDDI_OPENALLOCATIONINFO`).
+/// One allocation of an opened resource (`D3DDDI_OPENALLOCATIONINFO`).
 #[derive(Clone, Debug)]
 pub struct OpenAllocationInfo {
     /// `hAllocation`.
     pub allocation: D3DKMT_HANDLE,
-    /// What the driver that made it said of it.
+    /// The private data from the driver that created the allocation.
     pub private: Vec<u8>,
 }
 
-/// Opens a resource that another device made (`D3DDDIARG_OPENRESOURCE`).
+/// Arguments of `OpenResource`, for a resource of another device (`D3DDDIARG_OPENRESOURCE`).
 #[derive(Clone, Debug)]
 pub struct OpenResourceArgs {
-    /// `hResource`, as the runtime calls it.
+    /// `hResource`: the runtime's handle.
     pub runtime: RuntimeResource,
     /// `hKMResource`.
     pub kernel: D3DKMT_HANDLE,
     /// `pOpenAllocationInfo`.
     pub allocations: Vec<OpenAllocationInfo>,
-    /// What the driver that made it said of it.
+    /// The private data from the driver that created the resource.
     pub private: Vec<u8>,
     /// `Rotation`.
     pub rotation: i32,
@@ -129,26 +129,26 @@ pub struct Rect {
     pub left: i32,
     /// Upper edge.
     pub top: i32,
-    /// Behind the right edge.
+    /// One past the right edge.
     pub right: i32,
-    /// Behind the lower edge.
+    /// One past the lower edge.
     pub bottom: i32,
 }
 
-/// Shows a subresource to the application (`D3DDDIARG_LOCK`).
+/// Arguments of `Lock` (`D3DDDIARG_LOCK`).
 #[derive(Clone, Copy, Debug)]
 pub struct LockArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
-    /// `Box`: means something if a flag says so.
+    /// `Box`: valid if a flag is set.
     pub volume: Volume,
     /// `Flags`: `D3DDDI_LOCKFLAGS`.
     pub flags: abi::umd::D3DDDI_LOCKFLAGS,
 }
 
-/// Where the application sees it.
+/// Where the application sees a locked subresource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockResult {
     /// `pSurfData`.
@@ -159,7 +159,7 @@ pub struct LockResult {
     pub slice_pitch: u32,
 }
 
-/// Ends a lock (`D3DDDIARG_UNLOCK`, `D3DDDIARG_UNLOCKASYNC`).
+/// Arguments of `Unlock` and `UnlockAsync` (`D3DDDIARG_UNLOCK`, `D3DDDIARG_UNLOCKASYNC`).
 #[derive(Clone, Copy, Debug)]
 pub struct UnlockArgs {
     /// The resource.
@@ -170,23 +170,23 @@ pub struct UnlockArgs {
     pub notify_only: bool,
 }
 
-/// Shows a subresource while the driver may be busy elsewhere (`D3DDDIARG_LOCKASYNC`).
+/// Arguments of `LockAsync` (`D3DDDIARG_LOCKASYNC`). The driver may be busy with other work.
 #[derive(Clone, Copy, Debug)]
 pub struct LockAsyncArgs {
     /// The resource.
     pub resource: Resource,
     /// `SubResourceIndex`.
     pub index: u32,
-    /// `Box`: means something if a flag says so.
+    /// `Box`: valid if a flag is set.
     pub volume: Volume,
     /// `Flags`.
     pub flags: abi::umd::D3DDDI_LOCKASYNCFLAGS,
 }
 
-/// Where the application sees it, and what [`RenameArgs`] is to say.
+/// Where the application sees the subresource, and the values for [`RenameArgs`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockAsyncResult {
-    /// Where.
+    /// The locked memory.
     pub locked: LockResult,
     /// `hCookie`.
     pub cookie: usize,
@@ -194,7 +194,7 @@ pub struct LockAsyncResult {
     pub gpu: u64,
 }
 
-/// The new instance of a subresource counts from here on (`D3DDDIARG_RENAME`).
+/// Arguments of `Rename`: makes a subresource's new instance current (`D3DDDIARG_RENAME`).
 #[derive(Clone, Copy, Debug)]
 pub struct RenameArgs {
     /// The resource.
@@ -207,7 +207,7 @@ pub struct RenameArgs {
     pub gpu: u64,
 }
 
-/// Copies from one subresource to another (`D3DDDIARG_BLT`).
+/// Arguments of `Blt`: copies from one subresource to another (`D3DDDIARG_BLT`).
 #[derive(Clone, Copy, Debug)]
 pub struct BltArgs {
     /// The source.
@@ -228,7 +228,7 @@ pub struct BltArgs {
     pub flags: abi::umd::D3DDDI_BLTFLAGS,
 }
 
-/// Fills a part of a subresource (`D3DDDIARG_COLORFILL`).
+/// Arguments of `ColorFill`: fills a part of a subresource (`D3DDDIARG_COLORFILL`).
 #[derive(Clone, Copy, Debug)]
 pub struct ColorFillArgs {
     /// The resource.
@@ -241,13 +241,13 @@ pub struct ColorFillArgs {
     pub color: u32,
 }
 
-/// Where something is.
+/// Where an allocation or a resource is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResidencyStatus {
-    /// Where the GPU is fastest.
+    /// In GPU memory.
     GpuMemory,
-    /// In memory that both see.
+    /// In system memory that the GPU can access.
     SharedMemory,
-    /// Nowhere that the GPU sees.
+    /// In no memory that the GPU can access.
     NotResident,
 }

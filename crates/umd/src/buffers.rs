@@ -1,15 +1,15 @@
-//! The buffers of a context of WDDM 1.x: commands, the list of what they use, and where addresses
-//! are in them.
+//! The buffers of a WDDM 1.x context: the command buffer, the allocation list and the patch
+//! location list.
 
 use crate::memory::{Memory, MemoryAccess};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{D3DDDI_ALLOCATIONLIST, D3DDDI_PATCHLOCATIONLIST};
 use core::ffi::c_void;
 
-/// A context's buffers, which are the runtime's.
+/// A context's buffers, which the runtime owns.
 ///
-/// Every [`Callbacks::render`](crate::Callbacks::render) replaces them. A clone is what a driver
-/// has that keeps the old ones.
+/// Every [`Callbacks::render`](crate::Callbacks::render) replaces them. A driver that keeps a clone
+/// keeps the old buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextBuffers {
     commands: Memory,
@@ -38,36 +38,36 @@ impl ContextBuffers {
         }
     }
 
-    /// How many bytes of commands fit (`CommandBufferSize`).
+    /// The size of the command buffer in bytes (`CommandBufferSize`).
     pub fn command_capacity(&self) -> u32 {
         self.counts.0
     }
 
-    /// How many allocations can be listed (`AllocationListSize`).
+    /// The number of entries in the allocation list (`AllocationListSize`).
     pub fn allocation_capacity(&self) -> u32 {
         self.counts.1
     }
 
-    /// How many addresses there can be (`PatchLocationListSize`).
+    /// The number of entries in the patch location list (`PatchLocationListSize`).
     pub fn patch_capacity(&self) -> u32 {
         self.counts.2
     }
 
-    /// Writes commands; whether they fit.
+    /// Writes commands. Returns whether they fit.
     #[must_use]
     pub fn write(&self, offset: u32, bytes: &[u8]) -> bool {
         self.commands.write(offset as usize, bytes)
     }
 
-    /// Lists an allocation, and whether it is written; whether there is room.
+    /// Adds an allocation to the list, and whether it is written. Returns whether there is room.
     #[must_use]
     pub fn add_allocation(&self, index: u32, allocation: D3DKMT_HANDLE, write_table: bool) -> bool {
         let words = [allocation, write_table.into()];
         write_entry(&self.allocations, index, size_of::<D3DDDI_ALLOCATIONLIST>(), &words)
     }
 
-    /// Says where an address is: of which entry of the list, how far into it, and where in the
-    /// commands. Whether there is room.
+    /// Adds a patch location: the entry in the allocation list, the offset in that allocation, and
+    /// the offset in the commands. Returns whether there is room.
     #[must_use]
     pub fn add_patch_location(&self, index: u32, entry: u32, offset: u32, place: u32) -> bool {
         let words = [entry, 0, 0, offset, place, place];

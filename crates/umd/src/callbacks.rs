@@ -1,7 +1,7 @@
-//! The runtime's functions, in plain words (`D3DDDI_DEVICECALLBACKS`, `D3DDDI_ADAPTERCALLBACKS`).
+//! Safe wrappers of the runtime's callbacks (`D3DDDI_DEVICECALLBACKS`, `D3DDDI_ADAPTERCALLBACKS`).
 //!
-//! Nothing here believes that a call is right: a driver may name what it likes, keep what it has
-//! after its end, and call from a thread of its own. To judge that is the runtime's.
+//! No call is validated here: a driver may pass any handle, use an object after its destruction,
+//! and call from any thread. The runtime judges the calls.
 #![expect(unsafe_code, reason = "the functions are the runtime's")]
 
 mod allocation;
@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 type CallbackMut<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *mut A) -> HRESULT>;
 type CallbackConst<A> = Option<unsafe extern "win64-unwind" fn(HANDLE, *const A) -> HRESULT>;
 
-/// What a driver calls for a device. A clone is the same device's.
+/// The callbacks for a device. Clones refer to the same device.
 #[derive(Clone, Debug)]
 pub struct Callbacks {
     inner: Arc<DeviceCallbackTable>,
@@ -35,19 +35,19 @@ pub struct Callbacks {
 
 #[derive(Debug)]
 struct DeviceCallbackTable {
-    /// `hDevice`, as the runtime calls it.
+    /// The runtime's handle of the device (`hDevice`).
     device: usize,
     table: D3DDDI_DEVICECALLBACKS,
     host: MemoryAccess,
 }
 
 impl Callbacks {
-    /// Copies the runtime's table, as far as its version has one.
+    /// Copies the runtime's table, up to the length of its version.
     ///
     /// # Safety
     ///
-    /// The table is that of the device, and NULL or as long as its version says; its functions
-    /// are what Microsoft's pages say, from now on and on any thread.
+    /// The table belongs to the device. It is NULL or has the length of its version; its functions
+    /// behave as documented by Microsoft, from now on and on any thread.
     pub(crate) unsafe fn new(
         device: HANDLE,
         table: *const D3DDDI_DEVICECALLBACKS,
@@ -55,7 +55,7 @@ impl Callbacks {
         host: MemoryAccess,
     ) -> Option<Self> {
         let length = crate::table::callbacks_length(version);
-        // SAFETY: The caller's contract.
+        // SAFETY: The caller guarantees it.
         let table = unsafe { copy_table(table, length, D3DDDI_DEVICECALLBACKS::ZERO) }?;
         Some(Self {
             inner: Arc::new(DeviceCallbackTable {
@@ -70,20 +70,20 @@ impl Callbacks {
         &self.inner.table
     }
 
-    /// Memory that the runtime says is at an address.
+    /// The memory that the runtime returned at an address.
     fn memory<T>(&self, address: *const T, length: usize) -> Memory {
         Memory::new(self.inner.host, address.expose_provenance(), length)
     }
 
-    /// Calls a function that answers in its structure. What that points to is borrowed by the
-    /// methods of this module, each for the time of its call.
+    /// Calls a function with output members in its structure. The methods of this module borrow
+    /// what the structure points to for the duration of the call.
     fn call_mut<A>(&self, function: CallbackMut<A>, args: &mut A) -> HRESULT {
         let Some(function) = function else { return E_NOTIMPL };
-        // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
+        // SAFETY: `new` guarantees a function of the runtime, and `args` outlives the call.
         unsafe { function(ptr::with_exposed_provenance_mut(self.inner.device), args) }
     }
 
-    /// The same, of a function that only reads.
+    /// Calls a function that only reads its structure.
     fn call_const<A>(&self, function: CallbackConst<A>, args: &A) -> UmdResult<()> {
         let Some(function) = function else { return Err(E_NOTIMPL) };
         // SAFETY: As in `call_mut`.
@@ -91,7 +91,7 @@ impl Callbacks {
     }
 }
 
-/// What a driver calls for an adapter. A clone is the same adapter's.
+/// The callbacks for an adapter. Clones refer to the same adapter.
 #[derive(Clone, Debug)]
 pub struct AdapterCallbacks {
     inner: Arc<AdapterCallbackTable>,
@@ -103,10 +103,10 @@ struct AdapterCallbackTable {
     table: D3DDDI_ADAPTERCALLBACKS,
 }
 
-/// The adapters that callbacks were given for, by the runtime's handle.
+/// The adapters whose callbacks were copied, by the runtime's handle.
 static ADAPTERS: Mutex<BTreeMap<usize, Weak<AdapterCallbackTable>>> = Mutex::new(BTreeMap::new());
 
-/// How many objects drivers have that hold the callbacks of an adapter, by the runtime's handle.
+/// How many driver objects hold the callbacks of an adapter, by the runtime's handle.
 pub fn live_objects_of(adapter: usize) -> usize {
     let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
     let count = adapters.get(&adapter).map_or(0, Weak::strong_count);
@@ -121,14 +121,14 @@ impl AdapterCallbacks {
     ///
     /// # Safety
     ///
-    /// As that of [`Callbacks::new`], for an adapter.
+    /// As for [`Callbacks::new`], for an adapter.
     pub(crate) unsafe fn new(
         adapter: HANDLE,
         table: *const D3DDDI_ADAPTERCALLBACKS,
     ) -> Option<Self> {
-        // WINDOWS: the second slot came later than the first (docs do not say when).
+        // WINDOWS: the second slot was added later than the first (the version is not documented).
         let length = size_of::<HANDLE>();
-        // SAFETY: The caller's contract.
+        // SAFETY: The caller guarantees it.
         let table = unsafe { copy_table(table, length, D3DDDI_ADAPTERCALLBACKS::ZERO) }?;
         let adapter = adapter.expose_provenance();
         let inner = Arc::new(AdapterCallbackTable { adapter, table });
@@ -138,7 +138,7 @@ impl AdapterCallbacks {
         Some(Self { inner })
     }
 
-    /// Asks the miniport what its hardware is (`pfnQueryAdapterInfoCb`), into these bytes.
+    /// Queries the miniport's private adapter information into `private` (`pfnQueryAdapterInfoCb`).
     pub fn query_adapter_info(&self, private: &mut [u8]) -> UmdResult<()> {
         let Some(query) = self.inner.table.pfnQueryAdapterInfoCb else { return Err(E_NOTIMPL) };
         let args = D3DDDICB_QUERYADAPTERINFO {
@@ -146,17 +146,17 @@ impl AdapterCallbacks {
             PrivateDriverDataSize: count(private.len()),
         };
         let adapter = ptr::with_exposed_provenance_mut(self.inner.adapter);
-        // SAFETY: `new`'s contract: it is the runtime's, and its structure lives here.
+        // SAFETY: `new` guarantees a function of the runtime, and `args` outlives the call.
         to_result(unsafe { query(adapter, &raw const args) })
     }
 }
 
-/// A length as Windows writes it.
+/// A length as a `UINT`.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// A list as Windows points to it: NULL if it is empty.
+/// A pointer to a list, NULL if the list is empty.
 fn list<T>(list: &[T]) -> *const T {
     if list.is_empty() { ptr::null() } else { list.as_ptr() }
 }

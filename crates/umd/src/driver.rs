@@ -1,4 +1,4 @@
-//! What the runtime asks of a user-mode driver, in plain words.
+//! The traits that a user-mode driver implements.
 
 use crate::args::{
     BltArgs, ColorFillArgs, CreateDeviceArgs, CreateResourceArgs, LockArgs, LockAsyncArgs,
@@ -9,100 +9,100 @@ use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::result::UmdResult;
 use abi::hresult::E_NOTIMPL;
 
-/// A driver: what [`open_adapter`](crate::open_adapter) opens.
+/// A driver, as opened by [`open_adapter`](crate::open_adapter).
 pub trait UserDriver: 'static {
-    /// Opens an adapter (`OpenAdapterArgs`). Here the miniport is asked what the hardware is.
+    /// Opens an adapter (`OpenAdapter`). The driver queries the miniport's capabilities here.
     fn open(
         order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
     ) -> UmdResult<Box<dyn UserAdapter>>;
 }
 
-/// An adapter of a driver's. Several threads make devices of it at once.
+/// An adapter of a driver. Several threads create devices at once.
 pub trait UserAdapter: Send + Sync {
-    /// Answers what the driver can (`GetCaps`), into memory that is zero.
+    /// Writes the driver's capabilities (`GetCaps`) into zeroed memory.
     fn caps(&self, kind: i32, answer: &mut [u8]) -> UmdResult<()>;
 
-    /// Makes a device (`CreateDevice`).
+    /// Creates a device (`CreateDevice`).
     fn create_device(
         &self,
         order: &CreateDeviceArgs,
         callbacks: Callbacks,
     ) -> UmdResult<Box<dyn UserDevice>>;
 
-    /// Closes it (`CloseAdapter`). It is dropped then, whatever is answered.
+    /// Closes the adapter (`CloseAdapter`). It is dropped afterwards, also after a failure.
     fn close(&self) -> UmdResult<()> {
         Ok(())
     }
 }
 
-/// A device of a driver's. One thread at a time is inside.
+/// A device of a driver. One thread at a time uses it.
 pub trait UserDevice: Send {
-    /// Makes a resource (`CreateResource`), and answers the driver's number of it.
+    /// Creates a resource (`CreateResource`), and returns the driver's number of it.
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64>;
 
-    /// Opens a resource that another device made (`OpenResource`).
+    /// Opens a resource that another device created (`OpenResource`).
     fn open_resource(&mut self, _order: &OpenResourceArgs) -> UmdResult<u64> {
         Err(E_NOTIMPL)
     }
 
-    /// What the runtime is given as the handle of a resource just made: its box's address. Only a
-    /// bad driver answers something else.
+    /// The handle of a new resource that the runtime gets: the address of its box. Only a bad
+    /// driver returns something else.
     fn handle_of(&mut self, _number: u64, _runtime: RuntimeResource, made: usize) -> usize {
         made
     }
 
-    /// Destroys a resource (`DestroyResource`). If it fails, the runtime's handle stays.
+    /// Destroys a resource (`DestroyResource`). After a failure the runtime's handle stays valid.
     fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()>;
 
-    /// Shows a subresource to the application (`LockArgs`).
+    /// Locks a subresource for the application (`Lock`).
     fn lock(&mut self, _order: &LockArgs) -> UmdResult<LockResult> {
         Err(E_NOTIMPL)
     }
 
-    /// Ends a lock (`UnlockArgs`).
+    /// Unlocks a subresource (`Unlock`).
     fn unlock(&mut self, _order: &UnlockArgs) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Shows a subresource, without a flush (`LockAsync`).
+    /// Locks a subresource without a flush (`LockAsync`).
     fn lock_async(&mut self, _order: &LockAsyncArgs) -> UmdResult<LockAsyncResult> {
         Err(E_NOTIMPL)
     }
 
-    /// Ends such a lock (`UnlockAsync`).
+    /// Unlocks a subresource that `lock_async` locked (`UnlockAsync`).
     fn unlock_async(&mut self, _order: &UnlockArgs) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Takes over what such a lock has renamed (`RenameArgs`).
+    /// Makes the instance current that `lock_async` returned (`Rename`).
     fn rename(&mut self, _order: &RenameArgs) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Copies (`BltArgs`).
+    /// Copies between subresources (`Blt`).
     fn blt(&mut self, _order: &BltArgs) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Fills (`ColorFillArgs`).
+    /// Fills a part of a subresource (`ColorFill`).
     fn color_fill(&mut self, _order: &ColorFillArgs) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Has everything done that was asked for (`Flush`, `Flush1`).
+    /// Submits all batched commands (`Flush`, `Flush1`).
     fn flush(&mut self) -> UmdResult<()>;
 
-    /// How much a resource is worth (`SetPriority`).
+    /// Sets the residency priority of a resource (`SetPriority`).
     fn set_priority(&mut self, _resource: Resource, _priority: u32) -> UmdResult<()> {
         Err(E_NOTIMPL)
     }
 
-    /// Where resources are, the worst of them (`QueryResourceResidency`).
+    /// The worst residency among the resources (`QueryResourceResidency`).
     fn query_residency(&mut self, _resources: &[Resource]) -> UmdResult<ResidencyStatus> {
         Err(E_NOTIMPL)
     }
 
-    /// Releases everything (`DestroyDevice`). It is dropped then, whatever is answered.
+    /// Frees everything (`DestroyDevice`). The device is dropped afterwards, also after a failure.
     fn end(&mut self) -> UmdResult<()>;
 }

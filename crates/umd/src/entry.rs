@@ -1,10 +1,11 @@
-//! The functions that the runtime calls: each is in, call, out.
+//! The functions of the driver's tables. Each converts its arguments, calls the driver, and
+//! converts the result.
 //!
 //! # Safety
 //!
-//! They are called as Microsoft's pages say: a structure is NULL or there for the call, with the
-//! lists it names; a handle of an adapter or a device is NULL, or one that was given here and is
-//! not closed or destroyed. A handle of a resource may be any number.
+//! The runtime calls them as documented by Microsoft: a structure is NULL or valid during the call,
+//! with its lists; a handle of an adapter or a device is NULL, or was returned from here and is not
+//! closed or destroyed. A handle of a resource may be any number.
 #![expect(unsafe_code, reason = "the functions of a driver's table")]
 
 mod adapter;
@@ -24,16 +25,16 @@ use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, TryLockError};
 
-/// How many boxes there are that the runtime has handles of.
+/// How many boxes the runtime has handles of.
 static LIVE_OBJECTS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many adapters, devices and resources of all drivers in this process are alive: those that
-/// the runtime has a handle of. For tests, which want none at their end.
+/// The number of live adapters, devices and resources of all drivers in this process: those that
+/// the runtime has a handle of. Tests expect zero at their end.
 pub fn live_objects() -> usize {
     LIVE_OBJECTS.load(Relaxed)
 }
 
-/// Is counted while it lives.
+/// Counts one live object until dropped.
 struct LiveCount(());
 
 impl LiveCount {
@@ -49,7 +50,7 @@ impl Drop for LiveCount {
     }
 }
 
-/// What a device's handle is the address of.
+/// A device. Its handle is the address of this box.
 struct Device {
     state: Mutex<DeviceState>,
     _counted: LiveCount,
@@ -58,11 +59,11 @@ struct Device {
 struct DeviceState {
     device: Box<dyn UserDevice>,
     host: MemoryAccess,
-    /// The driver's numbers, by the handles that the runtime has: the addresses of the boxes.
+    /// The resources by the runtime's handles: the addresses of the boxes.
     resources: BTreeMap<usize, Box<ResourceBox>>,
 }
 
-/// What a resource's handle is the address of.
+/// A resource. Its handle is the address of this box.
 struct ResourceBox {
     number: u64,
     _counted: LiveCount,
@@ -75,7 +76,7 @@ impl DeviceState {
         Ok(Resource { number: found.number, handle })
     }
 
-    /// The handle of a resource that was just made.
+    /// Creates the handle of a new resource.
     fn new_handle(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
         let boxed = Box::new(ResourceBox { number, _counted: LiveCount::new() });
         let address = (&raw const *boxed).addr();
@@ -85,60 +86,60 @@ impl DeviceState {
     }
 }
 
-/// Goes into a device: nobody else is inside then.
+/// Calls `call` with exclusive access to a device. Fails if another thread is in the device.
 ///
 /// # Safety
 ///
-/// The handle is NULL, or a device's that is not destroyed.
+/// The handle is NULL, or belongs to a device that is not destroyed.
 unsafe fn lock_device<T>(
     device: HANDLE,
     call: impl FnOnce(&mut DeviceState) -> UmdResult<T>,
 ) -> UmdResult<T> {
-    // SAFETY: The caller's contract: it is the address of a box that is not gone.
+    // SAFETY: The caller guarantees NULL or the address of a live box.
     let device = unsafe { device.cast::<Device>().as_ref() }.ok_or(E_INVALIDARG)?;
     match device.state.try_lock() {
         Ok(mut inside) => call(&mut inside),
-        // A driver that panicked is asked again, if the runtime wants that.
+        // The runtime may call a driver again after a panic.
         Err(TryLockError::Poisoned(inside)) => call(&mut inside.into_inner()),
         Err(TryLockError::WouldBlock) => Err(E_FAIL),
     }
 }
 
-/// A copy of a structure of the runtime's.
+/// Copies a structure of the runtime. Fails on NULL.
 ///
 /// # Safety
 ///
-/// It is NULL, or there.
+/// `args` is NULL or valid for reads.
 unsafe fn read<T: Copy>(args: *const T) -> UmdResult<T> {
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     unsafe { args.as_ref() }.copied().ok_or(E_INVALIDARG)
 }
 
-/// A copy of a list of the runtime's.
+/// Copies a list of the runtime.
 ///
 /// # Safety
 ///
-/// It is NULL, or so many are there.
+/// `list` is NULL or valid for reads of `count` elements.
 unsafe fn read_list<T: Copy>(list: *const T, count: u32) -> UmdResult<Vec<T>> {
     match count {
         0 => Ok(Vec::new()),
         _ if list.is_null() => Err(E_INVALIDARG),
-        // SAFETY: The caller's contract.
+        // SAFETY: The caller guarantees it.
         _ => Ok(unsafe { slice::from_raw_parts(list, count as usize) }.to_vec()),
     }
 }
 
-/// Writes what is answered in a structure of the runtime's, which was read before.
+/// Writes the result to a structure of the runtime that was read before.
 ///
 /// # Safety
 ///
-/// It is there.
+/// `to` is valid for writes.
 unsafe fn write<T>(to: *mut T, answer: T) {
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     unsafe { to.write(answer) };
 }
 
-/// Memory of the runtime's that a surface is in. Its size is how far its rows go.
+/// The runtime's memory for a surface. Its size covers all rows.
 fn surface_memory(
     host: MemoryAccess,
     address: HANDLE,

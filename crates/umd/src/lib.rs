@@ -1,22 +1,23 @@
-//! A user-mode display driver of the Direct3D 9 kind, written in safe Rust.
+//! A framework for Direct3D 9 user-mode display drivers in safe Rust.
 //!
-//! A driver is a [`UserDriver`]: it makes a [`UserAdapter`], which makes [`UserDevice`]s. The
-//! runtime sees a driver in C: [`open_adapter`] is the function it looks for, the tables come from
-//! there, and each of their functions is in, call, out. On the way back [`Callbacks`] are the
-//! runtime's functions, in plain words.
+//! A driver is a [`UserDriver`]: it creates a [`UserAdapter`], which creates [`UserDevice`]s. The
+//! runtime sees a C driver: [`open_adapter`] is the exported function; it fills the tables, whose
+//! functions convert their arguments and call the traits. [`Callbacks`] wraps the runtime's
+//! functions for the driver.
 //!
 //! # Invariants
 //!
-//! 1. A handle that the runtime has is the address of a box. That of an adapter or a device is
-//!    believed; that of a resource is looked up in its device, and an unknown one is answered
-//!    `E_INVALIDARG`. So is NULL, always.
-//! 2. Devices are used by any number of threads at once, one device by one thread at a time: who
-//!    comes second is answered `E_FAIL`.
-//! 3. No lock is held while the runtime is called but that of the device.
-//! 4. A panic of the driver passes through unchanged, for the runtime to catch.
-//! 5. A function that the runtime does not offer is answered `E_NOTIMPL`.
-//! 6. Memory that a driver is shown is touched by its host ([`Shown`]), which knows what is shown
-//!    now: a driver that looks too far, or too late, is answered that it cannot.
+//! 1. A handle that the runtime has is the address of a box. The handle of an adapter or a device
+//!    is trusted; that of a resource is looked up in its device, and an unknown one fails with
+//!    `E_INVALIDARG`. NULL always fails with `E_INVALIDARG`.
+//! 2. Any number of threads use devices at once, but one thread at a time uses one device: a second
+//!    thread gets `E_FAIL`.
+//! 3. No lock except the device's is held while the runtime is called.
+//! 4. A panic of the driver propagates unchanged, for the runtime to catch.
+//! 5. A callback that the runtime does not offer fails with `E_NOTIMPL`.
+//! 6. The host accesses mapped memory for the driver ([`VisibleMemory`]), because the host knows
+//!    what is mapped: a driver that accesses memory out of range, or after the unlock, gets an
+//!    error.
 
 mod args;
 mod buffers;

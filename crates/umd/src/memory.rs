@@ -1,18 +1,18 @@
-//! Memory of somebody else's that a driver may look at.
+//! Memory of the runtime that a driver may access.
 
-/// What a runtime shows to its drivers, for whoever is to touch it.
+/// Access to the memory that a runtime maps for its drivers.
 ///
-/// A driver names addresses and lengths as it likes, also after an unlock. So the host of the
-/// driver, who knows what is shown now, does the copying: bytes that are not shown are not touched.
+/// A driver may pass any address and length, also after an unlock. So the driver's host, which
+/// knows what is currently mapped, does the copying: unmapped bytes are not touched.
 pub trait VisibleMemory: 'static {
-    /// Copies bytes out, if all of them are shown now.
+    /// Copies bytes out, if all of them are mapped now. Returns whether they are.
     fn read(address: usize, bytes: &mut [u8]) -> bool;
 
-    /// Copies bytes in, if all of them are shown now.
+    /// Copies bytes in, if all of them are mapped now. Returns whether they are.
     fn write(address: usize, bytes: &[u8]) -> bool;
 }
 
-/// The functions of a [`Shown`].
+/// The functions of a [`VisibleMemory`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryAccess {
     read: fn(usize, &mut [u8]) -> bool,
@@ -25,10 +25,10 @@ impl MemoryAccess {
     }
 }
 
-/// Bytes at an address: what is locked, or the runtime's own memory of a surface.
+/// A memory range: a locked allocation, or the runtime's memory for a surface.
 ///
-/// It is a name: when the runtime shows them no more, which is from the unlock on, or when the
-/// resource is destroyed, nothing is read or written.
+/// It is an address and a length, not a borrow: after the unlock, or after the resource is
+/// destroyed, reads and writes fail.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
     address: usize,
@@ -49,36 +49,36 @@ impl Memory {
         Self { address, length: if address == 0 { 0 } else { length }, host }
     }
 
-    /// Where it is, for whoever wants to hand it on.
+    /// The address, to pass it on.
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// How many bytes it has.
+    /// The length in bytes.
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether it has none.
+    /// Whether the length is zero.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Copies bytes out; whether they are inside, and shown.
+    /// Copies bytes out. Returns whether they are in range and mapped.
     #[must_use]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
         let from = self.at(offset, bytes.len());
         from.is_some_and(|from| bytes.is_empty() || (self.host.read)(from, bytes))
     }
 
-    /// Copies bytes in; whether they fit, and are shown.
+    /// Copies bytes in. Returns whether they are in range and mapped.
     #[must_use]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         let to = self.at(offset, bytes.len());
         to.is_some_and(|to| bytes.is_empty() || (self.host.write)(to, bytes))
     }
 
-    /// A number of eight bytes that others write at any time: a fence's value.
+    /// An eight-byte value that other threads write at any time: a fence's value.
     pub fn value(&self) -> Option<u64> {
         let mut bytes = [0; size_of::<u64>()];
         self.read(0, &mut bytes).then(|| u64::from_ne_bytes(bytes))
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// What is shown at 0x1000, if anything is.
+    /// The bytes mapped at 0x1000, if any.
     static SHOWN: Mutex<Option<[u8; 4]>> = Mutex::new(Some([1, 2, 3, 4]));
 
     struct Four;
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((*SHOWN.lock().unwrap(), memory.value()), (Some([7, 2, 3, 4]), None));
         assert!(Memory::new(host, 0, 8).is_empty());
         let large = Memory::new(host, 0x1000, 0x1000);
-        assert!(!large.write(3, &[8, 8]), "its length is what somebody said");
+        assert!(!large.write(3, &[8, 8]), "the length exceeds the mapping");
         *SHOWN.lock().unwrap() = None;
         assert!(!memory.read(0, &mut seen) && !memory.write(0, &[1]), "it is shown no more");
     }

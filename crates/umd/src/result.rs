@@ -1,20 +1,20 @@
-//! What calls answer, in both directions.
+//! Results of calls, in both directions.
 
 use abi::HRESULT;
 use abi::hresult::{S_OK, succeeded};
 
-/// A result that is a failure (`HRESULT`).
+/// An `HRESULT` that is a failure.
 pub type Failure = HRESULT;
 
-/// What a driver answers, and what it is answered.
+/// The result of a driver's function or of a callback.
 pub type UmdResult<T> = Result<T, Failure>;
 
-/// A result of the runtime's, as an answer.
+/// Converts the runtime's `HRESULT` to a result.
 pub(crate) fn to_result(to_hresult: HRESULT) -> UmdResult<()> {
     if succeeded(to_hresult) { Ok(()) } else { Err(to_hresult) }
 }
 
-/// An answer of the driver's, as a result.
+/// Converts the driver's result to an `HRESULT`.
 pub(crate) fn to_hresult(answer: UmdResult<()>) -> HRESULT {
     answer.map_or_else(|failure| failure, |()| S_OK)
 }

@@ -1,4 +1,4 @@
-//! Tables whose length depends on a version.
+//! Tables whose length depends on the interface version.
 #![expect(unsafe_code, reason = "tables are copied as bytes")]
 
 use abi::umd::{
@@ -7,14 +7,14 @@ use abi::umd::{
 };
 use core::{mem::offset_of, ptr};
 
-/// A version that is not listed is as the listed one below it. Before all of them, only what
-/// Windows Vista had is believed to be there.
+/// The length of the callback table. An unlisted version has the length of the next lower listed
+/// one; a version below all of them has only the entries of Windows Vista.
 pub(crate) fn callbacks_length(version: u32) -> usize {
     let first = offset_of!(D3DDDI_DEVICECALLBACKS, pfnSetAsyncCallbacksCb);
     length(version, first, D3DDDI_DEVICECALLBACKS::length)
 }
 
-/// The same, of the functions that a driver has.
+/// The length of the table of a driver's functions, by the same rule.
 pub(crate) fn functions_length(version: u32) -> usize {
     let first = offset_of!(D3DDDI_DEVICEFUNCS, pfnLockAsync);
     length(version, first, D3DDDI_DEVICEFUNCS::length)
@@ -29,29 +29,29 @@ fn length(version: u32, first: usize, of: fn(u32) -> Option<usize>) -> usize {
     known.unwrap_or(first)
 }
 
-/// The first bytes of a table, and the rest of `rest`. Nothing of NULL.
+/// Copies the first `length` bytes of a table; the remainder comes from `rest`. `None` for NULL.
 ///
 /// # Safety
 ///
-/// `table` is NULL, or so many bytes are there; and what they are is a `T` with the rest of
-/// `rest`, as tables of functions are.
+/// `table` is NULL or valid for reads of `length` bytes, which together with the remainder of
+/// `rest` form a valid `T`, as function tables do.
 pub(crate) unsafe fn copy_table<T: Copy>(table: *const T, length: usize, rest: T) -> Option<T> {
     let mut whole = rest;
     let to = (&raw mut whole).cast::<u8>();
-    // SAFETY: The caller's contract; and no more is copied than there is room for.
+    // SAFETY: The caller guarantees it, and the copy does not exceed a `T`.
     (!table.is_null()).then(|| unsafe {
         ptr::copy_nonoverlapping(table.cast::<u8>(), to, length.min(size_of::<T>()));
     })?;
     Some(whole)
 }
 
-/// Writes the first bytes of a table.
+/// Writes the first `length` bytes of a table.
 ///
 /// # Safety
 ///
-/// So many bytes can be written at `to`.
+/// `to` is valid for writes of `length` bytes.
 pub(crate) unsafe fn write_table<T: Copy>(to: *mut T, length: usize, table: &T) {
     let from = ptr::from_ref(table).cast::<u8>();
-    // SAFETY: The caller's contract; and no more is copied than there is.
+    // SAFETY: The caller guarantees it, and the copy does not exceed a `T`.
     unsafe { ptr::copy_nonoverlapping(from, to.cast::<u8>(), length.min(size_of::<T>())) };
 }

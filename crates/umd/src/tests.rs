@@ -1,5 +1,5 @@
-//! A small driver behind the tables, called as a runtime calls it and as none should.
-#![expect(unsafe_code, reason = "plays a runtime")]
+//! A small driver behind the tables, called correctly and incorrectly.
+#![expect(unsafe_code, reason = "acts as the runtime")]
 
 use crate::{
     AdapterCallbacks, Callbacks, CreateDeviceArgs, CreateResourceArgs, DeallocateRequest, LockArgs,
@@ -23,7 +23,7 @@ static FREED: AtomicU32 = AtomicU32::new(0);
 
 struct Tiny;
 
-/// Nothing is shown.
+/// No memory is mapped.
 struct Dark;
 
 impl VisibleMemory for Dark {
@@ -75,7 +75,7 @@ impl UserDevice for TinyDevice {
     }
 
     fn destroy_resource(&mut self, resource: Resource) -> UmdResult<()> {
-        // From any thread: to judge that is the runtime's.
+        // Called from another thread: the runtime judges it.
         let callbacks = self.0.clone();
         let release =
             DeallocateRequest { resource: RuntimeResource(resource.handle), list: vec![7] };
@@ -101,9 +101,9 @@ impl UserDevice for TinyDevice {
 }
 
 unsafe extern "win64-unwind" fn free(_: HANDLE, args: *const D3DDDICB_DEALLOCATE) -> HRESULT {
-    // SAFETY: The driver's structure is there.
+    // SAFETY: The driver's structure is valid.
     let args = unsafe { args.read() };
-    // SAFETY: So is its list, which has one.
+    // SAFETY: The list is valid and has one entry.
     assert_eq!((args.NumAllocations, unsafe { args.HandleList.read() }), (1, 7));
     FREED.fetch_add(1, SeqCst);
     S_OK
@@ -126,7 +126,7 @@ fn open(version: u32) -> Flown {
         pAdapterFuncs: &raw mut of,
         ..D3DDDIARG_OPENADAPTER::ZERO
     };
-    // SAFETY: Everything lives here.
+    // SAFETY: All arguments outlive the call.
     assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut args) }, S_OK);
     let adapter = args.hAdapter;
     let (device, functions) = create(adapter, &of, version);
@@ -144,7 +144,7 @@ fn create(adapter: HANDLE, of: &D3DDDI_ADAPTERFUNCS, version: u32) -> (HANDLE, D
         pDeviceFuncs: &raw mut functions,
         ..D3DDDIARG_CREATEDEVICE::ZERO
     };
-    // SAFETY: Everything lives here.
+    // SAFETY: All arguments outlive the call.
     assert_eq!(unsafe { of.pfnCreateDevice.unwrap()(adapter, &raw mut args) }, S_OK);
     (args.hDevice, functions)
 }
@@ -159,15 +159,15 @@ impl Flown {
             ..D3DDDIARG_CREATERESOURCE::ZERO
         };
         let create = self.functions.pfnCreateResource.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments outlive the call.
         assert_eq!(unsafe { create(self.device, &raw mut args) }, S_OK);
         args.hResource
     }
 
     fn close(self) {
-        // SAFETY: It is not used any more.
+        // SAFETY: The device is not used again.
         assert_eq!(unsafe { self.functions.pfnDestroyDevice.unwrap()(self.device) }, S_OK);
-        // SAFETY: The same.
+        // SAFETY: The adapter is not used again.
         assert_eq!(unsafe { self.of.pfnCloseAdapter.unwrap()(self.adapter) }, S_OK);
     }
 }
@@ -184,25 +184,25 @@ fn answers_come_back_in_the_structures() {
         DataSize: 3,
         ..D3DDDIARG_GETCAPS::ZERO
     };
-    // SAFETY: Everything lives here.
+    // SAFETY: All arguments outlive the call.
     let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const asked) };
     assert_eq!((told, caps), (S_OK, [9; 3]));
     let mut lock = D3DDDIARG_LOCK { hResource: it, ..D3DDDIARG_LOCK::ZERO };
-    // SAFETY: The same.
+    // SAFETY: As above.
     let locked = unsafe { flown.functions.pfnLock.unwrap()(flown.device, &raw mut lock) };
     assert_eq!((locked, lock.pSurfData.addr(), lock.Pitch), (S_OK, 0x5000, 20));
     let list = [it];
     let of = D3DDDIARG_QUERYRESOURCERESIDENCY { pHandleList: list.as_ptr(), NumResources: 1 };
     let query = flown.functions.pfnQueryResourceResidency.unwrap();
-    // SAFETY: The same.
+    // SAFETY: As above.
     assert_eq!(unsafe { query(flown.device, &raw const of) }, S_RESIDENT_IN_SHARED_MEMORY);
-    // SAFETY: The same.
+    // SAFETY: As above.
     assert_eq!(unsafe { flown.functions.pfnFlush.unwrap()(flown.device) }, E_FAIL);
-    // SAFETY: The same.
+    // SAFETY: As above.
     assert_eq!(unsafe { flown.functions.pfnFlush1.unwrap()(flown.device, 0) }, E_FAIL);
     let destroy = flown.functions.pfnDestroyResource.unwrap();
     let before = FREED.load(SeqCst);
-    // SAFETY: The same.
+    // SAFETY: As above.
     assert_eq!(unsafe { destroy(flown.device, it) }, S_OK);
     assert_eq!(FREED.load(SeqCst), before + 1);
     // SAFETY: A handle of a resource may be any number.
@@ -214,7 +214,7 @@ fn answers_come_back_in_the_structures() {
 fn null_is_answered() {
     let flown = open(D3D_UMD_INTERFACE_VERSION_WDDM2_0);
     let (null, functions) = (ptr::null_mut(), flown.functions);
-    // SAFETY: All of it is NULL, here and below.
+    // SAFETY: NULL is allowed, here and below.
     assert_eq!(unsafe { open_adapter::<Tiny, Dark>(ptr::null_mut()) }, E_INVALIDARG);
     let mut bare = D3DDDIARG_OPENADAPTER::ZERO;
     // SAFETY: As above.
@@ -241,11 +241,11 @@ fn a_panic_passes_through_and_the_device_goes_on() {
     let it = flown.resource();
     let mut args = D3DDDIARG_LOCK { hResource: it, SubResourceIndex: 3, ..D3DDDIARG_LOCK::ZERO };
     let lock = flown.functions.pfnLock.unwrap();
-    // SAFETY: Everything lives here.
+    // SAFETY: All arguments outlive the call.
     let call = AssertUnwindSafe(|| unsafe { lock(flown.device, &raw mut args) });
     assert!(catch_unwind(call).is_err());
     args.SubResourceIndex = 0;
-    // SAFETY: The same.
+    // SAFETY: As above.
     assert_eq!(unsafe { lock(flown.device, &raw mut args) }, S_OK);
     flown.close();
 }
@@ -276,9 +276,9 @@ fn devices_are_used_by_threads_at_once() {
                     let flown = Flown { adapter, of, device, functions };
                     let it = flown.resource();
                     let destroy = functions.pfnDestroyResource.unwrap();
-                    // SAFETY: The device is this thread's.
+                    // SAFETY: Only this thread uses the device.
                     assert_eq!(unsafe { destroy(device, it) }, S_OK);
-                    // SAFETY: The same.
+                    // SAFETY: As above.
                     assert_eq!(unsafe { functions.pfnDestroyDevice.unwrap()(device) }, S_OK);
                 }
             });

@@ -1,4 +1,4 @@
-//! Interface versions, and what the kernel asks about an adapter.
+//! Interface versions, and the queries about an adapter.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -64,7 +64,7 @@ values! { DXGK_QUERYADAPTERINFOTYPE {
     DXGKQAITYPE_IOMMU_CAPS = 35,
 } } // one source: docs
 
-// Up to 2.1; later ones go on with flags and a process.
+// Up to 2.1; later versions append flags and a process.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_QUERYADAPTERINFO {

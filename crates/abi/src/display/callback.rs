@@ -1,4 +1,4 @@
-//! What a driver tells the kernel about its interrupts, and asks it about handles.
+//! Callbacks about interrupts and handles.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -42,7 +42,7 @@ flags! { DXGKCB_NOTIFY_INTERRUPT_DATA_FLAGS {
     HsyncFlipCompletion: 1,
 } } // one source: docs
 
-/// The union of what each interrupt type says, unnamed in Windows, as its words.
+/// The union of the data of each interrupt type, unnamed in Windows, as 32-bit words.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_INTERRUPT_DATA {
@@ -193,13 +193,13 @@ impl DXGKARGCB_NOTIFY_INTERRUPT_DATA {
         [words[14], words[15]] = halves(it.FaultedProcessHandle.addr() as u64);
     }
 
-    /// The first words of the union; the others become zero.
+    /// Writes the first four 32-bit words of the union, and zero to the others.
     const fn set(&mut self, [a, b, c, d]: [u32; 4]) {
         self.Data.Words = [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     }
 }
 
-/// Two words of a union as one number.
+/// Two 32-bit words of a union as one number.
 const fn long(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
@@ -220,8 +220,8 @@ pub type DXGKDDI_CONTROLINTERRUPT = unsafe extern "win64-unwind" fn(
 
 pub type DXGKCB_NOTIFY_DPC = unsafe extern "win64-unwind" fn(HANDLE);
 
-// The names are Windows's, the numbers are not published: these are ours, and neither is
-// the 0 of a member nobody wrote. Whoever reads one from a driver must take any number.
+// The names are Windows's, but the numbers are not published: these are ours, and neither is 0, the
+// value of an unwritten member. Code that reads one from a driver must accept any number.
 values! { DXGK_HANDLE_TYPE { DXGK_HANDLE_ALLOCATION = 1, DXGK_HANDLE_RESOURCE = 2 } }
 
 flags! { DXGKCB_GETHANDLEDATAFLAGS { DeviceSpecific: 0 } }
@@ -238,7 +238,7 @@ layout! { DXGKARGCB_GETHANDLEDATA: 12 { hObject: 0, Type: 4, Flags: 8 } }
 pub type DXGKCB_GETHANDLEDATA =
     unsafe extern "win64-unwind" fn(*const DXGKARGCB_GETHANDLEDATA) -> PVOID;
 
-/// What a driver gives back to let acquired data go. Its size is inferred.
+/// The handle that releases acquired data. Its size is inferred.
 pub type DXGKARG_RELEASE_HANDLE = HANDLE;
 
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! What a driver says it can do.
+//! The capabilities of a driver.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -189,7 +189,7 @@ layout! { D3DKMDT_PREEMPTION_CAPS: 8 {
     GraphicsPreemptionGranularity: 0, ComputePreemptionGranularity: 4,
 } }
 
-// Up to 2.0; later ones go on.
+// Up to 2.0; later versions append members.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_DRIVERCAPS {

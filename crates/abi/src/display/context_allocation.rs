@@ -1,4 +1,4 @@
-//! Context allocations: memory a driver asks for, for itself.
+//! Context allocations: memory that a driver allocates for its own use.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -70,7 +70,7 @@ pub type DXGKCB_CREATECONTEXTALLOCATION =
 pub type DXGKCB_DESTROYCONTEXTALLOCATION =
     unsafe extern "win64-unwind" fn(hAdapter: HANDLE, hAllocation: HANDLE) -> NTSTATUS;
 
-/// Answers the address, or zero.
+/// Returns the address, or zero.
 pub type DXGKCB_MAPCONTEXTALLOCATION = unsafe extern "win64-unwind" fn(
     hAdapter: HANDLE,
     *const DXGKARGCB_MAPCONTEXTALLOCATION,

@@ -1,4 +1,4 @@
-//! Paging: what `DxgkDdiBuildPagingBuffer` is asked to write commands for.
+//! Paging: the operations of `DxgkDdiBuildPagingBuffer`.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -102,11 +102,11 @@ pub struct DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
 }
 layout! { DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY: 32 { hAllocation: 0, PhysicalAddress: 8, Flags: 24 } }
 
-/// What a paging operation is about, by [`DXGK_BUILDPAGINGBUFFER_OPERATION`]. The later members
+/// The arguments of a paging operation, by [`DXGK_BUILDPAGINGBUFFER_OPERATION`]. The later members
 /// `SignalMonitoredFence` and `MapApertureSegment2` are not here.
 ///
-/// A real union, alone in this crate: it has members with pointers, which words would lose.
-/// Writing one is safe, and reading one is for whoever looked at the operation.
+/// The only real union in this crate: it has members with pointers, whose provenance integers would
+/// lose. Writing a member is safe; reading one requires a check of the operation.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union DXGK_BUILDPAGINGBUFFER_ABOUT {
@@ -140,7 +140,7 @@ impl fmt::Debug for DXGK_BUILDPAGINGBUFFER_ABOUT {
     }
 }
 
-// Up to 2.1; later ones go on with `DmaBufferWriteOffset`.
+// Up to 2.1; later versions append `DmaBufferWriteOffset`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_BUILDPAGINGBUFFER {

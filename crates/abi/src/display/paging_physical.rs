@@ -1,5 +1,5 @@
-//! Paging operations at physical addresses. Windows has no names for these structures: here
-//! each has that of the member it is.
+//! Paging operations at physical addresses. These structures are unnamed in Windows: here each has
+//! the name of its member.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -36,13 +36,13 @@ impl PagingPlace {
         self.pMdl.addr().cast_signed() as LARGE_INTEGER
     }
 
-    /// A place in a segment.
+    /// A location in a segment.
     pub const fn in_segment(SegmentId: u32, address: usize) -> Self {
         Self { SegmentId, pMdl: ptr::without_provenance_mut(address) }
     }
 }
 
-/// A place in a segment. Unnamed in Windows.
+/// A location in a segment. Unnamed in Windows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct PagingAddress {

@@ -9,7 +9,7 @@ use crate::{HANDLE, NTSTATUS};
 
 flags! { DXGK_CREATEPROCESSFLAGS { SystemProcess: 0, GdiProcess: 1 } } // up to 2.1
 
-// Up to 2.1; later ones go on with `hKmdVmWorkerProcess`.
+// Up to 2.1; later versions append `hKmdVmWorkerProcess`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_CREATEPROCESS {
@@ -52,7 +52,7 @@ layout! { DXGKARG_GETROOTPAGETABLESIZE: 8 {
     NumberOfPte: 0, PhysicalAdapterIndex: 4,
 } } // one source: docs
 
-/// Answers a size in bytes.
+/// Returns a size in bytes.
 pub type DXGKDDI_GETROOTPAGETABLESIZE =
     unsafe extern "win64-unwind" fn(HANDLE, *mut DXGKARG_GETROOTPAGETABLESIZE) -> usize;
 
@@ -106,7 +106,7 @@ layout! { DXGK_QUERYPAGETABLELEVELDESCIN: 4 {
     LevelIndex: 0, PhysicalAdapterIndex: 2,
 } } // one source: docs
 
-// The last member is inferred; the first version may lack it.
+// The last member is inferred; it may be missing in the first version.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_PAGE_TABLE_LEVEL_DESC {

@@ -1,4 +1,4 @@
-//! Preemption, cancellation, and recovery from a GPU that does not move.
+//! Preemption, cancellation, and recovery from a GPU hang.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -13,7 +13,7 @@ pub struct DXGKARG_PREEMPTCOMMAND {
     pub PreemptionFenceId: u32,
     pub NodeOrdinal: u32,
     pub EngineOrdinal: u32,
-    /// No bit has a name.
+    /// No bit is defined.
     pub Flags: u32,
 }
 layout! { DXGKARG_PREEMPTCOMMAND: 16 {
@@ -103,10 +103,10 @@ layout! { DXGKARG_RESETENGINE: 12 {
     NodeOrdinal: 0, EngineOrdinal: 4, LastAbortedFenceId: 8,
 } } // one source: docs
 
-/// A reason of `DXGKARG_COLLECTDBGINFO`: the system stops, for its GPU could not be reset. It is
-/// the number of the bug check.
+/// A reason of `DXGKARG_COLLECTDBGINFO`: the system stops, because the GPU could not be reset. It
+/// is the number of the bug check.
 pub const VIDEO_TDR_FAILURE: u32 = 0x116;
-/// The other one: the GPU does not move, and is about to be reset.
+/// A reason of `DXGKARG_COLLECTDBGINFO`: the GPU hangs, and is about to be reset.
 pub const VIDEO_TDR_TIMEOUT_DETECTED: u32 = 0x117;
 
 #[repr(C)]

@@ -1,4 +1,4 @@
-//! Segments: what memory an adapter has, and the window the processor sees it through.
+//! Segments: the memory of an adapter, and the CPU's window to it.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -89,7 +89,7 @@ pub struct DXGK_CPUHOSTAPERTURE {
 }
 layout! { DXGK_CPUHOSTAPERTURE: 16 { PhysicalAddress: 0, SizeInPages: 8 } } // one source: docs
 
-// Up to 2.0; later ones go on with protected ranges, and the stride says how long it is.
+// Up to 2.0; later versions append protected ranges, and the stride is the length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_SEGMENTDESCRIPTOR4 {

@@ -1,4 +1,4 @@
-//! Standard allocations: surfaces the kernel asks for in its own words.
+//! Standard allocations: surfaces that the kernel describes.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 

@@ -1,4 +1,4 @@
-//! Residency, locks, budgets and offers: what a client says about memory.
+//! Residency, locks, budgets and offers of a client.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -261,7 +261,7 @@ pub struct D3DKMT_TRIMNOTIFICATION {
 }
 layout! { D3DKMT_TRIMNOTIFICATION: 24 { Context: 0, Flags: 8, NumBytesToTrim: 16 } }
 
-/// A function of the client, called as its own compiler calls. It may unwind.
+/// A function of the client, with the calling convention of its compiler. It may unwind.
 pub type PFND3DKMT_TRIMNOTIFICATIONCALLBACK =
     unsafe extern "C-unwind" fn(*mut D3DKMT_TRIMNOTIFICATION);
 

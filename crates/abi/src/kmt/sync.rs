@@ -1,4 +1,4 @@
-//! Synchronisation objects: what a client makes, signals and waits for.
+//! Synchronization objects of a client.
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -226,7 +226,7 @@ impl D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
     }
 }
 
-/// A number of a union as the handle it stands for: it is never followed.
+/// A number in a union as the handle that it stands for: it is never dereferenced.
 #[expect(clippy::cast_possible_truncation, reason = "these are the layouts of 64-bit Windows")]
 const fn handle(number: u64) -> HANDLE {
     core::ptr::without_provenance_mut(number as usize)

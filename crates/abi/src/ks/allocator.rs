@@ -1,4 +1,4 @@
-//! Allocators of frames, and what pins ask of them.
+//! Frame allocators, and the requirements of pins.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -10,8 +10,8 @@ use super::{
 use crate::GUID;
 
 /// An allocator of the minidriver (`Allocator` of [`KSPIN_DISPATCH`](super::KSPIN_DISPATCH)).
-/// `InitializeAllocator` makes the context that the others get. `DeleteAllocator` releases all
-/// of it, and no call with that context follows.
+/// `InitializeAllocator` creates the context that the other functions get. `DeleteAllocator` frees
+/// it, and no call with that context follows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSALLOCATOR_DISPATCH {
@@ -113,7 +113,7 @@ pub struct KS_FRAMING_RANGE_WEIGHTED {
 }
 layout! { KS_FRAMING_RANGE_WEIGHTED: 20 { Range: 0, InPlaceWeight: 12, NotInPlaceWeight: 16 } }
 
-/// What a pin asks of memory of one kind.
+/// A pin's requirements for memory of one type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KS_FRAMING_ITEM {
@@ -140,7 +140,7 @@ impl KS_FRAMING_ITEM {
     }
 }
 
-/// What a pin asks of an allocator: `CountItems` items, the first of them here.
+/// A pin's requirements for an allocator: `CountItems` items, of which this has the first.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KSALLOCATOR_FRAMING_EX {

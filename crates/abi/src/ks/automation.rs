@@ -1,4 +1,4 @@
-//! Properties, methods and events that a minidriver answers.
+//! Properties, methods and events of a minidriver.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -41,13 +41,13 @@ layout! { KSPROPERTY_SET: 40 { Set: 0, PropertiesCount: 8, PropertyItem: 16, Fas
 #[derive(Clone, Copy, Debug)]
 pub struct KSPROPERTY_ITEM {
     pub PropertyId: u32,
-    /// Or `GetSupported`, where the set's owner answers.
+    /// Or `GetSupported`, where the set's owner handles the request.
     pub GetPropertyHandler: Option<PFNKSHANDLER>,
     /// In bytes, of the request.
     pub MinProperty: u32,
-    /// In bytes, of the answer.
+    /// In bytes, of the result.
     pub MinData: u32,
-    /// Or `SetSupported`, where the set's owner answers.
+    /// Or `SetSupported`, where the set's owner handles the request.
     pub SetPropertyHandler: Option<PFNKSHANDLER>,
     pub Values: *const KSPROPERTY_VALUES,
     pub RelationsCount: u32,

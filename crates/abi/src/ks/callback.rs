@@ -1,6 +1,6 @@
-//! The functions of a minidriver, and those it gives away.
+//! The functions of a minidriver, and the routines that it registers.
 //!
-//! Windows documents few of their levels; which one is called at is decided where it is called.
+//! Windows documents few of their IRQLs; the caller of each chooses one.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
@@ -65,7 +65,7 @@ pub type PFNKSFILTERPROCESS = unsafe extern "win64-unwind" fn(
     ProcessPinsIndex: *mut KSPROCESSPIN_INDEXENTRY,
 ) -> NTSTATUS;
 
-/// The answer is not looked at.
+/// The result is ignored.
 pub type PFNKSFILTERVOID = unsafe extern "win64-unwind" fn(Filter: *mut KSFILTER) -> NTSTATUS;
 
 pub type PFNKSFILTERPOWER =
@@ -141,13 +141,13 @@ pub type PFNKSINITIALIZEALLOCATOR = unsafe extern "win64-unwind" fn(
     Context: *mut PVOID,
 ) -> PVOID;
 
-/// The end of an allocator (`AVStrMiniDeleteAllocator`).
+/// Deletes an allocator (`AVStrMiniDeleteAllocator`).
 pub type PFNKSDELETEALLOCATOR = unsafe extern "win64-unwind" fn(Context: PVOID);
 
-/// A frame (`AVStrMiniAllocateFrame`), or null.
+/// Allocates a frame (`AVStrMiniAllocateFrame`), or returns null.
 pub type PFNKSDEFAULTALLOCATE = unsafe extern "win64-unwind" fn(Context: PVOID) -> PVOID;
 
-/// The end of a frame (`AVStrMiniFreeFrame`).
+/// Frees a frame (`AVStrMiniFreeFrame`).
 pub type PFNKSDEFAULTFREE = unsafe extern "win64-unwind" fn(Context: PVOID, Buffer: PVOID);
 
 pub type PFNALLOCATOR_ALLOCATEFRAME =
@@ -156,7 +156,7 @@ pub type PFNALLOCATOR_ALLOCATEFRAME =
 pub type PFNALLOCATOR_FREEFRAME =
     unsafe extern "win64-unwind" fn(FileObject: PFILE_OBJECT, Frame: PVOID);
 
-/// A clone is cancelled, or its time is over.
+/// A clone is cancelled, or its timeout has expired.
 pub type PFNKSSTREAMPOINTER = unsafe extern "win64-unwind" fn(StreamPointer: *mut KSSTREAM_POINTER);
 
 pub type PFNKSINTERSECTHANDLER = unsafe extern "win64-unwind" fn(

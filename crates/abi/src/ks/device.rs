@@ -10,7 +10,7 @@ use super::{
 use crate::miniport::DEVICE_POWER_STATE;
 use crate::{BOOLEAN, PDEVICE_OBJECT, PVOID};
 
-/// What a minidriver does when its device comes, goes or changes power. Each may be absent.
+/// The functions of a minidriver for Plug and Play and power. Each may be absent.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSDEVICE_DISPATCH {
@@ -88,5 +88,5 @@ values! { KSOBJECTTYPE {
     KsObjectTypePin = 3,
 } }
 
-/// What is to be freed with an object. A name for it, and no address.
+/// The objects that are freed with an object. It is a handle, and no address.
 pub type KSOBJECT_BAG = PVOID;

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{BOOLEAN, GUID, PVOID};
 
-/// What a minidriver does for a filter. Each may be absent; a filter with `Process` is processed
-/// as a whole, and its pins are not.
+/// The functions of a minidriver for a filter. Each may be absent; a filter with `Process` uses
+/// filter-centric processing, and its pins are not processed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSFILTER_DISPATCH {
@@ -115,7 +115,7 @@ pub struct KSCOMPONENTID {
 }
 layout! { KSCOMPONENTID: 72 { Manufacturer: 0, Product: 16, Component: 32, Name: 48, Version: 64, Revision: 68 } }
 
-/// A pin in the process of its filter.
+/// A pin in the processing of its filter.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSPROCESSPIN {

@@ -10,7 +10,7 @@ use crate::GUID;
 pub struct KSIDENTIFIER {
     pub Set: GUID,
     pub Id: u32,
-    /// What is asked of a property, a method or an event: `KSPROPERTY_TYPE_*` and its like.
+    /// The operation on a property, a method or an event: `KSPROPERTY_TYPE_*` and the like.
     pub Flags: u32,
 }
 layout! { KSIDENTIFIER: 24 { Set: 0, Id: 16, Flags: 20 } }
@@ -46,9 +46,9 @@ pub type KSDATARANGE = KSDATAFORMAT;
 pub const KSDATAFORMAT_ATTRIBUTES: u32 = 1 << 1;
 /// Attributes follow the range.
 pub const KSDATARANGE_ATTRIBUTES: u32 = 1 << 1;
-/// And they are required.
+/// The attributes are required.
 pub const KSDATARANGE_REQUIRED_ATTRIBUTES: u32 = 1 << 2;
-/// A frame needs others to be understood.
+/// A frame depends on other frames.
 pub const KSDATAFORMAT_TEMPORAL_COMPRESSION: u32 = 1 << 0;
 
 #[repr(C)]

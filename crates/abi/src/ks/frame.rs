@@ -80,8 +80,8 @@ impl KSSTREAM_POINTER_OFFSET {
     }
 }
 
-/// A reference to a frame of a queue. `Context` of a clone points behind the structure, at as many
-/// bytes as were asked for; an edge has none.
+/// A reference to a frame of a queue. `Context` of a clone points behind the structure, to the
+/// requested number of bytes; an edge has none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSSTREAM_POINTER {

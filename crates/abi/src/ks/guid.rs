@@ -1,11 +1,11 @@
-//! The names that are numbers of 128 bits.
+//! GUIDs.
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use crate::GUID;
 
 /// A GUID as it is written: the first three groups are numbers, the rest bytes.
-#[expect(clippy::cast_possible_truncation, reason = "the groups are cut out")]
+#[expect(clippy::cast_possible_truncation, reason = "splits the number into groups")]
 const fn guid(text: u128) -> GUID {
     GUID {
         Data1: (text >> 96) as u32,

@@ -107,7 +107,7 @@ pub const KSPIN_FLAG_DENY_USERMODE_ACCESS: u32 = 0x8000_0000;
 pub const KSPIN_FLAG_RENDERER: u32 =
     KSPIN_FLAG_PROCESS_IN_RUN_STATE_ONLY | KSPIN_FLAG_GENERATE_EOS_EVENTS;
 
-/// What a minidriver does for a pin. Each may be absent.
+/// The functions of a minidriver for a pin. Each may be absent.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct KSPIN_DISPATCH {
@@ -158,7 +158,7 @@ pub struct KSPIN {
     /// In bytes, set while it is created; left alone, nothing follows a header.
     pub StreamHeaderSize: u32,
     pub DataFlow: KSPIN_DATAFLOW,
-    /// The state it was told to go to, which it may not have reached.
+    /// The requested state, which the pin may not have reached.
     pub DeviceState: KSSTATE,
     /// [`KSRESET_END`] at first.
     pub ResetState: KSRESET,

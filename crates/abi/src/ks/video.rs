@@ -1,4 +1,4 @@
-//! Video: its format, its range, and what is said of a frame, as in `ksmedia.h`.
+//! Video: its format, its range, and the header of a frame, as in `ksmedia.h`.
 //!
 //! One source: the `windows-sys` crate.
 #![expect(non_snake_case, reason = "Windows's names")]

@@ -8,7 +8,7 @@ use super::KSPROPERTY;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VRAM_SURFACE_INFO {
-    /// Names the surface, and only while the request lasts.
+    /// Identifies the surface, and only while the request lasts.
     pub hSurface: usize,
     pub VramPhysicalAddress: i64,
     /// In bytes.

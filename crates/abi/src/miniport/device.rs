@@ -1,4 +1,4 @@
-//! What a driver asks about the hardware of its adapter, and tells of it.
+//! Callbacks about the hardware of an adapter.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -77,7 +77,7 @@ layout! { CM_PARTIAL_RESOURCE_DESCRIPTOR: 20 {
 /// `Type` of a range of memory.
 pub const CmResourceTypeMemory: u8 = 3;
 
-/// `ShareDisposition` of what is one device's.
+/// `ShareDisposition` of a resource of one device.
 pub const CmResourceShareDeviceExclusive: u8 = 1;
 
 /// `InterfaceType` of a device on a PCI bus.
@@ -89,7 +89,7 @@ values! { MEMORY_CACHING_TYPE {
     MmWriteCombined = 2,
 } }
 
-// Two more are named by the pages and numbered nowhere.
+// The documentation names two more without numbers.
 pub const DXGK_WHICHSPACE_CONFIG: u32 = 0;
 pub const DXGK_WHICHSPACE_ROM: u32 = 0x5269_6350;
 
@@ -98,7 +98,7 @@ pub const DXGK_WHICHSPACE_ROM: u32 = 0x5269_6350;
 pub struct DXGK_CHILD_STATUS {
     pub Type: i32,
     pub ChildUid: u32,
-    /// The union of what each type says, unnamed in Windows, as its words.
+    /// The union of the data of each type, unnamed in Windows, as 32-bit words.
     pub Data: [u32; 2],
 }
 layout! { DXGK_CHILD_STATUS: 16 { Type: 0, ChildUid: 4, Data: 8 } } // one source: docs

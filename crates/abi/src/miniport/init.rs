@@ -1,7 +1,7 @@
-//! The table a driver registers with.
+//! The table that a driver registers.
 //!
-//! One source: docs, which also infer the types from `DxgkDdiRenderGdi` on. `Reserved`,
-//! `Reserved1` and `Reserved2` are pointers to data and stay empty.
+//! One source: docs, which also infer the types from `DxgkDdiRenderGdi` on. `Reserved`, `Reserved1`
+//! and `Reserved2` are pointers to data and stay empty.
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 

@@ -1,4 +1,4 @@
-//! The table a driver gets when it starts.
+//! The table that a driver gets in `DxgkDdiStartDevice`.
 //!
 //! One source: docs, which also infer the types from `DxgkCbMapContextAllocation` on.
 #![expect(non_snake_case, reason = "Windows's names")]

@@ -1,4 +1,4 @@
-//! Residency and locks, in the words both modes share.
+//! Residency and locks: definitions that both modes share.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -195,7 +195,7 @@ pub struct D3DDDI_UPDATEALLOCPROPERTY {
     pub PreferredSegment: D3DDDI_SEGMENTPREFERENCE,
     pub Flags: D3DDDI_UPDATEALLOCPROPERTY_FLAGS,
     pub PagingFenceValue: u64,
-    /// Which of the above are set: a word with named bits.
+    /// Which of the above are set: an integer with named bits.
     pub PropertyMaskValue: u32,
 }
 layout! { D3DDDI_UPDATEALLOCPROPERTY: 40 {

@@ -1,4 +1,4 @@
-//! Synchronisation objects, in the words both modes share.
+//! Synchronization objects: definitions that both modes share.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
@@ -167,7 +167,7 @@ impl D3DDDI_SYNCHRONIZATIONOBJECTINFO2 {
     }
 }
 
-/// A number of a union as the pointer it stands for: it is never followed here.
+/// A number in a union as the pointer that it stands for: it is never dereferenced here.
 #[expect(clippy::cast_possible_truncation, reason = "these are the layouts of 64-bit Windows")]
 const fn pointer(number: u64) -> *mut c_void {
     core::ptr::without_provenance_mut(number as usize)

@@ -1,4 +1,4 @@
-//! What a user-mode driver calls back with: allocations, contexts and their work.
+//! Callbacks of a user-mode driver: allocations, contexts and submissions.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]

@@ -1,4 +1,4 @@
-//! Resources, and what is drawn into them.
+//! Resources, and drawing.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]

@@ -1,4 +1,4 @@
-//! What a user-mode driver calls back with: memory, addresses and synchronisation.
+//! Callbacks of a user-mode driver: memory, addresses and synchronization.
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 

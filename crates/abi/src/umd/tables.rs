@@ -1,6 +1,6 @@
-//! The tables of functions: what a user-mode driver offers, and what it is offered.
+//! The tables of functions: a user-mode driver's functions, and its callbacks.
 //!
-//! One source: docs. The order of the slots is firm; which version a late one came with is not.
+//! One source: docs. The order of the slots is certain; the version of a late one is not.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 

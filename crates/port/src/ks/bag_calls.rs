@@ -1,4 +1,4 @@
-//! Object bags under their Windows names.
+//! Object bags, under their Windows names.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -14,16 +14,16 @@ use std::ptr;
 use std::sync::Arc;
 use stream::{BagOwner, DriverError, DriverResult};
 
-/// The level and the mutex of a bag have a rule of their own, which its services judge.
+/// The services judge the level and the mutex of a bag with a specific rule.
 const MAX_IRQL: MaxIrql = MaxIrql::Unjudged;
-/// More is a driver's arithmetic gone wrong.
+/// The maximum number of bytes that is plausible.
 const MAX_EDITED: u32 = 1 << 20;
 
-/// Puts an item into a bag: it is freed with that, by a routine or as pool memory.
+/// Adds an item to a bag. It is freed with the bag, by a routine or as pool memory.
 ///
 /// # Safety
 ///
-/// The routine takes the item.
+/// The routine accepts the item.
 pub unsafe extern "win64-unwind" fn KsAddItemToObjectBag(
     of: KSOBJECT_BAG,
     item: PVOID,
@@ -44,11 +44,11 @@ pub unsafe extern "win64-unwind" fn KsAddItemToObjectBag(
     })
 }
 
-/// Takes an item out of a bag, and frees it if asked to. Answers how many bags had it.
+/// Removes an item from a bag, and frees it on request. Returns how many bags contained it.
 ///
 /// # Safety
 ///
-/// None of its own: the item is looked up, and not followed.
+/// No requirements: the item is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsRemoveItemFromObjectBag(
     of: KSOBJECT_BAG,
     item: PVOID,
@@ -59,18 +59,18 @@ pub unsafe extern "win64-unwind" fn KsRemoveItemFromObjectBag(
     export(NAME, MAX_IRQL, found, 0, |door, bag| {
         let bags = door.services().bags_containing(item.addr());
         let there = bags.contains(&bag);
-        // An item that is elsewhere is taken out all the same; what that breaks is named there.
+        // An item in other bags is removed all the same; the service judges it.
         let answer = door.services().remove_from_bag(bag, item.addr(), free != 0);
         let removed = there && matches!(answer, Ok(()) | Err(DriverError::Busy));
         if removed { u32::try_from(bags.len()).unwrap_or(u32::MAX) } else { 0 }
     })
 }
 
-/// Makes what is edited the driver's own: a copy in a bag, if it is not there yet.
+/// Makes the edited item the driver's own: a copy in a bag, if it is not there yet.
 ///
 /// # Safety
 ///
-/// `place` points to a pointer, and that to as many bytes as `old` says.
+/// `place` points to a pointer, and that to `old` bytes.
 pub unsafe extern "win64-unwind" fn _KsEdit(
     of: KSOBJECT_BAG,
     place: *mut PVOID,
@@ -79,7 +79,7 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
     tag: u32,
 ) -> NTSTATUS {
     let found = bag(of, "_KsEdit");
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let item = unsafe { read(place.cast_const()) };
     let edited = export("_KsEdit", MAX_IRQL, found, Err(DriverError::Invalid), |door, bag| {
         let item =
@@ -91,25 +91,25 @@ pub unsafe extern "win64-unwind" fn _KsEdit(
         let copy = allocate_bagged(door, bag, new.max(old), tag)?;
         let (from, to) = (item.cast::<u8>(), copy.cast::<u8>());
         for at in 0..old as usize {
-            // SAFETY: The caller promises so many bytes.
+            // SAFETY: The caller guarantees that many bytes.
             let byte = unsafe { read(from.wrapping_add(at).cast_const()) };
-            // SAFETY: The block is new, and has at least so many.
+            // SAFETY: The block is new, and has at least that many bytes.
             unsafe { write(to.wrapping_add(at), byte.unwrap_or(0)) };
         }
         if mine {
-            // What it breaks is named there.
+            // The service judges the call.
             let _ = door.services().remove_from_bag(bag, item.addr(), true);
         }
         Ok(Some(copy))
     });
     if let Ok(Some(copy)) = edited {
-        // SAFETY: The caller promises a place for a pointer.
+        // SAFETY: The caller guarantees that `place` is valid for the write of a pointer.
         unsafe { write(place, copy) };
     }
     status_from_result(edited.map(|_| ()))
 }
 
-/// A block of the driver's pool in a bag.
+/// Allocates a block of the driver's pool and adds it to a bag.
 fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> DriverResult<PVOID> {
     let tag = if tag == 0 { u32::from_le_bytes(*b"KsEd") } else { tag };
     let bytes = Some(bytes)
@@ -119,7 +119,7 @@ fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> Dri
     let services = door.services();
     services.add_memory(block);
     if let Err(why) = services.add_to_bag(bag, block, false) {
-        // It is ours, and in no bag.
+        // The block is ours, and in no bag.
         let _ = services.remove_memory(block);
         door.pool().free(block, tag);
         return Err(why);
@@ -127,11 +127,11 @@ fn allocate_bagged(door: &Arc<Door>, bag: BagOwner, bytes: u32, tag: u32) -> Dri
     Ok(ptr::with_exposed_provenance_mut(block))
 }
 
-/// Makes a bag, which the driver frees.
+/// Allocates a bag, which the driver frees.
 ///
 /// # Safety
 ///
-/// `made` is NULL or a place for a bag.
+/// `made` is NULL or valid for the write of a bag.
 pub unsafe extern "win64-unwind" fn KsAllocateObjectBag(
     of: *mut KSDEVICE,
     made: *mut KSOBJECT_BAG,
@@ -143,33 +143,33 @@ pub unsafe extern "win64-unwind" fn KsAllocateObjectBag(
         Ok(door.bag(&mut door.inner(), bag))
     });
     if let Ok(bag) = bag {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(made, bag) };
     }
     status_from_result(bag.map(|_| ()))
 }
 
-/// Frees a bag that the driver made, with all in it.
+/// Frees a bag that the driver allocated, with all items in it.
 ///
 /// # Safety
 ///
-/// None of its own: the bag is looked up.
+/// No requirements: the bag is looked up.
 pub unsafe extern "win64-unwind" fn KsFreeObjectBag(of: KSOBJECT_BAG) {
     const NAME: &str = "KsFreeObjectBag";
     let found = bag(of, NAME);
     export(NAME, MaxIrql::Passive, found, (), |door, bag| {
-        // A bag of an object is the class driver's, and stays.
+        // A bag of an object belongs to the class driver, and stays.
         if door.services().free_bag(bag).is_ok() {
             Door::remove_bag(&mut door.inner(), bag);
         }
     });
 }
 
-/// Puts all items of one bag into another one, too.
+/// Adds all items of one bag to another one.
 ///
 /// # Safety
 ///
-/// None of its own: the bags are looked up.
+/// No requirements: the bags are looked up.
 pub unsafe extern "win64-unwind" fn KsCopyObjectBagItems(
     to: KSOBJECT_BAG,
     from: KSOBJECT_BAG,

@@ -1,4 +1,4 @@
-//! A reference clock for drivers: the time of the flight, as an interface that is counted.
+//! The reference clock for drivers: the time of the flight, as a reference-counted interface.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::Arc;
 use stream::{DriverError, PinId};
 
-/// A clock that a driver has.
+/// A reference clock that a driver holds.
 pub(crate) struct ReferenceClock {
     memory: DriverMemory,
     pub(crate) pin: PinId,
@@ -36,11 +36,11 @@ static CLOCK_VTABLE: IKsReferenceClockVtbl = IKsReferenceClockVtbl {
     GetState: Some(state),
 };
 
-/// Gives a clock to a driver, which releases it.
+/// Returns a clock to a driver, which releases it.
 ///
 /// # Safety
 ///
-/// `place` is NULL or a place for a pointer.
+/// `place` is NULL or valid for the write of a pointer.
 pub unsafe extern "win64-unwind" fn KsPinGetReferenceClockInterface(
     of: *mut KSPIN,
     place: *mut *mut IKsReferenceClock,
@@ -58,7 +58,7 @@ pub unsafe extern "win64-unwind" fn KsPinGetReferenceClockInterface(
         Ok(pointer)
     });
     if let Ok(clock) = clock {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(place, clock) };
     }
     status_from_result(clock.map(|_| ()))
@@ -94,7 +94,7 @@ unsafe extern "win64-unwind" fn query_interface(
     _id: *const GUID,
     place: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: It is NULL or a place for a pointer.
+    // SAFETY: `place` is NULL or valid for the write of a pointer.
     unsafe { write(place, ptr::null_mut()) };
     STATUS_NOT_SUPPORTED
 }
@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn correlated_time(
     this: *mut IKsReferenceClock,
     system: *mut i64,
 ) -> i64 {
-    // SAFETY: It is NULL or a place for a number.
+    // SAFETY: `system` is NULL or valid for the write of a number.
     unsafe { write(system, now(this)) };
     now(this)
 }
@@ -124,7 +124,7 @@ unsafe extern "win64-unwind" fn resolution(
     _this: *mut IKsReferenceClock,
     place: *mut KSRESOLUTION,
 ) -> NTSTATUS {
-    // SAFETY: It is NULL or a place for the structure.
+    // SAFETY: `place` is NULL or valid for the write of the structure.
     unsafe { write(place, KSRESOLUTION { Granularity: 1, Error: 0 }) };
     STATUS_SUCCESS
 }
@@ -135,7 +135,7 @@ unsafe extern "win64-unwind" fn state(
 ) -> NTSTATUS {
     let view = find_clock(this).and_then(|(door, pin)| door.services().pin_view(pin));
     let state = view.as_ref().map_or(KSSTATE_STOP, |pin_view| pin_view.client_state as KSSTATE);
-    // SAFETY: It is NULL or a place for a number.
+    // SAFETY: `place` is NULL or valid for the write of a number.
     unsafe { write(place, state) };
     if view.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }

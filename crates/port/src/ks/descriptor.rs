@@ -1,7 +1,7 @@
-//! Descriptors: what a driver's tables say, read once and in plain words.
+//! Reads a driver's descriptors once, and converts them to the class driver's types.
 //!
-//! What cannot be read at all is refused here, in words; what can be read and cannot be is refused
-//! by the class driver, which has rules for it.
+//! A descriptor that cannot be read is rejected here, with a message; the class driver rejects a
+//! readable one that is invalid, by its rules.
 #![expect(unsafe_code, reason = "follows the pointers of a driver's tables")]
 
 use crate::callback_entry::read;
@@ -31,24 +31,24 @@ use stream::{
     FramingForm, FramingItem, MemoryKind, PinDescriptor, PinFlag, SizeRange,
 };
 
-/// More of anything is a driver's arithmetic gone wrong.
+/// The maximum length of a list that is plausible.
 const MAX_ITEMS: u32 = 1024;
-/// How long a format may be.
+/// The maximum size of a format.
 const MAX_FORMAT_SIZE: u32 = 1 << 16;
 const HEAD: u32 = 64;
 const _: () = assert!(size_of::<KSDATAFORMAT>() == HEAD as usize);
 
 type DescriptorResult<T> = Result<T, DescriptorError>;
 
-/// What a driver has for its device.
+/// The driver's table for its device.
 pub(crate) struct DeviceTable {
-    /// Where its descriptor is.
+    /// The address of its descriptor.
     pub(crate) address: usize,
     pub(crate) dispatch: KSDEVICE_DISPATCH,
     pub(crate) filters: Vec<Arc<FilterTable>>,
 }
 
-/// What it has for a filter.
+/// The driver's table for a filter.
 #[derive(Clone)]
 pub(crate) struct FilterTable {
     pub(crate) address: usize,
@@ -60,7 +60,7 @@ pub(crate) struct FilterTable {
     pub(crate) pins: Vec<Arc<PinTable>>,
 }
 
-/// What it has for a pin.
+/// The driver's table for a pin.
 pub(crate) struct PinTable {
     pub(crate) address: usize,
     pub(crate) create: Option<PFNKSPINIRP>,
@@ -73,12 +73,12 @@ pub(crate) struct PinTable {
     pub(crate) disconnect: Option<PFNKSPINVOID>,
     pub(crate) allocator: Option<AllocatorTable>,
     pub(crate) communication: KSPIN_COMMUNICATION,
-    /// Where its ranges are, and what they say.
+    /// The addresses of its data ranges, and their contents.
     pub(crate) ranges: Vec<(usize, Format)>,
     pub(crate) descriptor: PinDescriptor,
 }
 
-/// What it has for an allocator (`KSALLOCATOR_DISPATCH`).
+/// The driver's table for an allocator (`KSALLOCATOR_DISPATCH`).
 #[derive(Clone, Copy)]
 pub(crate) struct AllocatorTable {
     pub(crate) initialize: Option<PFNKSPININITIALIZEALLOCATOR>,
@@ -91,30 +91,29 @@ fn descriptor_error<T>(why: impl Into<String>) -> DescriptorResult<T> {
     Err(DescriptorError(why.into()))
 }
 
-/// A list of a table: so many, and where.
+/// Checks a list of a table: its count and its address.
 fn read_counted_list(count: u32, is_null: bool, what: &str) -> DescriptorResult<()> {
     if count > MAX_ITEMS {
         return descriptor_error(format!(
-            "a table says that it has {count} {what}: at most {MAX_ITEMS} are read"
+            "a table has a count of {count} {what}: at most {MAX_ITEMS} are read"
         ));
     }
     if count > 0 && is_null {
         return descriptor_error(format!(
-            "a table says that it has {count} {what}, and where they are is NULL"
+            "a table has a count of {count} {what}, and their pointer is NULL"
         ));
     }
     Ok(())
 }
 
 impl DeviceTable {
-    /// Reads all that a descriptor leads to.
+    /// Reads everything that a descriptor refers to.
     ///
     /// # Safety
     ///
-    /// Every pointer that is not NULL points to what its type says, as often as the count beside
-    /// it says.
+    /// Every pointer is NULL or points to as many objects of its type as the count beside it says.
     pub(crate) unsafe fn read(descriptor: *const KSDEVICE_DESCRIPTOR) -> DescriptorResult<Self> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
             return descriptor_error("the device descriptor is NULL");
         };
@@ -132,7 +131,7 @@ impl DeviceTable {
         Ok(Self { address: descriptor.addr(), dispatch, filters })
     }
 
-    /// The same in plain words.
+    /// Converts to the class driver's descriptor.
     pub(crate) fn describe(&self) -> DeviceDescriptor {
         let it = &self.dispatch;
         let dispatch = implemented_entries(&[
@@ -158,11 +157,13 @@ fn implemented_entries(entries: &[(bool, Entry)]) -> Vec<Entry> {
 }
 
 impl FilterTable {
+    /// Reads a filter descriptor.
+    ///
     /// # Safety
     ///
-    /// As of [`DeviceTable::read`].
+    /// As for [`DeviceTable::read`].
     pub(crate) unsafe fn read(descriptor: *const KSFILTER_DESCRIPTOR) -> DescriptorResult<Self> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
             return descriptor_error("a filter descriptor is NULL");
         };
@@ -173,7 +174,7 @@ impl FilterTable {
         let least = size_of::<KSPIN_DESCRIPTOR_EX>();
         if it.PinDescriptorsCount > 0 && size < least {
             return descriptor_error(format!(
-                "a filter says that its pin descriptors have {size} bytes: they have {least} at \
+                "a filter's PinDescriptorSize is {size}: it is {least} at \
                  least"
             ));
         }
@@ -194,7 +195,7 @@ impl FilterTable {
         })
     }
 
-    /// The same in plain words.
+    /// Converts to the class driver's descriptor.
     pub(crate) fn describe(&self) -> FilterDescriptor {
         let dispatch = implemented_entries(&[
             (self.create.is_some(), Entry::FilterCreate),
@@ -208,11 +209,13 @@ impl FilterTable {
 }
 
 impl PinTable {
+    /// Reads a pin descriptor.
+    ///
     /// # Safety
     ///
-    /// As of [`DeviceTable::read`].
+    /// As for [`DeviceTable::read`].
     pub(crate) unsafe fn read(descriptor: *const KSPIN_DESCRIPTOR_EX) -> DescriptorResult<Self> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let Some(it) = (unsafe { read(descriptor) }) else {
             return descriptor_error("a pin descriptor is NULL");
         };
@@ -316,7 +319,7 @@ const FLAGS: [(u32, PinFlag); 15] = [
     (KSPIN_FLAG_DO_NOT_USE_STANDARD_TRANSPORT, PinFlag::DoNotUseStandardTransport),
 ];
 
-/// A name of 128 bits as it is written.
+/// Converts a GUID to a number, in the order in which it is written.
 pub(crate) fn guid_to_u128(it: GUID) -> u128 {
     u128::from(it.Data1) << 96
         | u128::from(it.Data2) << 80
@@ -324,8 +327,8 @@ pub(crate) fn guid_to_u128(it: GUID) -> u128 {
         | u128::from(u64::from_be_bytes(it.Data4))
 }
 
-/// The other way.
-#[expect(clippy::cast_possible_truncation, reason = "the groups are cut out")]
+/// Converts a number to a GUID.
+#[expect(clippy::cast_possible_truncation, reason = "splits the number into groups")]
 fn guid_from_u128(number: u128) -> GUID {
     GUID {
         Data1: (number >> 96) as u32,
@@ -335,20 +338,22 @@ fn guid_from_u128(number: u128) -> GUID {
     }
 }
 
+/// Reads a format.
+///
 /// # Safety
 ///
-/// It is NULL, or points to a format of as many bytes as it says.
+/// `at` is NULL, or points to a format of as many bytes as its size says.
 unsafe fn format(at: *const KSDATAFORMAT) -> DescriptorResult<Format> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let Some(it) = (unsafe { read(at) }) else { return descriptor_error("a data range is NULL") };
     if !(HEAD..=MAX_FORMAT_SIZE).contains(&it.FormatSize) {
         return descriptor_error(format!(
-            "a data range says that it has {} bytes: it has {HEAD} to {MAX_FORMAT_SIZE}",
+            "the FormatSize of a data range is {}: it is {HEAD} to {MAX_FORMAT_SIZE}",
             it.FormatSize
         ));
     }
     let block = at.wrapping_add(1).cast::<u8>();
-    // SAFETY: As above; zero is not read for a pointer that is not NULL.
+    // SAFETY: As above; the pointer is not NULL, so the fallback zero is never used.
     let byte = |at: u32| unsafe { read(block.wrapping_add(at as usize)) }.unwrap_or(0);
     Ok(Format {
         major: guid_to_u128(it.MajorFormat),
@@ -359,7 +364,7 @@ unsafe fn format(at: *const KSDATAFORMAT) -> DescriptorResult<Format> {
     })
 }
 
-/// A format, as a driver reads it.
+/// A format, as the bytes that a driver reads.
 pub(crate) fn format_bytes(format: &Format) -> Vec<u8> {
     let (major, sub, specifier) = (
         guid_from_u128(format.major),
@@ -381,15 +386,15 @@ pub(crate) fn format_bytes(format: &Format) -> Vec<u8> {
     all
 }
 
-/// What a pin asks of frames.
+/// Reads a pin's allocator framing.
 ///
 /// # Safety
 ///
-/// It is NULL, or points to a framing with as many items as it says.
+/// `at` is NULL, or points to a framing with as many items as its count says.
 pub(crate) unsafe fn framing(
     at: *const KSALLOCATOR_FRAMING_EX,
 ) -> DescriptorResult<Option<FramingForm>> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let Some(it) = (unsafe { read(at) }) else { return Ok(None) };
     read_counted_list(it.CountItems, false, "items of framing")?;
     let first = at.wrapping_byte_add(std::mem::offset_of!(KSALLOCATOR_FRAMING_EX, FramingItem));
@@ -438,7 +443,7 @@ mod tests {
     use abi::ks::{KSDATAFORMAT_TYPE_VIDEO, KSFILTER_DESCRIPTOR as Filter};
 
     fn refused(descriptor: &KSDEVICE_DESCRIPTOR) -> String {
-        // SAFETY: Its pointers are NULL or good.
+        // SAFETY: Its pointers are NULL or valid.
         let read = unsafe { DeviceTable::read(ptr::from_ref(descriptor)) };
         read.err().expect("it is refused").0
     }
@@ -449,7 +454,7 @@ mod tests {
         assert!(unsafe { DeviceTable::read(ptr::null()) }.is_err());
         let mut device =
             KSDEVICE_DESCRIPTOR { FilterDescriptorsCount: 2, ..KSDEVICE_DESCRIPTOR::ZERO };
-        assert!(refused(&device).contains("2 filter descriptors, and where they are is NULL"));
+        assert!(refused(&device).contains("2 filter descriptors, and their pointer is NULL"));
         device.FilterDescriptorsCount = u32::MAX;
         assert!(refused(&device).contains("at most 1024"));
         let pins = [KSPIN_DESCRIPTOR_EX::ZERO];
@@ -458,7 +463,7 @@ mod tests {
         let list = [ptr::from_ref(&filter)];
         device.FilterDescriptorsCount = 1;
         device.FilterDescriptors = list.as_ptr();
-        assert!(refused(&device).contains("pin descriptors have 0 bytes"));
+        assert!(refused(&device).contains("PinDescriptorSize is 0"));
         let list: [*const Filter; 1] = [ptr::null()];
         device.FilterDescriptors = list.as_ptr();
         assert_eq!(refused(&device), "a filter descriptor is NULL");
@@ -474,7 +479,7 @@ mod tests {
             block: vec![1, 2, 3],
         };
         let place = crate::ks::driver_memory::DriverMemory::from_bytes(&format_bytes(&it));
-        // SAFETY: There are as many bytes as it says.
+        // SAFETY: The memory has as many bytes as the format says.
         assert_eq!(unsafe { format(place.pointer::<KSDATAFORMAT>()) }, Ok(it));
     }
 }

@@ -1,4 +1,4 @@
-//! Drivers, filter factories and pin factories under their Windows names.
+//! Drivers, filter factories and pin factories, under their Windows names.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::Arc;
 use stream::DriverError;
 
-/// A driver that is being loaded: its object, and the descriptor it gave.
+/// A driver that is being loaded: its object, and its descriptor.
 #[derive(Clone, Copy)]
 struct LoadingDriver {
     object: usize,
@@ -29,7 +29,7 @@ thread_local! {
     static LOADING: Cell<Option<LoadingDriver>> = const { Cell::new(None) };
 }
 
-/// Runs the entry of a driver; answers what it answered, and the descriptor it gave.
+/// Runs a driver's entry. Returns its status, and the descriptor that it registered.
 pub(crate) fn run_driver_entry(
     object: usize,
     entry: impl FnOnce() -> NTSTATUS,
@@ -41,7 +41,7 @@ pub(crate) fn run_driver_entry(
     (status, given)
 }
 
-/// Puts back what was being loaded before: also when an entry unwinds.
+/// Restores the previous driver that was being loaded, also when an entry unwinds.
 struct LoadingGuard(Option<LoadingDriver>);
 
 impl Drop for LoadingGuard {
@@ -51,11 +51,11 @@ impl Drop for LoadingGuard {
     }
 }
 
-/// Says what a driver has. The device comes later.
+/// Registers a driver's descriptor. The device is added later.
 ///
 /// # Safety
 ///
-/// None of its own: whoever loads the driver vouches for its descriptor.
+/// No requirements: the caller that loads the driver vouches for its descriptor.
 pub unsafe extern "win64-unwind" fn KsInitializeDriver(
     driver: PDRIVER_OBJECT,
     _path: *mut UNICODE_STRING,
@@ -70,12 +70,12 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
     STATUS_SUCCESS
 }
 
-/// Makes another filter factory, with the device mutex held.
+/// Creates another filter factory, with the device mutex held.
 ///
 /// # Safety
 ///
-/// The descriptor is as of [`KsDriver::new`](crate::KsDriver::new); `made` is NULL or a place for
-/// a pointer.
+/// The descriptor is as for [`KsDriver::new`](crate::KsDriver::new); `made` is NULL or valid for
+/// the write of a pointer.
 pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
     object: PDEVICE_OBJECT,
     descriptor: *const KSFILTER_DESCRIPTOR,
@@ -90,7 +90,7 @@ pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
     let found = device_object(object, NAME);
     let bad = (STATUS_INVALID_PARAMETER, ptr::null_mut());
     let (answer, pointer) = export(NAME, MaxIrql::Passive, found, bad, |door, ()| {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let Ok(table) = (unsafe { FilterTable::read(descriptor) }) else { return bad };
         if let Err(why) = door.services().create_factory(table.describe()) {
             return (status_from_result(Err(why)), ptr::null_mut());
@@ -100,17 +100,17 @@ pub unsafe extern "win64-unwind" fn KsCreateFilterFactory(
         let place = inner.factories.get(number as usize).map(|factory| factory.memory.pointer());
         (STATUS_SUCCESS, place.unwrap_or(ptr::null_mut()))
     });
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     unsafe { write(made, pointer) };
     answer
 }
 
-/// Makes another kind of pin of one filter, with its control mutex held.
+/// Creates another pin factory of one filter, with its control mutex held.
 ///
 /// # Safety
 ///
-/// The descriptor is as of [`KsDriver::new`](crate::KsDriver::new); `number` is NULL or a place
-/// for a number.
+/// The descriptor is as for [`KsDriver::new`](crate::KsDriver::new); `number` is NULL or valid for
+/// the write of a number.
 pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
     of: *mut KSFILTER,
     descriptor: *const KSPIN_DESCRIPTOR_EX,
@@ -119,7 +119,7 @@ pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
     const NAME: &str = "KsFilterCreatePinFactory";
     let found = filter(of, NAME);
     let made = export(NAME, MaxIrql::Passive, found, Err(DriverError::Invalid), |door, of| {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let table = unsafe { PinTable::read(descriptor) }.map_err(|_| DriverError::Invalid)?;
         door.filter(of).ok_or(DriverError::Invalid)?;
         let number = door.services().create_pin_factory(of, table.descriptor.clone())?;
@@ -129,17 +129,17 @@ pub unsafe extern "win64-unwind" fn KsFilterCreatePinFactory(
         Ok(number)
     });
     if let Ok(made) = made {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(number, made) };
     }
     status_from_result(made.map(|_| ()))
 }
 
-/// Enables or disables the device classes of a factory: nobody looks for those here.
+/// Enables or disables the device classes of a factory. It has no effect here.
 ///
 /// # Safety
 ///
-/// None of its own: the factory is looked up, and not followed.
+/// No requirements: the factory is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
     of: *mut KSFILTERFACTORY,
     _enabled: BOOLEAN,
@@ -149,11 +149,11 @@ pub unsafe extern "win64-unwind" fn KsFilterFactorySetDeviceClassesState(
     export(NAME, MaxIrql::Passive, found, STATUS_INVALID_PARAMETER, |_, _| STATUS_SUCCESS)
 }
 
-/// Says that the hardware has a DMA adapter.
+/// Registers a DMA adapter for the hardware.
 ///
 /// # Safety
 ///
-/// None of its own: the device is looked up, and the adapter is not followed.
+/// No requirements: the device is looked up, and the adapter is not dereferenced.
 pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
     of: *mut KSDEVICE,
     _adapter: PVOID,
@@ -164,7 +164,7 @@ pub unsafe extern "win64-unwind" fn KsDeviceRegisterAdapterObject(
     let found = device(of, NAME);
     export(NAME, MaxIrql::Passive, found, (), |door, ()| {
         door.inner().adapter = DmaAdapter { max_mapping: most, stride };
-        // It fails only where the device is gone.
+        // It fails only if the device was removed.
         let _ = door.services().register_dma();
     });
 }
@@ -179,7 +179,7 @@ mod tests {
         let unwinds = || run_driver_entry(0x1000, || panic!("an entry"));
         assert!(catch_unwind(AssertUnwindSafe(unwinds)).is_err());
         let object = ptr::without_provenance_mut(0x1000);
-        // SAFETY: Nothing is followed.
+        // SAFETY: No pointer is dereferenced.
         let status = unsafe { KsInitializeDriver(object, ptr::null_mut(), ptr::null()) };
         assert_eq!(status, STATUS_INVALID_PARAMETER);
     }

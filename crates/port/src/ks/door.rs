@@ -1,4 +1,4 @@
-//! The door of one device: what its driver was shown, and what it said with it.
+//! The door of one device: the structures that its driver sees, and the data that the driver set.
 
 use crate::ks::clock::ReferenceClock;
 use crate::ks::descriptor::{DeviceTable, FilterTable, PinTable};
@@ -21,16 +21,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stream::{BagOwner, FilterId, FrameId, ObjectId, PinId, PointerId, Services};
 
 thread_local! {
-    /// The door whose driver is running on this thread.
+    /// The door whose driver runs on this thread.
     static RUNNING: RefCell<Option<Arc<Door>>> = const { RefCell::new(None) };
 }
 
-/// How many things that have ended are kept, so that their addresses stay theirs.
+/// How many destroyed objects are kept, so that their addresses are not reused.
 const MAX_QUARANTINED: usize = 1024;
-/// How many of those that ended last are looked at after a call.
+/// How many of the most recently destroyed objects are checked after a call.
 const INSPECTED_BLOCKS: usize = 32;
 
-/// What functions need of their device.
+/// The data that functions need about their device.
 pub(crate) struct Door {
     weak: Weak<Door>,
     services: Arc<Services>,
@@ -38,30 +38,30 @@ pub(crate) struct Door {
     inner: Mutex<DoorState>,
 }
 
-/// What the driver was shown.
+/// The structures that the driver sees.
 pub(crate) struct DoorState {
     /// Its `KSDEVICE`.
     pub(crate) device: DriverMemory,
-    /// Its device object. Nothing of its layout is ours: all is zero.
+    /// Its device object. Its layout is not published: all bytes are zero.
     device_object: DriverMemory,
     pub(crate) factories: Vec<Factory>,
     pub(crate) filters: BTreeMap<FilterId, Filter>,
     pub(crate) pins: BTreeMap<PinId, ShownPin>,
     pub(crate) pointers: BTreeMap<PointerId, ShownPointer>,
     pub(crate) frames: BTreeMap<FrameId, ShownFrame>,
-    /// How items of bags are freed.
+    /// The routines that free the items of bags.
     pub(crate) routines: BTreeMap<usize, PFNKSFREE>,
     /// The requests that the driver has.
     pub(crate) requests: BTreeMap<ObjectId, DriverMemory>,
     pub(crate) clocks: BTreeMap<usize, ReferenceClock>,
-    /// What the driver said of its hardware.
+    /// The DMA adapter that the driver registered.
     pub(crate) adapter: DmaAdapter,
-    /// Frames that the driver has injected: where, how many bytes, and its word.
+    /// Frames that the driver has injected: address, size, and driver context.
     pub(crate) injected: Vec<(usize, u32, usize)>,
-    /// Frames that the driver was told to free and still has.
+    /// Frames that the driver was told to free and still keeps.
     pub(crate) freed_frames: FreedFrames,
     bags: BTreeMap<BagOwner, usize>,
-    /// What has ended, the oldest first.
+    /// The memory of destroyed objects, oldest first.
     quarantine: VecDeque<QuarantinedMemory>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Factory {
 pub(crate) struct Filter {
     pub(crate) memory: DriverMemory,
     pub(crate) factory: u32,
-    /// Its kinds of pins: its factory's, and those that were made later.
+    /// Its pin factories: those of its filter factory, and those created later.
     pub(crate) pins: Vec<Arc<PinTable>>,
 }
 
@@ -86,7 +86,7 @@ struct QuarantinedMemory {
 }
 
 impl Door {
-    /// A door for functions to these services, until it is dropped.
+    /// Opens a door for functions to these services. It closes when dropped.
     pub(crate) fn open(
         services: Arc<Services>,
         pool: Arc<Pool>,
@@ -149,17 +149,17 @@ impl Door {
         &self.weak
     }
 
-    /// What the driver was shown. Not to be held while it or a service runs.
+    /// The structures that the driver sees. Not to be locked while the driver or a service runs.
     pub(crate) fn inner(&self) -> MutexGuard<'_, DoorState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The door whose driver is running on this thread.
+    /// The door whose driver runs on this thread.
     pub(crate) fn running() -> Option<Arc<Self>> {
         RUNNING.try_with(|door| door.borrow().clone()).ok().flatten()
     }
 
-    /// Runs code of the driver: a wrong pointer is laid to this door's.
+    /// Runs code of the driver: an invalid pointer is attributed to this door's driver.
     pub(crate) fn run<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let back = DoorGuard(RUNNING.replace(Some(self.clone())));
         let answer = body();
@@ -167,14 +167,14 @@ impl Door {
         answer
     }
 
-    /// The name of a bag.
+    /// The handle of a bag.
     pub(crate) fn bag(&self, inner: &mut DoorState, bag: BagOwner) -> KSOBJECT_BAG {
         let make = || object::allocate_number(&self.weak, Object::Bag(bag));
         let name = *inner.bags.entry(bag).or_insert_with(make);
         ptr::without_provenance_mut(name)
     }
 
-    /// There is no such bag any more.
+    /// Removes a bag.
     pub(crate) fn remove_bag(inner: &mut DoorState, bag: BagOwner) {
         if let Some(name) = inner.bags.remove(&bag) {
             object::remove(name);
@@ -186,13 +186,13 @@ impl Door {
         self.inner().device.pointer()
     }
 
-    /// The device is started, or not any more.
+    /// Sets whether the device is started.
     pub(crate) fn set_started(&self, started: bool) {
         let place = offset_of!(KSDEVICE, Started);
         self.inner().device.write(place, BOOLEAN::from(started));
     }
 
-    /// The device has power, or none.
+    /// Sets the power state of the device.
     pub(crate) fn set_power(&self, state: DEVICE_POWER_STATE) {
         let inner = self.inner();
         if let Some(it) = inner.device.read::<KSDEVICE>(0) {
@@ -200,12 +200,12 @@ impl Door {
         }
     }
 
-    /// The driver's word for the device.
+    /// The driver's context of the device.
     pub(crate) fn device_context(&self) -> usize {
         self.inner().device.read(offset_of!(KSDEVICE, Context)).unwrap_or(0)
     }
 
-    /// Adds a factory, of which the class driver knows already. Answers its number.
+    /// Adds a factory that the class driver knows already. Returns its number.
     pub(crate) fn add_factory(&self, inner: &mut DoorState, table: Arc<FilterTable>) -> u32 {
         let number = u32::try_from(inner.factories.len()).unwrap_or(u32::MAX);
         let place = DriverMemory::from_value(KSFILTERFACTORY {
@@ -240,7 +240,7 @@ impl Door {
         Some(pointer)
     }
 
-    /// Something has ended: its memory rests.
+    /// Quarantines the memory of a destroyed object.
     pub(crate) fn quarantine(
         inner: &mut DoorState,
         place: DriverMemory,
@@ -256,7 +256,7 @@ impl Door {
         }
     }
 
-    /// Entry rules: what has ended is left alone.
+    /// Entry rules: a driver does not write to destroyed objects.
     pub(crate) fn inspect(&self, place: &'static str) {
         let touched: Vec<(Subject, RuleId)> = {
             let inner = self.inner();
@@ -266,12 +266,13 @@ impl Door {
                 .collect()
         };
         for (what, rule) in touched {
-            let broken = format!("a driver wrote to the structure of {what}, which has ended");
+            let broken =
+                format!("the driver wrote to the structure of {what} after its destruction");
             self.services.log().judge(rule, Component::Driver, what, place, Some(broken));
         }
     }
 
-    /// A frame, a pin, a filter or the device is not there any more.
+    /// Records that a frame, a pin, a filter or the device was removed.
     pub(crate) fn object_removed(&self, what: ObjectId) {
         if let ObjectId::Pin(pin) = what {
             self.judge_clocks(pin);
@@ -304,7 +305,7 @@ impl Door {
 }
 
 impl Door {
-    /// Entry rule: a driver has no reference to a pin that is closed.
+    /// Entry rule: a driver has no reference to the clock of a closed pin.
     fn judge_clocks(&self, pin: PinId) {
         let left = self
             .inner()
@@ -324,7 +325,7 @@ impl Door {
     }
 }
 
-/// A word in a structure, as a pointer of the driver's.
+/// Reads a member of a structure, as a pointer of the driver.
 pub(crate) fn context_pointer(place: &DriverMemory, offset: usize) -> PVOID {
     ptr::with_exposed_provenance_mut(place.read(offset).unwrap_or(0))
 }
@@ -335,13 +336,13 @@ impl Drop for Door {
     }
 }
 
-/// Puts back the door that was there before: also when a driver unwinds.
+/// Restores the previous door, also when a driver unwinds.
 struct DoorGuard(Option<Arc<Door>>);
 
 impl Drop for DoorGuard {
     fn drop(&mut self) {
         let before = self.0.take();
-        // A thread that is ending has no door to put back.
+        // A thread that is ending has no door to restore.
         let inner = RUNNING.try_with(|door| door.replace(before));
         drop(inner);
     }

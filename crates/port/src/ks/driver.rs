@@ -1,7 +1,8 @@
-//! A minidriver that filled in a `KSDEVICE_DESCRIPTOR`, as the class driver's trait.
+//! Implements the class driver's trait for a minidriver that registered a `KSDEVICE_DESCRIPTOR`.
 //!
-//! Here it is made or loaded; what it is called for is in `minidriver`, and how in `calls`.
-#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+//! This module creates or loads it; `minidriver` has the trait's methods, and `calls` the calls of
+//! the driver's functions.
+#![expect(unsafe_code, reason = "the functions of a driver's table are trusted")]
 
 mod calls;
 mod minidriver;
@@ -21,18 +22,18 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{AllocatorId, DescriptorError, DriverError, DriverResult, DriverSetup, Services};
 
-/// A minidriver that filled in a `KSDEVICE_DESCRIPTOR`.
+/// A minidriver that registered a `KSDEVICE_DESCRIPTOR`.
 ///
 /// # Invariants
 ///
-/// 1. Whoever filled in the descriptor vouches for it: its pointers lead to what their types say,
-///    its functions take what their pages say, and both stay while this value lives.
+/// 1. The creator of the descriptor vouches for it: its pointers point to values of their types,
+///    its functions behave as documented, and both stay valid while this value exists.
 pub struct KsDriver {
     tables: DeviceTable,
     pool: Arc<Pool>,
     door: Mutex<Option<Arc<Door>>>,
-    /// The functions of the allocators that are there, and how many bytes their frames have. Two
-    /// may have one context, which is named: each has its own line all the same.
+    /// The functions of the live allocators, and the size of their frames. Two allocators may have
+    /// the same context, so the key is the allocator's id.
     allocators: Mutex<BTreeMap<AllocatorId, (AllocatorTable, u32)>>,
 }
 
@@ -40,7 +41,7 @@ pub struct KsDriver {
 pub(crate) type DriverEntry =
     unsafe extern "win64-unwind" fn(PDRIVER_OBJECT, *mut UNICODE_STRING) -> NTSTATUS;
 
-/// What the driver takes and frees is said to the class driver as well, which knows for whom.
+/// Forwards the driver's pool calls to the class driver, which accounts for them.
 struct PoolAccounting(Arc<Services>);
 
 impl PoolObserver for PoolAccounting {
@@ -49,38 +50,38 @@ impl PoolObserver for PoolAccounting {
     }
 
     fn freeing(&self, block: usize) -> bool {
-        // What is no block of its own the pool names, and what is in a bag the bag frees.
+        // The pool reports a block that is not the driver's; a block in a bag is freed by the bag.
         self.0.remove_memory(block) != Err(DriverError::Busy)
     }
 }
 
 impl KsDriver {
-    /// A driver for one device: `pool` is the memory it takes and frees.
+    /// Creates a driver for one device: `pool` is the pool that it allocates from.
     ///
     /// # Safety
     ///
-    /// Invariant 1 holds of the descriptor.
+    /// Invariant 1 holds for the descriptor.
     pub unsafe fn new(
         descriptor: *const KSDEVICE_DESCRIPTOR,
         pool: Arc<Pool>,
     ) -> Result<Arc<Self>, DescriptorError> {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let tables = unsafe { DeviceTable::read(descriptor) }?;
         let (door, allocators) = Default::default();
         Ok(Arc::new(Self { tables, pool, door, allocators }))
     }
 
-    /// The same, of a driver that is loaded: its `DriverEntry` calls `KsInitializeDriver`.
+    /// Loads a driver: its `DriverEntry` calls `KsInitializeDriver`.
     ///
     /// # Safety
     ///
-    /// `entry` takes what its page says, and invariant 1 holds of the descriptor it gives.
+    /// `entry` behaves as documented, and invariant 1 holds for the descriptor that it registers.
     pub unsafe fn load(entry: DriverEntry, pool: Arc<Pool>) -> Result<Arc<Self>, DescriptorError> {
         let object = DriverMemory::new(512);
         let path = UNICODE_STRING::ZERO;
         let run = || {
             pool.run_driver(|| {
-                // SAFETY: The caller promises the same.
+                // SAFETY: The caller guarantees the same.
                 unsafe { entry(object.pointer(), ptr::from_ref(&path).cast_mut()) }
             })
         };
@@ -92,7 +93,7 @@ impl KsDriver {
             let why = "DriverEntry did not call KsInitializeDriver with a descriptor";
             return Err(DescriptorError(why.to_owned()));
         };
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { Self::new(ptr::with_exposed_provenance(descriptor), pool) }
     }
 
@@ -101,17 +102,17 @@ impl KsDriver {
         DriverSetup { minidriver: self.clone(), memory: PoolMemory::new(self.pool.clone()) }
     }
 
-    /// Its pool. Whoever flies it closes that at the end.
+    /// Its pool. The owner of the flight closes it at the end.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// How many interfaces the driver has and has not released.
+    /// How many clock interfaces the driver has not released.
     pub fn clock_interfaces(&self) -> usize {
         self.door().map_or(0, |door| door.inner().clocks.len())
     }
 
-    /// How many frames, and requests of frames and others, the driver is shown.
+    /// How many frames, and how many requests, the driver currently sees.
     pub fn shown_counts(&self) -> (usize, usize) {
         self.door().map_or((0, 0), |door| {
             let inner = door.inner();

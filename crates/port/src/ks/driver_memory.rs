@@ -1,12 +1,11 @@
-//! Memory that a driver is shown, and that is ours.
+//! Memory of the door that a driver sees.
 //!
-//! No reference to it is ever made, so nothing the driver does with its pointer contradicts what
-//! the compiler believes.
+//! No reference to it is ever created, so no access by the driver violates Rust's aliasing rules.
 //!
 //! # Invariants
 //!
 //! 1. `address` was allocated with `layout`, its provenance is exposed, every byte of it has been
-//!    written, and only `drop` gives it back.
+//!    written, and only `drop` frees it.
 #![expect(unsafe_code, reason = "owns the memory of structures that a driver sees")]
 
 use abi::MDL;
@@ -17,18 +16,18 @@ use abi::ks::{
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr;
 
-/// What memory of a thing that has ended is filled with.
+/// The fill byte for the memory of a destroyed object.
 const ENDED_BYTE: u8 = 0xDD;
 const ALIGN: usize = 16;
 
-/// A piece of memory.
+/// A block of memory.
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     address: usize,
     layout: Layout,
 }
 
-/// A structure of which any bytes are a value.
+/// A structure for which any bytes are a valid value.
 pub(crate) trait PlainData: Copy {}
 
 macro_rules! plain {
@@ -42,11 +41,11 @@ plain! {
 }
 
 impl DriverMemory {
-    /// So many bytes of zeroes, and at least one.
+    /// Allocates `bytes` zero bytes, at least one.
     pub(crate) fn new(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(ALIGN), ALIGN);
         let layout = layout.unwrap_or(Layout::new::<[u128; 1]>());
-        // SAFETY: The layout has a size.
+        // SAFETY: The size of the layout is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             handle_alloc_error(layout);
@@ -54,14 +53,14 @@ impl DriverMemory {
         Self { address: start.expose_provenance(), layout }
     }
 
-    /// Memory with a value in it.
+    /// Allocates memory with a value in it.
     pub(crate) fn from_value<T: PlainData>(value: T) -> Self {
         let place = Self::new(size_of::<T>());
         place.write(0, value);
         place
     }
 
-    /// Memory with these bytes.
+    /// Allocates memory with these bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let place = Self::new(bytes.len());
         for (at, byte) in bytes.iter().enumerate() {
@@ -70,25 +69,25 @@ impl DriverMemory {
         place
     }
 
-    /// Where it is.
+    /// The address.
     pub(crate) fn address(&self) -> usize {
         self.address
     }
 
-    /// Where it is, for a driver.
+    /// The address, as a pointer for a driver.
     pub(crate) fn pointer<T>(&self) -> *mut T {
         ptr::with_exposed_provenance_mut(self.address)
     }
 
-    /// Reads a value. What is not in it is not read: then all is zero.
+    /// Reads a value. Returns `None` if it is out of range.
     pub(crate) fn read<T: PlainData>(&self, offset: usize) -> Option<T> {
         let from = self.checked_pointer::<T>(offset)?.cast_const();
-        // SAFETY: By invariant 1 the bytes are ours and written, and any of them are a `T`.
+        // SAFETY: By invariant 1 the bytes are ours and written, and any bytes are a valid `T`.
         // Volatile, because a driver may have changed them.
         Some(unsafe { from.read_volatile() })
     }
 
-    /// Writes a value. What does not fit is not written.
+    /// Writes a value. A value out of range is not written.
     pub(crate) fn write<T: PlainData>(&self, offset: usize, value: T) {
         if let Some(to) = self.checked_pointer::<T>(offset) {
             // SAFETY: By invariant 1 the bytes are ours.
@@ -103,12 +102,12 @@ impl DriverMemory {
         fits.then(|| ptr::with_exposed_provenance_mut(self.address + offset))
     }
 
-    /// The thing has ended: who looks sees a pattern.
+    /// Fills the memory of a destroyed object with a pattern.
     pub(crate) fn fill_ended(&self) {
         (0..self.layout.size()).for_each(|at| self.write(at, ENDED_BYTE));
     }
 
-    /// Whether nobody has written to it since it ended. It is as before again.
+    /// Whether the memory is unchanged since the object was destroyed. Restores the pattern.
     pub(crate) fn is_untouched(&self) -> bool {
         let pattern = usize::from_ne_bytes([ENDED_BYTE; size_of::<usize>()]);
         let words = (0..self.layout.size()).step_by(size_of::<usize>());
@@ -123,7 +122,7 @@ impl DriverMemory {
 impl Drop for DriverMemory {
     fn drop(&mut self) {
         let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 it was allocated with this layout and is given back once.
+        // SAFETY: By invariant 1 it was allocated with this layout and is freed once.
         unsafe { dealloc(start, self.layout) };
     }
 }

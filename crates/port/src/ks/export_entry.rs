@@ -1,4 +1,4 @@
-//! What every `Ks*` function goes through: its object, that it was called, and its level.
+//! Common entry of every `Ks*` function: finds the object, logs the call, checks the IRQL.
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
@@ -8,19 +8,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use stream::{BagOwner, FilterId, ObjectId, PinId, PointerId};
 
-/// How high the level may be where a function is called.
+/// The highest IRQL at which a function may be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaxIrql {
-    /// Only there.
+    /// Passive level.
     Passive,
-    /// So high.
+    /// Dispatch level.
     Dispatch,
-    /// Nothing is documented, any level will do, or a rule of its own judges it.
+    /// Undocumented, any level, or judged by a specific rule.
     Unjudged,
 }
 
-/// Answers a function: says that it was called, refuses it where the level is too high, and
-/// catches a panic of ours.
+/// Runs a function: logs the call, fails if the IRQL is too high, and catches a panic of our code.
 pub(crate) fn export<T, R>(
     name: &'static str,
     max_irql: MaxIrql,
@@ -29,7 +28,7 @@ pub(crate) fn export<T, R>(
     body: impl FnOnce(&Arc<Door>, T) -> R,
 ) -> R {
     let Some((door, it)) = found else { return otherwise };
-    // What the body did before a panic of ours stands; the answer is the one of a refusal.
+    // The effects before a panic of our code stand; the result is that of a failure.
     let answer = || {
         let services = door.services();
         services.log().emit(services.device().subject(), EventKind::Callback { name: name.into() });
@@ -44,7 +43,7 @@ pub(crate) fn export<T, R>(
     }
 }
 
-/// Entry rule: an import is called where its page allows it.
+/// Entry rule: an import is called at a documented IRQL.
 fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
     let most = match max_irql {
         MaxIrql::Passive => Irql::Passive,
@@ -62,11 +61,11 @@ fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
     kept
 }
 
-/// A pointer that means nothing, or something else: where a driver is running, that is named.
+/// Reports an unknown pointer, or one to another type of object, for the driver on this thread.
 fn judge_bad_pointer(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
     let Some(running) = Door::running() else { return };
     let is = match is {
-        None => "means nothing",
+        None => "is an unknown pointer",
         Some(Object::Device | Object::Functional) => "is a device",
         Some(Object::Factory(_)) => "is a filter factory",
         Some(Object::Filter(_)) => "is a filter",
@@ -76,7 +75,7 @@ fn judge_bad_pointer(name: &'static str, rule: RuleId, wanted: &str, is: Option<
         Some(Object::Irp(_)) => "is a request",
         Some(Object::Clock(_)) => "is a clock",
     };
-    let broken = format!("{name} was called with what should be {wanted}, and {is}");
+    let broken = format!("the argument of {name} must be {wanted}, but {is}");
     let device = running.services().device().subject();
     running.services().log().judge(rule, Component::Driver, device, name, Some(broken));
 }
@@ -98,26 +97,26 @@ macro_rules! lookups {
 }
 
 lookups! {
-    /// The device that a driver means.
+    /// The device of a pointer.
     device () = "a device" KS_DEV_004: Object::Device => ();
-    /// The same, by its device object.
+    /// The device of a device object.
     device_object () = "a device object" KS_DEV_004: Object::Functional => ();
-    /// The factory that a driver means.
+    /// The factory of a pointer.
     factory u32 = "a filter factory" KS_DEV_004: Object::Factory(it) => it;
-    /// The filter that a driver means.
+    /// The filter of a pointer.
     filter FilterId = "a filter" KS_DEV_004: Object::Filter(it) => it;
-    /// The pin that a driver means.
+    /// The pin of a pointer.
     pin PinId = "a pin" KS_PIN_004: Object::Pin(it) => it;
-    /// The pin that a driver wants processed.
+    /// The pin of a pointer, for processing.
     pin_to_process PinId = "a pin" KS_PROC_004: Object::Pin(it) => it;
-    /// The stream pointer that a driver means.
+    /// The stream pointer of a pointer.
     pointer PointerId = "a stream pointer" KS_PTR_004: Object::Pointer(it) => it;
-    /// The bag that a driver means.
+    /// The bag of a handle.
     bag BagOwner = "a bag" KS_BAG_001: Object::Bag(it) => it;
-    /// The device, factory, filter or pin that a driver means.
+    /// The device, factory, filter or pin of a pointer.
     any Object = "a device, a filter factory, a filter or a pin" KS_DEV_004:
         it @ (Object::Device | Object::Factory(_) | Object::Filter(_) | Object::Pin(_)) => it;
-    /// The filter or pin that a driver means.
+    /// The filter or pin of a pointer.
     controlled Object = "a filter or a pin" KS_DEV_004:
         it @ (Object::Filter(_) | Object::Pin(_)) => it;
     /// The request that a driver completes.

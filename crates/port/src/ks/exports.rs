@@ -1,4 +1,4 @@
-//! The table of all `Ks*` functions: what is behind each name, and where its import leads.
+//! The table of all `Ks*` functions: level of support and import address.
 
 use crate::ks::export_entry::MaxIrql;
 use crate::ks::traps::{ADDRESSES, TRAPS};
@@ -22,18 +22,18 @@ use crate::ks::{
 };
 use flight::{Irql, RuleId, Support};
 
-/// A line of the table: a function that a minidriver imports by name.
+/// A row of the table: a function that a minidriver imports by name.
 #[derive(Clone, Copy, Debug)]
 pub struct KsExport {
-    /// Its Windows name.
+    /// The Windows name.
     pub name: &'static str,
-    /// How much of it there is. Behind an absent one is a trap that says its name.
+    /// The level of support. A missing function is a trap that logs its name.
     pub support: Support,
-    /// How high the level may be where it is called; none, if nothing is documented.
+    /// The highest IRQL at which it may be called; `None` if undocumented.
     pub ceiling: Option<Irql>,
-    /// The rules that are judged in it, besides that on its level.
+    /// The rules that it judges, besides that on its IRQL.
     pub rules: &'static [RuleId],
-    /// Where a driver's import of it leads.
+    /// The address of a driver's import.
     pub address: *const (),
 }
 
@@ -70,7 +70,7 @@ functions! {
     KsFilterAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
     KsFilterAttemptProcessing Dispatch {  } lacks "it is always a job: nothing is processed inside this call";
     KsFilterCreatePinFactory Passive { KS_MUTEX_004 };
-    KsFilterFactorySetDeviceClassesState Passive {  } lacks "nobody looks for device classes";
+    KsFilterFactorySetDeviceClassesState Passive {  } lacks "device classes are not registered";
     KsFilterGetChildPinCount Passive { KS_MUTEX_004 };
     KsFilterGetFirstChildPin Passive { KS_MUTEX_004 };
     KsFilterReleaseProcessingMutex Passive { KS_MUTEX_005 };
@@ -114,7 +114,8 @@ functions! {
 
 const COUNT: usize = SERVED.len() + TRAPS.len();
 
-/// Every function that a minidriver can import: the served ones, then the traps by what they need.
+/// Every function that a minidriver can import: the implemented ones, then the traps by what they
+/// require.
 pub const FUNCTIONS: &[KsExport] = &{
     let mut all = [SERVED[0]; COUNT];
     let mut at = 0;

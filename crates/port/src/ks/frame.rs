@@ -1,7 +1,7 @@
 //! Frames and stream pointers, as their driver sees them: `KSSTREAM_POINTER`, `KSSTREAM_HEADER`.
 //!
-//! A header is a frame's, and shared by all pointers to it. What the driver writes there is told
-//! to the class driver before it does anything with a pointer to the frame.
+//! All pointers to a frame share its header. The class driver is notified of the driver's writes to
+//! the header before it does anything with a pointer to the frame.
 
 use crate::ks::door::{Door, DoorState};
 use crate::ks::driver_memory::DriverMemory;
@@ -20,17 +20,17 @@ use std::mem::offset_of;
 use std::ptr;
 use stream::{FrameId, Header, PinId, PointerId, PointerView};
 
-/// The longest header there is: more is a driver's arithmetic gone wrong.
+/// The maximum size of a header that is plausible.
 const MAX_HEADER: u32 = 1 << 16;
 
 /// A stream pointer.
 pub(crate) struct ShownPointer {
-    /// Its `KSSTREAM_POINTER`, and the driver's context behind it.
+    /// Its `KSSTREAM_POINTER`, followed by the driver's context.
     pub(crate) memory: DriverMemory,
     pub(crate) pin: PinId,
-    /// The frame it was shown with.
+    /// The frame at the last fill.
     frame: Option<FrameId>,
-    /// What the driver has called when its frame is cancelled, and when its time is over.
+    /// The driver's routines for a cancelled frame and for a timeout.
     pub(crate) cancel: Option<PFNKSSTREAMPOINTER>,
     pub(crate) timeout: Option<PFNKSSTREAMPOINTER>,
 }
@@ -39,15 +39,15 @@ pub(crate) struct ShownPointer {
 pub(crate) struct ShownFrame {
     pin: PinId,
     header: DriverMemory,
-    /// What the class driver knows of the header.
+    /// The header as the class driver knows it.
     last_header: Header,
     mdl: DriverMemory,
-    /// For the hardware, of a pin that has them.
+    /// The mappings for the hardware, if the pin has them.
     mappings: Option<Mappings>,
 }
 
 impl DoorState {
-    /// A pin is gone, and its pointers and frames with it.
+    /// Removes the pointers and frames of a removed pin.
     pub(crate) fn remove_frames(&mut self, pin: PinId) {
         let frames = self.frames.iter().filter(|(_, it)| it.pin == pin).map(|(it, _)| *it);
         for frame in frames.collect::<Vec<_>>() {
@@ -64,7 +64,7 @@ impl DoorState {
         }
     }
 
-    /// A frame is gone, and its request with it. What the driver had in its hands rests.
+    /// Removes a frame and its request. The memory that the driver saw is quarantined.
     pub(crate) fn remove_frame(&mut self, frame: FrameId) {
         let request = self.requests.remove(&frame.into());
         if let Some(it) = &request {
@@ -79,7 +79,7 @@ impl DoorState {
         }
     }
 
-    /// A pointer is gone.
+    /// Removes a pointer.
     pub(crate) fn remove_pointer(&mut self, pointer: PointerId) {
         if let Some(it) = self.pointers.remove(&pointer) {
             Door::quarantine(self, it.memory, pointer.subject(), RuleId::KS_PTR_004);
@@ -88,8 +88,8 @@ impl DoorState {
 }
 
 impl Door {
-    /// A pointer, as the driver sees it, and as it is now; `context` is how many bytes are behind
-    /// one that is new.
+    /// Fills a stream pointer with its current state. `context` is the size of the driver's context
+    /// behind a new one.
     pub(crate) fn show_pointer(
         &self,
         pointer: PointerId,
@@ -114,14 +114,14 @@ impl Door {
         fill_pointer(inner, pointer, &view)
     }
 
-    /// Shows a pointer as it is after something was done with it.
+    /// Updates a pointer after an operation on it.
     pub(crate) fn refresh_pointer(&self, pointer: PointerId) {
         if self.inner().pointers.contains_key(&pointer) {
             self.show_pointer(pointer, 0, None);
         }
     }
 
-    /// Tells the class driver what the driver has written to the header behind a pointer.
+    /// Notifies the class driver of what the driver has written to the header of a pointer.
     pub(crate) fn read_header(&self, pointer: PointerId) {
         let written = {
             let inner = self.inner();
@@ -133,8 +133,8 @@ impl Door {
             })
         };
         let Some((number, now)) = written else { return };
-        // All pointers to a frame share its header: whichever is locked may have written it. If
-        // none is, that is named there.
+        // All pointers to a frame share its header: any locked one may have written it. If none is
+        // locked, the service judges it.
         let taken = self.services().set_header(self.locked_pointer(pointer, number), now).is_ok();
         let mut inner = self.inner();
         if let Some(it) = inner.frames.get_mut(&number) {
@@ -147,7 +147,7 @@ impl Door {
         }
     }
 
-    /// A pointer to a frame that is locked: this one, or else another.
+    /// A locked pointer to a frame: this one if it is locked, otherwise another.
     fn locked_pointer(&self, pointer: PointerId, frame: FrameId) -> PointerId {
         let others: Vec<PointerId> = {
             let inner = self.inner();
@@ -168,7 +168,7 @@ impl Door {
         others.into_iter().find(locked).unwrap_or(pointer)
     }
 
-    /// How many bytes a driver used that says it in mappings, of a pin that has them.
+    /// Converts a used count to bytes, for a pin whose pointers count in mappings.
     pub(crate) fn used_bytes(&self, view: &PointerView, used: u32) -> u32 {
         let inner = self.inner();
         let maps = inner.pins.get(&view.pin).is_some_and(ShownPin::uses_mappings);
@@ -177,7 +177,7 @@ impl Door {
         mappings.map_or(used, |mappings| mappings.bytes(view, used))
     }
 
-    /// A list for the hardware, of the frame behind a pointer.
+    /// The memory descriptor list of the frame of a pointer.
     pub(crate) fn mdl(&self, pointer: PointerId) -> *mut MDL {
         let inner = self.inner();
         let frame = inner.pointers.get(&pointer).and_then(|shown_pointer| shown_pointer.frame);
@@ -216,7 +216,7 @@ fn fill_pointer(
             Count: count,
             Remaining: remaining,
         },
-        // What has mappings has none while it is not locked.
+        // A pointer with mappings has none while it is not locked.
         None if maps => KSSTREAM_POINTER_OFFSET::ZERO,
         None => KSSTREAM_POINTER_OFFSET {
             Data: match view.data {
@@ -252,7 +252,7 @@ impl ShownFrame {
         Self { pin: view.pin, header, last_header: known, mdl, mappings: None }
     }
 
-    /// Its mappings, as long as it is where it is.
+    /// The mappings of the frame, created again if the frame has moved.
     fn map(&mut self, view: &PointerView, adapter: DmaAdapter) -> &Mappings {
         let bytes = view.offset.saturating_add(view.remaining);
         let there = self.mappings.take().filter(|mappings| mappings.is_for(view.data, bytes));
@@ -267,7 +267,7 @@ impl ShownFrame {
         }
         let Some(it) = self.header.read::<KSSTREAM_HEADER>(0) else { return };
         let data = ptr::with_exposed_provenance_mut(view.data);
-        // Only what is new: the driver may be writing to the rest, through another pointer.
+        // Only changes: the driver may be writing to the rest, through another pointer.
         if it.FrameExtent != view.bytes || it.Data != data {
             self.header.write(0, KSSTREAM_HEADER { FrameExtent: view.bytes, Data: data, ..it });
         }
@@ -282,10 +282,10 @@ impl ShownFrame {
     }
 }
 
-/// What a header says, in plain words.
+/// Converts a header to the class driver's type.
 ///
-/// WINDOWS: `PresentationTime` is `Time` * `Numerator` / `Denominator`, and it and `Duration`
-/// count with their flags (documented).
+/// WINDOWS: `PresentationTime` is `Time` * `Numerator` / `Denominator`, and it and `Duration` count
+/// with their flags (documented).
 pub(crate) fn parse_header(it: &KSSTREAM_HEADER) -> Header {
     let has = |flag: u32| it.OptionsFlags & flag != 0;
     let KSTIME { Time, Numerator, Denominator } = it.PresentationTime;

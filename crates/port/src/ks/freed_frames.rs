@@ -1,28 +1,28 @@
-//! Frames that a driver was told to free and keeps: what is in them is looked at after its calls.
+//! Frames that a driver was told to free and keeps: their contents are checked after its calls.
 
 use crate::ks::door::Door;
 use flight::{Component, RuleId};
 use std::collections::BTreeMap;
 use stream::Entry;
 
-/// How many bytes are looked at after a call: the frames of which more are kept take turns.
+/// The maximum number of bytes that are checked after a call. If there are more, frames take turns.
 const MAX_WATCHED: usize = 1 << 20;
 
-/// The frames that are kept: how many bytes each has, and what was in it.
+/// The kept frames: the size of each, and its checksum.
 #[derive(Debug, Default)]
 pub(crate) struct FreedFrames {
     pub(crate) frames: BTreeMap<usize, (usize, u64)>,
-    /// The last one that was looked at.
+    /// The last frame that was checked.
     last: usize,
-    /// How many calls of allocators are under way: those may change what they keep.
+    /// How many allocator calls are running: they may change kept frames.
     calls: u32,
-    /// How many such calls there were, and how many of them are over.
+    /// How many allocator calls have started or ended.
     turns: u64,
 }
 
 impl FreedFrames {
-    /// Those whose turn it is, one at least: with as many bytes as are looked at, beginning behind
-    /// the last one.
+    /// The next frames to check, at least one, with at most `most` bytes, beginning behind the last
+    /// one.
     fn next_batch(&mut self, most: usize) -> Vec<(usize, usize, u64)> {
         let (behind, before) =
             (self.frames.range(self.last + 1..), self.frames.range(..=self.last));
@@ -38,11 +38,11 @@ impl FreedFrames {
     }
 }
 
-/// A call of an allocator, while it lives.
+/// An allocator call, until dropped.
 pub(crate) struct AllocatorCallGuard<'a>(&'a Door);
 
 impl Drop for AllocatorCallGuard<'_> {
-    /// What the driver keeps is as it left it.
+    /// Records the contents of kept frames as the driver left them.
     fn drop(&mut self) {
         self.0.check_freed(true);
         let freed = &mut self.0.inner().freed_frames;
@@ -51,34 +51,34 @@ impl Drop for AllocatorCallGuard<'_> {
 }
 
 impl Door {
-    /// A call of an allocator begins.
+    /// Begins an allocator call.
     pub(crate) fn begin_allocator_call(&self) -> AllocatorCallGuard<'_> {
         let freed = &mut self.inner().freed_frames;
         (freed.calls, freed.turns) = (freed.calls + 1, freed.turns + 1);
         AllocatorCallGuard(self)
     }
 
-    /// Entry rule: a frame that the driver was told to free is left alone, though it may keep
-    /// frames in a list of its own. That list it may change in an allocator's calls.
+    /// Entry rule: a driver does not write to a frame that it was told to free, though it may keep
+    /// frames in its own list. It may change that list in an allocator's calls.
     pub(crate) fn watch_freed(&self) {
         self.check_freed(false);
     }
 
-    /// Looks at what is in frames that are kept. What an allocator's call may have changed is not
-    /// judged: after such a call (`silent`), and if one began meanwhile on another thread.
+    /// Checks the contents of kept frames. Changes that an allocator call may have made are not
+    /// judged: after an allocator call (`silent`), and if one began meanwhile on another thread.
     fn check_freed(&self, silent: bool) {
         let (turn, turns) = {
             let mut inner = self.inner();
             if inner.freed_frames.frames.is_empty() || (!silent && inner.freed_frames.calls > 0) {
                 return;
             }
-            // What is not there any more is freed for good.
+            // A frame without memory is freed for good.
             inner.freed_frames.frames.retain(|frame, _| self.pool().extent(*frame).is_some());
             let turn = inner.freed_frames.next_batch(if silent { usize::MAX } else { MAX_WATCHED });
             (turn, inner.freed_frames.turns)
         };
         for (frame, bytes, before) in turn {
-            // No more than the frame: what follows it in its block is not its.
+            // No more than the frame: the rest of the block is not part of it.
             let there = self.pool().extent(frame).map(|(there, _)| there.min(bytes));
             let Some(sum) = there.map(|bytes| self.checksum(frame, bytes)) else { continue };
             {
@@ -93,9 +93,8 @@ impl Door {
             if silent {
                 continue;
             }
-            let broken = (sum != before).then(|| {
-                "a frame was written to that the driver was told to free and keeps".to_owned()
-            });
+            let broken = (sum != before)
+                .then(|| "a frame was written after the driver was told to free it".to_owned());
             let device = self.services().device().subject();
             let place = Entry::FreeFrame.name();
             self.services().log().judge(
@@ -108,7 +107,7 @@ impl Door {
         }
     }
 
-    /// Memory is a frame again, and with it all that was freed there.
+    /// Forgets the kept frames in memory that is used as a frame again.
     pub(crate) fn forget_reused(&self, frame: usize, bytes: usize) {
         let end = frame.saturating_add(bytes.max(1));
         self.inner().freed_frames.frames.retain(|start, (bytes, _)| {
@@ -116,8 +115,8 @@ impl Door {
         });
     }
 
-    /// Eight bytes at a time. A product with an odd number keeps any change, and the rotation takes
-    /// it to where the next product spreads it.
+    /// A checksum over eight bytes at a time. The product with an odd number preserves any change,
+    /// and the rotation moves it to where the next product spreads it.
     fn checksum(&self, frame: usize, bytes: usize) -> u64 {
         let (mut sum, mut some) = (0xcbf2_9ce4_8422_2325_u64, [0; 4096]);
         for start in (0..bytes).step_by(some.len()) {

@@ -10,7 +10,7 @@ use abi::ks::{KSDEVICE, KSFILTER, KSPIN};
 use std::ptr;
 use stream::{FilterId, PinId};
 
-/// Something, as the driver sees it.
+/// An object, as the driver sees it.
 fn driver_pointer(door: &Door, it: Object) -> Option<PVOID> {
     Some(match it {
         Object::Device => door.device().cast(),
@@ -30,7 +30,7 @@ fn parent(door: &Door, it: Object) -> Option<Object> {
     })
 }
 
-/// What is below something, in order. The mutex that this needs is judged by the services.
+/// The children of an object, in order. The services judge the required mutex.
 fn children(door: &Door, it: Object) -> Vec<Object> {
     let services = door.services();
     match it {
@@ -72,21 +72,21 @@ fn first_pin(door: &Door, filter: FilterId, factory: u32) -> Vec<PinId> {
     all.into_iter().filter(|pin| of(pin) == Some(factory)).collect()
 }
 
-/// The device of something.
+/// The device of an object.
 ///
 /// # Safety
 ///
-/// None of its own: what it is given is looked up, and not followed.
+/// No requirements: the argument is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsGetDevice(of: PVOID) -> *mut KSDEVICE {
     const NAME: &str = "KsGetDevice";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, _| door.device())
 }
 
-/// What something belongs to: a pin to its filter, that to its factory, that to its device.
+/// The parent of an object: of a pin its filter, of a filter its factory, of a factory its device.
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetParent";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
@@ -98,7 +98,7 @@ pub unsafe extern "win64-unwind" fn KsGetParent(of: PVOID) -> PVOID {
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsPinGetParentFilter(of: *mut KSPIN) -> *mut KSFILTER {
     const NAME: &str = "KsPinGetParentFilter";
     export(NAME, MaxIrql::Passive, pin(of, NAME), ptr::null_mut(), |door, it| {
@@ -107,11 +107,11 @@ pub unsafe extern "win64-unwind" fn KsPinGetParentFilter(of: *mut KSPIN) -> *mut
     })
 }
 
-/// The first thing below something, with the mutex of that held.
+/// The first child of an object, with the mutex of that object held.
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetFirstChild(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetFirstChild";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
@@ -120,11 +120,11 @@ pub unsafe extern "win64-unwind" fn KsGetFirstChild(of: PVOID) -> PVOID {
     })
 }
 
-/// The next thing beside something, with the mutex of what both belong to held.
+/// The next sibling of an object, with the mutex of their parent held.
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsGetNextSibling(of: PVOID) -> PVOID {
     const NAME: &str = "KsGetNextSibling";
     export(NAME, MaxIrql::Passive, any(of, NAME), ptr::null_mut(), |door, it| {
@@ -134,11 +134,11 @@ pub unsafe extern "win64-unwind" fn KsGetNextSibling(of: PVOID) -> PVOID {
     })
 }
 
-/// The first pin of a filter of one kind, with its control mutex held.
+/// The first pin of a filter with this factory, with its control mutex held.
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsFilterGetFirstChildPin(
     of: *mut KSFILTER,
     factory: u32,
@@ -150,11 +150,11 @@ pub unsafe extern "win64-unwind" fn KsFilterGetFirstChildPin(
     })
 }
 
-/// How many pins of one kind a filter has, with its control mutex held.
+/// The number of pins of a filter with this factory, with its control mutex held.
 ///
 /// # Safety
 ///
-/// As of [`KsGetDevice`].
+/// As for [`KsGetDevice`].
 pub unsafe extern "win64-unwind" fn KsFilterGetChildPinCount(
     of: *mut KSFILTER,
     factory: u32,

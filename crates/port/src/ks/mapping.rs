@@ -1,50 +1,50 @@
-//! The mappings of a frame, for the hardware: `KSMAPPING`, each as long as a page at most.
+//! The mappings of a frame, for the hardware: `KSMAPPING`, each at most a page long.
 //!
-//! Of a pin with `KSPIN_FLAG_GENERATE_MAPPINGS` a stream pointer counts in mappings, and not in
-//! bytes; the class driver counts in bytes alone.
+//! For a pin with `KSPIN_FLAG_GENERATE_MAPPINGS` a stream pointer counts in mappings, and not in
+//! bytes; the class driver counts in bytes only.
 
 use crate::ks::driver_memory::DriverMemory;
 use abi::ks::KSMAPPING;
 use stream::PointerView;
 
 const PAGE: u32 = 4096;
-/// The widest line of a table: more is a driver's arithmetic gone wrong.
+/// The maximum stride of a table that is plausible.
 const MAX_STRIDE: usize = 4096;
 
-/// What a driver said of its hardware (`KsDeviceRegisterAdapterObject`).
+/// The DMA adapter that a driver registered (`KsDeviceRegisterAdapterObject`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DmaAdapter {
-    /// How many bytes a mapping has at most (`MaxMappingsByteCount`); zero is no limit.
+    /// The maximum size of a mapping in bytes (`MaxMappingsByteCount`); zero is no limit.
     pub(crate) max_mapping: u32,
-    /// How many bytes lie between two mappings (`MappingTableStride`).
+    /// The distance between two mappings in bytes (`MappingTableStride`).
     pub(crate) stride: u32,
 }
 
 /// The mappings of one frame.
 pub(crate) struct Mappings {
-    /// Where the frame is, and how many of its bytes are the pointer's.
+    /// The address of the frame, and how many of its bytes belong to the pointer.
     frame: (usize, u32),
-    /// Where in the frame each mapping begins, and how many bytes it has.
+    /// The offset of each mapping in the frame, and its size in bytes.
     pieces: Vec<(u32, u32)>,
     table: DriverMemory,
     stride: usize,
 }
 
-/// Where a stream pointer is, in mappings.
+/// The position of a stream pointer, in mappings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// The address of the next one.
+    /// The address of the next mapping.
     pub(crate) next: usize,
     pub(crate) count: u32,
     pub(crate) remaining: u32,
 }
 
-/// The pieces of a frame, none of which is too long.
+/// Splits a frame into pieces of at most `most` bytes.
 ///
-/// WINDOWS: our reading. A mapping is contiguous for the hardware, and frames are here: so where
-/// its pages end does not matter, and a flight repeats, wherever its frames are.
+/// WINDOWS: our reading. A mapping is contiguous for the hardware, and frames are here: so page
+/// boundaries do not matter, and a flight repeats, wherever its frames are.
 fn pieces(bytes: u32, most: u32) -> Vec<(u32, u32)> {
-    // One that has fewer bytes than a line of a cache would make tables without end.
+    // Mappings shorter than a cache line would make the tables too long.
     let most = if most == 0 { PAGE } else { most.clamp(64, PAGE) };
     let starts = (0..bytes).step_by(most as usize);
     starts.map(|at| (at, most.min(bytes - at))).collect()
@@ -58,8 +58,8 @@ impl Mappings {
         let pieces = pieces(bytes, adapter.max_mapping);
         let table = DriverMemory::new(stride * pieces.len());
         for (number, (at, length)) in pieces.iter().enumerate() {
-            // WINDOWS: our reading. The hardware here has the addresses of the processor, and
-            // what `Alignment` says no page tells: it is zero.
+            // WINDOWS: our reading. The hardware here uses the processor's addresses. `Alignment`
+            // is undocumented: it is zero.
             let address = data.wrapping_add(*at as usize) as u64;
             let it = KSMAPPING {
                 PhysicalAddress: address.cast_signed(),
@@ -71,22 +71,22 @@ impl Mappings {
         Self { frame: (data, bytes), pieces, table, stride }
     }
 
-    /// Where they are: their frame is gone.
+    /// The table, for quarantine after the frame was removed.
     pub(crate) fn into_table(self) -> DriverMemory {
         self.table
     }
 
-    /// Whether they are of this frame.
+    /// Whether the mappings are of this frame.
     pub(crate) fn is_for(&self, data: usize, bytes: u32) -> bool {
         self.frame == (data, bytes)
     }
 
-    /// How many of them lie before a byte of the frame.
+    /// How many mappings lie before a byte of the frame.
     fn count_before(&self, offset: u32) -> usize {
         self.pieces.partition_point(|(at, _)| *at < offset)
     }
 
-    /// Where a pointer is that has so many bytes behind it.
+    /// The position of a pointer at `offset`.
     pub(crate) fn position(&self, offset: u32) -> Position {
         let before = self.count_before(offset);
         let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
@@ -97,8 +97,8 @@ impl Mappings {
         }
     }
 
-    /// How many bytes so many mappings have, from where a pointer is. More than there are is more
-    /// bytes than there are.
+    /// The number of bytes in `used` mappings, from the position of a pointer. More mappings than
+    /// there are count as more bytes than there are.
     pub(crate) fn bytes(&self, view: &PointerView, used: u32) -> u32 {
         let rest = &self.pieces[self.count_before(view.offset)..];
         if used as usize > rest.len() {

@@ -1,4 +1,4 @@
-//! The memory of frames where drivers have pointers: the pool of one of them.
+//! Frame memory for drivers that use pointers: allocated from the pool of one of them.
 
 use flight::Pool as _;
 use nt::Pool;
@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{FrameMemory, MemoryKind};
 
 const TAG: u32 = u32::from_le_bytes(*b"KsFr");
-/// What blocks of the pool are aligned to, as a mask.
+/// The alignment of pool blocks, as a mask.
 const SMALL: usize = 15;
 const PAGE: usize = 4095;
 
-/// A pool, as memory of frames.
+/// A pool, as frame memory.
 pub struct PoolMemory {
     pool: Arc<Pool>,
-    /// The pieces that begin inside of their block, and their kinds.
+    /// The pieces that begin inside their block, and their kinds.
     pieces: Mutex<BTreeMap<usize, (usize, MemoryKind)>>,
 }
 
 impl PoolMemory {
-    /// Frames in this pool.
+    /// Frame memory in this pool.
     pub fn new(pool: Arc<Pool>) -> Arc<Self> {
         Arc::new(Self { pool, pieces: Mutex::default() })
     }
@@ -43,7 +43,7 @@ impl FrameMemory for PoolMemory {
     }
 
     fn free(&self, driver_handle: usize) -> bool {
-        // What its driver took by itself is no piece of ours, and begins where it begins.
+        // A block that the driver allocated is not one of our pieces, and begins at its address.
         let block =
             self.aligned_pieces().remove(&driver_handle).map_or(driver_handle, |(block, _)| block);
         let there = self.pool.extent(block).is_some();

@@ -1,6 +1,6 @@
-//! The mutexes that drivers know under their Windows names.
+//! AVStream's mutexes, under their Windows names.
 //!
-//! Their levels, their order and who has them are judged by the services.
+//! The services judge the IRQL, the lock order and the ownership.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -11,7 +11,7 @@ use abi::PVOID;
 use abi::ks::{KSDEVICE, KSFILTER, KSPIN};
 use stream::{FilterId, KsMutex, PinId};
 
-/// The control mutex of a filter, or of a pin's.
+/// The control mutex of a filter, or of a pin's filter.
 fn control_mutex(door: &Door, it: Object) -> Option<KsMutex> {
     let filter = match it {
         Object::Filter(it) => it,
@@ -21,7 +21,7 @@ fn control_mutex(door: &Door, it: Object) -> Option<KsMutex> {
     Some(KsMutex::Control(filter.subject()))
 }
 
-/// The mutex of whoever processes a pin: it, or its filter.
+/// The mutex for the processing of a pin: the pin's or its filter's.
 fn processing_mutex(door: &Door, pin: PinId) -> Option<KsMutex> {
     let filter = door.services().pin_view(pin)?.filter;
     let factory = door.services().filter_view(filter)?.factory;
@@ -37,17 +37,16 @@ fn processing_mutex(door: &Door, pin: PinId) -> Option<KsMutex> {
 fn change_mutex(door: &Door, mutex: Option<KsMutex>, take: bool) {
     let Some(mutex) = mutex else { return };
     let services = door.services();
-    // What it breaks is named there, and there is nobody to answer.
+    // The service judges the call; the function returns nothing.
     let _ = if take { services.acquire(mutex) } else { services.release(mutex) };
 }
 
 macro_rules! mutexes {
     ($($(#[doc = $doc:literal])+ $name:ident($arg:ty) $find:ident $take:literal $mutex:expr;)*) => {$(
         $(#[doc = $doc])+
-        ///
         /// # Safety
         ///
-        /// None of its own: what it is given is looked up, and not followed.
+        /// No requirements: the argument is looked up, and not dereferenced.
         pub unsafe extern "win64-unwind" fn $name(of: $arg) {
             const NAME: &str = stringify!($name);
             let found = $find(of, NAME);
@@ -59,25 +58,25 @@ macro_rules! mutexes {
 }
 
 mutexes! {
-    /// Takes the mutex of a device, and waits for it.
+    /// Acquires the mutex of a device, and waits for it.
     KsAcquireDevice(*mut KSDEVICE) device true device_mutex;
-    /// Gives it back.
+    /// Releases the mutex of a device.
     KsReleaseDevice(*mut KSDEVICE) device false device_mutex;
-    /// Takes the control mutex of a filter, or of a pin's filter, and waits for it.
+    /// Acquires the control mutex of a filter, or of a pin's filter, and waits for it.
     KsAcquireControl(PVOID) controlled true control_mutex;
-    /// Gives it back.
+    /// Releases the control mutex.
     KsReleaseControl(PVOID) controlled false control_mutex;
-    /// Takes the processing mutex of a filter, and waits for it.
+    /// Acquires the processing mutex of a filter, and waits for it.
     KsFilterAcquireProcessingMutex(*mut KSFILTER) filter true filter_mutex;
-    /// Gives it back.
+    /// Releases the processing mutex of a filter.
     KsFilterReleaseProcessingMutex(*mut KSFILTER) filter false filter_mutex;
-    /// Takes the processing mutex of a pin, or of its filter, and waits for it.
+    /// Acquires the processing mutex of a pin, or of its filter, and waits for it.
     KsPinAcquireProcessingMutex(*mut KSPIN) pin true processing_mutex;
-    /// Gives it back.
+    /// Releases the processing mutex of a pin, or of its filter.
     KsPinReleaseProcessingMutex(*mut KSPIN) pin false processing_mutex;
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as its neighbours")]
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the other functions")]
 fn device_mutex(door: &Door, (): ()) -> Option<KsMutex> {
     Some(KsMutex::Device(door.services().device().subject()))
 }

@@ -1,7 +1,7 @@
-//! What the pointers are that a driver was given: the one table of them.
+//! The one table of the pointers that a driver was given.
 //!
-//! A `Ks*` function is a C function and gets a pointer. It is looked up here and not followed
-//! before that; what is not here means nothing.
+//! A `Ks*` function is a C function and gets a pointer. It is looked up here before it is
+//! dereferenced; a pointer that is not in the table is invalid.
 
 use crate::ks::door::Door;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stream::{BagOwner, FilterId, ObjectId, PinId, PointerId};
 
-/// What an address, or a number in its place, means.
+/// The object at an address, or behind a number in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     /// A `KSDEVICE`.
@@ -26,7 +26,7 @@ pub(crate) enum Object {
     Pointer(PointerId),
     /// A `KSOBJECT_BAG`.
     Bag(BagOwner),
-    /// A request, of a pin or a filter if it is about one.
+    /// A request, about a pin or a filter if any.
     Irp(Option<ObjectId>),
     /// An `IKsReferenceClock` for a pin.
     Clock(PinId),
@@ -34,40 +34,41 @@ pub(crate) enum Object {
 
 static OBJECTS: Mutex<BTreeMap<usize, (Weak<Door>, Object)>> = Mutex::new(BTreeMap::new());
 
-/// Names that are no addresses: they rise, and are far below any.
+/// Handles that are not addresses: they count up, and are far below any address.
 static NEXT_NUMBER: AtomicUsize = AtomicUsize::new(1);
 
-/// An address means something from now on.
+/// Registers an object at an address.
 pub(crate) fn insert(address: usize, door: &Weak<Door>, object: Object) {
     objects().insert(address, (door.clone(), object));
 }
 
-/// A name for something that has no memory.
+/// Allocates a handle for an object without memory.
 pub(crate) fn allocate_number(door: &Weak<Door>, object: Object) -> usize {
-    // WINDOWS: a bag is a name and no address (documented). So a driver that follows one fails.
+    // WINDOWS: a bag is a handle and no address (documented). So a driver that dereferences it
+    // fails.
     let name = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) * 8;
     insert(name, door, object);
     name
 }
 
-/// It does not any more.
+/// Removes an address.
 pub(crate) fn remove(address: usize) {
     objects().remove(&address);
 }
 
-/// What an address means, and at whose door.
+/// The object at an address, and its door.
 pub(crate) fn find(address: usize) -> Option<(Arc<Door>, Object)> {
     let found = objects().get(&address).cloned();
     let (door, object) = found?;
     Some((door.upgrade()?, object))
 }
 
-/// Forgets everything of doors that are gone.
+/// Removes the objects of all closed doors.
 pub(crate) fn remove_dead() {
     objects().retain(|_, (door, _)| door.strong_count() > 0);
 }
 
 fn objects() -> MutexGuard<'static, BTreeMap<usize, (Weak<Door>, Object)>> {
-    // Every step under the lock is whole.
+    // A panic cannot leave the data under the lock inconsistent.
     OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
 }

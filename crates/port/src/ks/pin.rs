@@ -1,7 +1,7 @@
-//! Pins, as their driver sees them: `KSPIN`, filled before a call and looked at after.
+//! Pins, as their driver sees them: `KSPIN`, filled before a call and compared afterwards.
 //!
-//! Two threads may be inside the driver for one pin, so what is compared is what was shown last
-//! and not what a call began with.
+//! Two threads may be in the driver for one pin, so the comparison is with the last fill and not
+//! with the state at the beginning of the call.
 #![expect(unsafe_code, reason = "reads descriptors that a driver has edited")]
 
 use crate::callback_entry::read;
@@ -25,17 +25,17 @@ use stream::{BagOwner, Flow, Format, FramingForm, PinFlag, PinId, PinState, PinV
 pub(crate) struct ShownPin {
     /// Its `KSPIN`.
     pub(crate) memory: DriverMemory,
-    /// The same as it was shown. The driver does not know it.
+    /// A copy of the last fill, which the driver does not see.
     snapshot: DriverMemory,
     format: DriverMemory,
     format_bytes: Vec<u8>,
-    /// Formats it had: a driver may look at the last one.
+    /// Its previous formats: a driver may read the last one.
     old_formats: Vec<DriverMemory>,
     pub(crate) table: Arc<PinTable>,
-    /// What its descriptor says of frames.
+    /// The framing in its descriptor.
     framing: Option<FramingForm>,
     pub(crate) frame_return: Option<PFNKSPINFRAMERETURN>,
-    /// Its gate, if the driver has asked for it, and how many of its inputs we know to be off.
+    /// Its gate, if the driver has requested it, and how many of its inputs are known to be off.
     pub(crate) gate: Option<(DriverMemory, i32)>,
 }
 
@@ -45,7 +45,8 @@ macro_rules! members {
     };
 }
 
-/// What is not the driver's: name, place, size. `Context` is, and `Descriptor` can be edited.
+/// Members that the driver must not change: name, offset, size. `Context` is the driver's, and
+/// `Descriptor` can be edited.
 const MEMBERS: [(&str, usize, usize); 13] = members! {
     Bag 8 Id 4 Communication 4 ConnectionIsExternal 1 ConnectionInterface 24 ConnectionMedium 24
     ConnectionPriority 8 ConnectionFormat 8 AttributeList 8 DataFlow 4 DeviceState 4 ResetState 4
@@ -59,17 +60,17 @@ fn ksstate(state: PinState) -> KSSTATE {
     state as KSSTATE
 }
 
-/// A copy of a descriptor that is not whole.
+/// A copy of a descriptor that is truncated.
 struct TruncatedDescriptor;
 
-/// What a call may change of a pin.
+/// What a call may change in a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllowedChanges {
-    /// It is being created: the size of headers is the driver's to say.
+    /// The pin is being created: the driver may set the size of headers.
     Create,
-    /// The control mutex: its descriptor may be edited.
+    /// The control mutex is held: the descriptor may be edited.
     ControlMutex,
-    /// Nothing of it.
+    /// Nothing.
     Nothing,
 }
 
@@ -91,13 +92,13 @@ impl ShownPin {
         self.snapshot.write(offset, value);
     }
 
-    /// How many bytes a header of its frames has.
+    /// The size of a header of its frames in bytes.
     pub(crate) fn header_size(&self) -> u32 {
         let bytes = (0..4).map(|at| self.snapshot.read::<u8>(HEADER_SIZE.1 + at).unwrap_or(0));
         u32::from_le_bytes(bytes.collect::<Vec<_>>().try_into().unwrap_or_default())
     }
 
-    /// The driver's word for it.
+    /// The driver's context of the pin.
     pub(crate) fn context(&self) -> usize {
         self.memory.read(offset_of!(KSPIN, Context)).unwrap_or(0)
     }
@@ -134,7 +135,7 @@ impl ShownPin {
 }
 
 impl Door {
-    /// A pin, as the driver sees it, which has met it or is about to.
+    /// A pin, as the driver sees it, if the driver knows it or is about to.
     pub(crate) fn pin(&self, pin: PinId) -> Option<*mut KSPIN> {
         if let Some(it) = self.inner().pins.get(&pin) {
             return Some(it.memory.pointer());
@@ -142,7 +143,7 @@ impl Door {
         self.fill_pin(&self.services().pin_view(pin)?)
     }
 
-    /// A pin for a call of its driver's, as it is now.
+    /// Fills a pin with its current state for a call of its driver.
     pub(crate) fn fill_pin(&self, view: &PinView) -> Option<*mut KSPIN> {
         self.filter(view.filter)?;
         let mut inner = self.inner();
@@ -199,7 +200,7 @@ impl Door {
         Some(pointer)
     }
 
-    /// A state was answered: where the pin is now.
+    /// Records the new state of a pin after a state change.
     pub(crate) fn set_pin_state(&self, pin: PinId, client: PinState, device: PinState) {
         let mut inner = self.inner();
         if let Some(it) = inner.pins.get_mut(&pin) {
@@ -207,7 +208,8 @@ impl Door {
         }
     }
 
-    /// Entry rules: what of its pins is not the driver's, it leaves alone. It is put back.
+    /// Entry rules: a driver does not change the members of its pins that it does not own. They are
+    /// restored.
     pub(crate) fn compare_pins(
         &self,
         about: Option<PinId>,
@@ -229,7 +231,7 @@ impl Door {
         }
     }
 
-    /// The descriptor of a pin may have been edited, and with it what it asks of frames.
+    /// Compares the descriptor of a pin, which may have been edited, and its framing.
     fn compare_descriptor(&self, pin: PinId) {
         let services = self.services();
         let Some((now, before, framing_then, own)) = self.inner().pins.get(&pin).map(|shown_pin| {
@@ -254,7 +256,7 @@ impl Door {
             Ok(it) => framing_now = it,
             Err(TruncatedDescriptor) if broken.is_none() => {
                 broken = Some(format!(
-                    "a copy of the descriptor of {} has fewer bytes than it says",
+                    "a copy of the descriptor of {} is shorter than its contents",
                     pin.subject()
                 ));
                 at = own;
@@ -281,14 +283,14 @@ impl Door {
             log.judge(RuleId::KS_BAG_005, Component::Driver, pin.subject(), "_KsEdit", broken);
         }
         if edits {
-            // What it breaks is named there.
+            // The service judges the change.
             let _ = services.edit_framing(pin, framing_now);
         }
     }
 
-    /// What a descriptor says of frames; an error, if it or its framing ends before it is whole.
+    /// The framing in a descriptor; an error if the descriptor or its framing is truncated.
     fn edited_framing(&self, at: usize) -> Result<Option<FramingForm>, TruncatedDescriptor> {
-        // What is no memory of the driver's pool is its image: that is vouched for.
+        // Memory outside the driver's pool is the driver's image, which is trusted.
         let has = |at: usize, bytes: usize| {
             self.pool().extent(at).is_none_or(|(there, _)| there >= bytes)
         };
@@ -296,14 +298,14 @@ impl Door {
             |at: usize, bytes: usize| has(at, bytes).then_some(()).ok_or(TruncatedDescriptor);
         whole(at, size_of::<KSPIN_DESCRIPTOR_EX>())?;
         let from: *const KSPIN_DESCRIPTOR_EX = ptr::with_exposed_provenance(at);
-        // SAFETY: It is the driver's descriptor, which whoever filled it in vouches for, or a block
-        // in the pin's bag with so many bytes.
+        // SAFETY: It is the driver's descriptor, which its creator vouches for, or a block in the
+        // pin's bag with that many bytes.
         let Some(descriptor) = (unsafe { read(from) }) else { return Ok(None) };
         let from = descriptor.AllocatorFraming;
         let head = offset_of!(KSALLOCATOR_FRAMING_EX, FramingItem);
         whole(from.addr(), size_of::<KSALLOCATOR_FRAMING_EX>())?;
-        // SAFETY: It is NULL, the driver's framing, which is vouched for, or a block with so many
-        // bytes.
+        // SAFETY: It is NULL, the driver's framing, which its creator vouches for, or a block with
+        // that many bytes.
         let items = unsafe { read(from) }.map_or(0, |raw| raw.CountItems as usize);
         let all = items.saturating_mul(size_of::<KS_FRAMING_ITEM>()).saturating_add(head);
         whole(from.addr(), all)?;
@@ -311,7 +313,7 @@ impl Door {
         Ok(unsafe { framing(from) }.ok().flatten())
     }
 
-    /// Gates are changed in place: what the class driver knows of them follows.
+    /// Gates are changed in place: notifies the class driver of the changes.
     pub(crate) fn compare_gates(&self) {
         let changed: Vec<(PinId, i32, i32)> = {
             let mut inner = self.inner();
@@ -322,7 +324,7 @@ impl Door {
                 if now != *off {
                     changed.push((*pin, *off, now));
                     *off = now.max(0);
-                    // One that can be is not written: the driver may be at it on another thread.
+                    // A valid gate is not written: the driver may be using it on another thread.
                     if now < 0 {
                         gate.write(0, KSGATE { Count: 1, ..KSGATE::ZERO });
                     }
@@ -331,8 +333,8 @@ impl Door {
             changed
         };
         for (pin, before, now) in changed {
-            // One more off is an input that was added so or turned off; one less was turned on.
-            // What cannot be is named there.
+            // A higher count means inputs that were added off or turned off; a lower one, inputs
+            // that were turned on. The service judges invalid counts.
             for _ in before..now.min(before.saturating_add(64)) {
                 let _ = self.services().add_gate_input(pin, false);
             }

@@ -1,4 +1,4 @@
-//! Processing, gates and injection under their Windows names.
+//! Processing, gates and injection, under their Windows names.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -12,25 +12,26 @@ use abi::status::STATUS_INVALID_PARAMETER;
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use std::ptr;
 
-/// Has a pin processed, if it can be. It is always a job: nothing is processed inside this call.
+/// Schedules the processing of a pin, if it can be processed. It is always a work item: nothing is
+/// processed inside this call.
 ///
 /// # Safety
 ///
-/// None of its own: the pin is looked up, and not followed.
+/// No requirements: the pin is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsPinAttemptProcessing(of: *mut KSPIN, _later: BOOLEAN) {
     const NAME: &str = "KsPinAttemptProcessing";
     export(NAME, MaxIrql::Dispatch, pin_to_process(of, NAME), (), |door, pin| {
-        door.compare_gates(); // It may have opened one, in a routine that nobody here has called.
-        // What it breaks is named there.
+        door.compare_gates(); // The driver may have opened one in its own routine.
+        // The service judges the call.
         let _ = door.services().attempt_processing(pin);
     });
 }
 
-/// Has a filter processed, if it can be. As above.
+/// Schedules the processing of a filter, if it can be processed. As above.
 ///
 /// # Safety
 ///
-/// As of [`KsPinAttemptProcessing`].
+/// As for [`KsPinAttemptProcessing`].
 pub unsafe extern "win64-unwind" fn KsFilterAttemptProcessing(of: *mut KSFILTER, _later: BOOLEAN) {
     const NAME: &str = "KsFilterAttemptProcessing";
     export(NAME, MaxIrql::Dispatch, filter(of, NAME), (), |door, filter| {
@@ -38,12 +39,12 @@ pub unsafe extern "win64-unwind" fn KsFilterAttemptProcessing(of: *mut KSFILTER,
     });
 }
 
-/// The gate of a pin, which is changed in place: what it says is looked at when the driver
-/// returns, and when it has the pin processed.
+/// Returns the gate of a pin, which the driver changes in place: it is compared when the driver
+/// returns, and when the driver attempts processing.
 ///
 /// # Safety
 ///
-/// As of [`KsPinAttemptProcessing`].
+/// As for [`KsPinAttemptProcessing`].
 pub unsafe extern "win64-unwind" fn KsPinGetAndGate(of: *mut KSPIN) -> *mut KSGATE {
     const NAME: &str = "KsPinGetAndGate";
     export(NAME, MaxIrql::Unjudged, pin(of, NAME), ptr::null_mut(), |door, pin| {
@@ -54,11 +55,11 @@ pub unsafe extern "win64-unwind" fn KsPinGetAndGate(of: *mut KSPIN) -> *mut KSGA
     })
 }
 
-/// Has the frames of a pin come from its driver.
+/// Registers the routine that gets back the frames that the driver injects.
 ///
 /// # Safety
 ///
-/// The routine takes what its page says.
+/// The routine behaves as documented.
 pub unsafe extern "win64-unwind" fn KsPinRegisterFrameReturnCallback(
     of: *mut KSPIN,
     call: Option<PFNKSPINFRAMERETURN>,
@@ -73,11 +74,11 @@ pub unsafe extern "win64-unwind" fn KsPinRegisterFrameReturnCallback(
     });
 }
 
-/// Sends a frame on that comes from the driver.
+/// Submits a frame that the driver injects.
 ///
 /// # Safety
 ///
-/// `header` is NULL or points to a header; the frame has as many bytes as `size` says.
+/// `header` is NULL or points to a header; the frame has `size` bytes.
 pub unsafe extern "win64-unwind" fn KsPinSubmitFrame(
     of: *mut KSPIN,
     data: PVOID,
@@ -86,12 +87,12 @@ pub unsafe extern "win64-unwind" fn KsPinSubmitFrame(
     context: PVOID,
 ) -> NTSTATUS {
     const NAME: &str = "KsPinSubmitFrame";
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let header = unsafe { read(header.cast_const()) };
     export(NAME, MaxIrql::Dispatch, pin(of, NAME), STATUS_INVALID_PARAMETER, |door, pin| {
         let Some(header) = header else { return STATUS_INVALID_PARAMETER };
         let (frame, driver_handle) = (data.expose_provenance(), context.expose_provenance());
-        // It may come back before the service has answered.
+        // The frame may be returned before the service returns.
         door.inner().injected.push((frame, size, driver_handle));
         let answer =
             door.services().submit_frame(pin, (frame, size), parse_header(&header), driver_handle);

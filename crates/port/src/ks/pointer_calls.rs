@@ -1,4 +1,4 @@
-//! Stream pointers under their Windows names.
+//! Stream pointers, under their Windows names.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -17,32 +17,32 @@ use std::ptr;
 use std::sync::Arc;
 use stream::{DriverError, DriverResult, PointerId};
 
-/// All of them may be called at dispatch level.
+/// All of these functions may be called at dispatch level.
 const MAX_IRQL: MaxIrql = MaxIrql::Dispatch;
 const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
-/// More is a driver's arithmetic gone wrong.
+/// The maximum size of a context that is plausible.
 const MAX_CONTEXT: u32 = 1 << 20;
 
 fn is_locked(door: &Door, it: PointerId) -> bool {
     door.services().pointer_view(it).is_ok_and(|pointer_view| pointer_view.locked)
 }
 
-/// Does something with a pointer, after what was written through it is known; shows it after.
+/// Runs an operation on a pointer, after reading its header; updates the pointer afterwards.
 fn move_pointer<R>(door: &Arc<Door>, it: PointerId, body: impl FnOnce() -> R) -> R {
     door.read_header(it);
     let answer = body();
-    // One that is gone is not looked at again.
+    // A deleted pointer is not updated.
     if door.inner().pointers.contains_key(&it) {
         door.refresh_pointer(it);
     }
     answer
 }
 
-/// The leading edge, or NULL.
+/// Returns the leading edge, or NULL.
 ///
 /// # Safety
 ///
-/// None of its own: the pin is looked up, and not followed.
+/// No requirements: the pin is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsPinGetLeadingEdgeStreamPointer(
     of: *mut KSPIN,
     state: KSSTREAM_POINTER_STATE,
@@ -55,11 +55,11 @@ pub unsafe extern "win64-unwind" fn KsPinGetLeadingEdgeStreamPointer(
     })
 }
 
-/// The trailing edge, or NULL.
+/// Returns the trailing edge, or NULL.
 ///
 /// # Safety
 ///
-/// As of [`KsPinGetLeadingEdgeStreamPointer`].
+/// As for [`KsPinGetLeadingEdgeStreamPointer`].
 pub unsafe extern "win64-unwind" fn KsPinGetTrailingEdgeStreamPointer(
     of: *mut KSPIN,
     state: KSSTREAM_POINTER_STATE,
@@ -72,11 +72,11 @@ pub unsafe extern "win64-unwind" fn KsPinGetTrailingEdgeStreamPointer(
     })
 }
 
-/// The first clone of a pin, or NULL.
+/// Returns the first clone of a pin, or NULL.
 ///
 /// # Safety
 ///
-/// As of [`KsPinGetLeadingEdgeStreamPointer`].
+/// As for [`KsPinGetLeadingEdgeStreamPointer`].
 pub unsafe extern "win64-unwind" fn KsPinGetFirstCloneStreamPointer(
     of: *mut KSPIN,
 ) -> *mut KSSTREAM_POINTER {
@@ -87,11 +87,11 @@ pub unsafe extern "win64-unwind" fn KsPinGetFirstCloneStreamPointer(
     })
 }
 
-/// The clone after a clone, or NULL.
+/// Returns the clone after a clone, or NULL.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerGetNextClone(
     of: *mut KSSTREAM_POINTER,
 ) -> *mut KSSTREAM_POINTER {
@@ -108,7 +108,7 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetNextClone(
 ///
 /// # Safety
 ///
-/// None of its own: the pointer is looked up, and not followed before that.
+/// No requirements: the pointer is looked up, and not dereferenced before that.
 pub unsafe extern "win64-unwind" fn KsStreamPointerLock(of: *mut KSSTREAM_POINTER) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerLock";
     export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
@@ -116,33 +116,33 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerLock(of: *mut KSSTREAM_POINTE
     })
 }
 
-/// Unlocks it, and goes on to the next frame if it ejects this one.
+/// Unlocks a pointer, and advances to the next frame if `eject` is set.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerUnlock(
     of: *mut KSSTREAM_POINTER,
     eject: BOOLEAN,
 ) {
     const NAME: &str = "KsStreamPointerUnlock";
     export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
-        // What it breaks is named there, and there is nobody to answer.
+        // The service judges the call; the function returns nothing.
         let _ = move_pointer(door, it, || door.services().unlock(it, eject != 0));
     });
 }
 
-/// Goes on to the next frame.
+/// Advances to the next frame.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerAdvance(of: *mut KSSTREAM_POINTER) -> NTSTATUS {
     const NAME: &str = "KsStreamPointerAdvance";
     export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         let locked = is_locked(door, it);
         match move_pointer(door, it, || door.services().advance(it)) {
-            // WINDOWS: one that is not locked always goes on (documented).
+            // WINDOWS: an unlocked pointer always advances (documented).
             Err(DriverError::NotReady) if !locked => STATUS_SUCCESS,
             answer => status_from_result(answer),
         }
@@ -161,11 +161,11 @@ fn offsets(
     move_pointer(door, it, || door.services().advance_offsets(it, used, eject))
 }
 
-/// Goes on within a frame, and to the next one at its end.
+/// Advances within a frame, and to the next frame at its end.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsets(
     of: *mut KSSTREAM_POINTER,
     used_in: u32,
@@ -175,18 +175,18 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsets(
     const NAME: &str = "KsStreamPointerAdvanceOffsets";
     export(NAME, MAX_IRQL, pointer(of, NAME), BAD, |door, it| {
         match offsets(door, it, (used_in, used_out), eject != 0) {
-            // WINDOWS: what could not be locked again is said (documented).
+            // WINDOWS: a failure to lock again is reported (documented).
             Ok(()) if !is_locked(door, it) => STATUS_DEVICE_NOT_READY,
             answer => status_from_result(answer),
         }
     })
 }
 
-/// The same, and unlocks it.
+/// Advances within a frame, and unlocks the pointer.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsetsAndUnlock(
     of: *mut KSSTREAM_POINTER,
     used_in: u32,
@@ -196,18 +196,18 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerAdvanceOffsetsAndUnlock(
     const NAME: &str = "KsStreamPointerAdvanceOffsetsAndUnlock";
     export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
         if offsets(door, it, (used_in, used_out), eject != 0).is_ok() && is_locked(door, it) {
-            // It is locked, so it can be unlocked.
+            // The pointer is locked, so the unlock succeeds.
             let _ = move_pointer(door, it, || door.services().unlock(it, false));
         }
     });
 }
 
-/// Makes a pointer to the same frame, with room for the driver behind it.
+/// Creates a pointer to the same frame, with room for the driver's context behind it.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`]; `made` is NULL or a place for a pointer, and the routine takes
-/// one.
+/// As for [`KsStreamPointerLock`]; `made` is NULL or valid for the write of a pointer, and the
+/// routine accepts a pointer.
 pub unsafe extern "win64-unwind" fn KsStreamPointerClone(
     of: *mut KSSTREAM_POINTER,
     cancel: Option<PFNKSSTREAMPOINTER>,
@@ -224,17 +224,17 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerClone(
         Ok(door.show_pointer(clone, context, cancel))
     });
     if let Ok(clone) = clone {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         unsafe { write(made, clone) };
     }
     status_from_result(clone.map(|_| ()))
 }
 
-/// Deletes a clone. Its frame is done with its last one.
+/// Deletes a clone. Its frame completes with the last clone.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerDelete(of: *mut KSSTREAM_POINTER) {
     const NAME: &str = "KsStreamPointerDelete";
     export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {
@@ -245,11 +245,11 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerDelete(of: *mut KSSTREAM_POIN
     });
 }
 
-/// Says how the request of a frame ends. Nothing comes of it.
+/// Sets the status of a frame's request. It has no effect.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerSetStatusCode(
     of: *mut KSSTREAM_POINTER,
     _status: NTSTATUS,
@@ -265,11 +265,11 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerSetStatusCode(
     })
 }
 
-/// The request of a frame, or NULL. It has one frame.
+/// Returns the request of a frame, or NULL. A request has one frame.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`]; the others are NULL or places for a byte.
+/// As for [`KsStreamPointerLock`]; the other arguments are NULL or valid for the write of a byte.
 pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
     of: *mut KSSTREAM_POINTER,
     first: *mut BOOLEAN,
@@ -287,23 +287,23 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetIrp(
             return irp.pointer();
         }
         let irp = door.begin_request(frame.into());
-        // A request of a frame is one of its pin.
+        // A frame's request is a request of its pin.
         object::insert(irp.addr(), door.weak(), Object::Irp(Some(view.pin.into())));
         irp
     });
     let there = BOOLEAN::from(!irp.is_null());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     unsafe { write(first, there) };
     // SAFETY: As above.
     unsafe { write(last, there) };
     irp
 }
 
-/// A list of the memory of a frame, for the hardware, or NULL. It has no page numbers.
+/// Returns a memory descriptor list of a frame for the hardware, or NULL. It has no page numbers.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerGetMdl(of: *mut KSSTREAM_POINTER) -> *mut MDL {
     const NAME: &str = "KsStreamPointerGetMdl";
     export(NAME, MAX_IRQL, pointer(of, NAME), ptr::null_mut(), |door, it| {
@@ -312,11 +312,11 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerGetMdl(of: *mut KSSTREAM_POIN
     })
 }
 
-/// Has a routine called when so much time is over, in place of the one before.
+/// Schedules a routine after `interval`, in place of the previous one.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`]; the routine takes the pointer.
+/// As for [`KsStreamPointerLock`]; the routine accepts the pointer.
 pub unsafe extern "win64-unwind" fn KsStreamPointerScheduleTimeout(
     of: *mut KSSTREAM_POINTER,
     call: Option<PFNKSSTREAMPOINTER>,
@@ -327,20 +327,20 @@ pub unsafe extern "win64-unwind" fn KsStreamPointerScheduleTimeout(
         if call.is_none() {
             return;
         }
-        // Before it is scheduled: it may be due at once, on another thread.
+        // Set before the timeout is scheduled: it may be due at once, on another thread.
         if let Some(it) = door.inner().pointers.get_mut(&it) {
             it.timeout = call;
         }
-        // What it breaks is named there.
+        // The service judges the call.
         let _ = door.services().schedule_timeout(it, interval);
     });
 }
 
-/// Not any more.
+/// Cancels the timeout.
 ///
 /// # Safety
 ///
-/// As of [`KsStreamPointerLock`].
+/// As for [`KsStreamPointerLock`].
 pub unsafe extern "win64-unwind" fn KsStreamPointerCancelTimeout(of: *mut KSSTREAM_POINTER) {
     const NAME: &str = "KsStreamPointerCancelTimeout";
     export(NAME, MAX_IRQL, pointer(of, NAME), (), |door, it| {

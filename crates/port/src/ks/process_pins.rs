@@ -1,4 +1,4 @@
-//! The pins of a filter that is processed as a whole: `KSPROCESSPIN` and its index.
+//! The pins of a filter with filter-centric processing: `KSPROCESSPIN` and its index.
 
 use crate::ks::door::Door;
 use crate::ks::driver_memory::DriverMemory;
@@ -6,7 +6,7 @@ use abi::ks::{KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY};
 use std::ptr;
 use stream::{FilterId, ProcessPin};
 
-/// What a filter's process routine gets, for the time of a call.
+/// The arguments of a filter's process routine, for the duration of a call.
 pub(crate) struct ProcessPins {
     index: DriverMemory,
     /// The lists of the index: pointers, one list for each factory.
@@ -15,7 +15,7 @@ pub(crate) struct ProcessPins {
 }
 
 impl Door {
-    /// Shows the pins of a filter that have data. Their edges are locked.
+    /// Fills the pins of a filter that have data. Their edges are locked.
     pub(crate) fn process_pins(&self, filter: FilterId, pins: &[ProcessPin]) -> ProcessPins {
         let mut shown = Vec::new();
         let mut numbers = Vec::new();
@@ -58,12 +58,12 @@ impl Door {
 }
 
 impl ProcessPins {
-    /// Where it is.
+    /// The address of the index.
     pub(crate) fn index(&self) -> *mut KSPROCESSPIN_INDEXENTRY {
         self.index.pointer()
     }
 
-    /// What the driver says it did.
+    /// Reads what the driver reports to have processed.
     pub(crate) fn read_results(&self, pins: &mut [ProcessPin]) {
         for (place, pin) in self.pins.iter().zip(pins) {
             if let Some(it) = place.read::<KSPROCESSPIN>(0) {

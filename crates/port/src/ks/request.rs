@@ -1,4 +1,4 @@
-//! Requests, which a driver knows by address: nothing of their layout is published.
+//! Requests, which a driver knows by address: their layout is not published.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -18,11 +18,11 @@ use std::ptr;
 use std::sync::Arc;
 use stream::ObjectId;
 
-/// So many bytes a driver may look at: all are zero.
+/// The number of bytes that a driver may read: all are zero.
 const BYTES: usize = 512;
 
 impl Door {
-    /// A request about something.
+    /// Begins a request about an object.
     pub(crate) fn begin_request(&self, about: ObjectId) -> PIRP {
         let place = DriverMemory::new(BYTES);
         let of = matches!(about, ObjectId::Pin(_) | ObjectId::Filter(_)).then_some(about);
@@ -34,7 +34,7 @@ impl Door {
         pointer
     }
 
-    /// It is answered.
+    /// Ends a request.
     pub(crate) fn end_request(&self, about: ObjectId) {
         if let Some(it) = self.inner().requests.remove(&about) {
             object::remove(it.address());
@@ -49,11 +49,11 @@ fn subject_of_irp(irp: PIRP) -> Option<(Arc<Door>, ObjectId)> {
     }
 }
 
-/// The pin that a request is about, or NULL.
+/// Returns the pin that a request is about, or NULL.
 ///
 /// # Safety
 ///
-/// None of its own: the request is looked up, and not followed.
+/// No requirements: the request is looked up, and not dereferenced.
 pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
     let found = subject_of_irp(irp);
     export("KsGetPinFromIrp", MaxIrql::Unjudged, found, ptr::null_mut(), |door, it| {
@@ -62,11 +62,11 @@ pub unsafe extern "win64-unwind" fn KsGetPinFromIrp(irp: PIRP) -> *mut KSPIN {
     })
 }
 
-/// The filter that a request is about, or whose pin, or NULL.
+/// Returns the filter that a request or its pin is about, or NULL.
 ///
 /// # Safety
 ///
-/// As of [`KsGetPinFromIrp`].
+/// As for [`KsGetPinFromIrp`].
 pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILTER {
     let found = subject_of_irp(irp);
     export("KsGetFilterFromIrp", MaxIrql::Unjudged, found, ptr::null_mut(), |door, it| {
@@ -79,13 +79,13 @@ pub unsafe extern "win64-unwind" fn KsGetFilterFromIrp(irp: PIRP) -> *mut KSFILT
     })
 }
 
-/// Ends a create or close that the driver answered with pending.
+/// Completes a create or close for which the driver returned pending.
 ///
 /// WINDOWS: the status is in the request, whose layout is not published: it counts as success.
 ///
 /// # Safety
 ///
-/// As of [`KsGetPinFromIrp`].
+/// As for [`KsGetPinFromIrp`].
 pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
     const NAME: &str = "KsCompletePendingRequest";
     let found = request(irp, NAME);
@@ -95,20 +95,19 @@ pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
             ObjectId::Pin(pin) => door.inner().pins.get(&pin).map_or(0, ShownPin::context),
             _ => 0,
         };
-        // A driver may complete it before it has answered.
+        // A driver may complete the request before its function returns.
         let _ = door.services().mark_pending(about.subject());
-        // What it breaks is named there.
+        // The service judges the call.
         let _ = door.services().complete_pending(about.subject(), Ok(()), word);
         door.end_request(about);
     });
 }
 
-/// Makes an allocator for a request that asks for one. There are none: it only looks at what it
-/// is given.
+/// Creates an allocator for a request. Not implemented: it only judges its arguments.
 ///
 /// # Safety
 ///
-/// As of [`KsGetPinFromIrp`]: nothing is called.
+/// As for [`KsGetPinFromIrp`]: no routine is called.
 pub unsafe extern "win64-unwind" fn KsCreateDefaultAllocatorEx(
     irp: PIRP,
     context: PVOID,

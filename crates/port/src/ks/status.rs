@@ -1,4 +1,4 @@
-//! The one table from statuses to the class driver's words, and back.
+//! The one table between statuses and the class driver's errors.
 
 use abi::NTSTATUS;
 use abi::status::{
@@ -8,10 +8,10 @@ use abi::status::{
 };
 use stream::{DriverError, DriverResult};
 
-/// What a driver answered.
+/// Converts a driver's status.
 ///
 /// WINDOWS: every status that is not an error counts as success (documented, `NT_SUCCESS`), but
-/// pending says that there is no answer yet.
+/// pending means that there is no result yet.
 pub(crate) fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     Err(match status {
         STATUS_PENDING => DriverError::Pending,
@@ -26,7 +26,7 @@ pub(crate) fn result_from_status(status: NTSTATUS) -> DriverResult<()> {
     })
 }
 
-/// What a driver is answered.
+/// Converts a result to the status of a function.
 pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
     match answer {
         Ok(()) => STATUS_SUCCESS,

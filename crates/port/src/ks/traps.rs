@@ -1,6 +1,6 @@
-//! Named traps: the `Ks*` functions that nothing serves yet.
+//! Named traps: the `Ks*` functions that are not implemented.
 //!
-//! A driver that calls one is told that it is not supported, and the log says which one it was.
+//! A driver that calls a trap gets "not supported", and the log names the function.
 
 use crate::ks::door::Door;
 use crate::ks::export_entry::{MaxIrql, export};
@@ -10,11 +10,11 @@ use flight::EventKind;
 
 macro_rules! traps {
     ($($why:literal { $($ceiling:ident $name:ident)* })*) => {
-        /// Every trap: its name, how high it may be called, and why it is one.
+        /// Every trap: its name, its highest IRQL, and why it is missing.
         pub(crate) const TRAPS: &[(&str, MaxIrql, &str)] =
             &[$($((stringify!($name), MaxIrql::$ceiling, $why),)*)*];
 
-        /// Where a driver's import of each leads, in the same order.
+        /// The import address of each trap, in the same order.
         pub(crate) const ADDRESSES: &[*const ()] =
             &[$($(missing_export::<{ slot_index(stringify!($name)) }> as *const (),)*)*];
     };
@@ -108,7 +108,7 @@ traps! {
     }
 }
 
-/// The number of a trap. A name that is not there does not compile, for all uses are constant.
+/// The index of a trap. An unknown name does not compile, because all uses are constant.
 const fn slot_index(name: &str) -> usize {
     let mut at = 0;
     while at < TRAPS.len() {
@@ -117,7 +117,7 @@ const fn slot_index(name: &str) -> usize {
         }
         at += 1;
     }
-    panic!("no such trap")
+    panic!("unknown trap")
 }
 
 const fn same(a: &str, b: &str) -> bool {
@@ -129,8 +129,8 @@ const fn same(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// What a trap does. Its arguments are not looked at: the caller cleans the stack. So its door is
-/// the one whose driver is running.
+/// The body of a trap. It ignores its arguments, because the caller cleans the stack. So its door
+/// is the one whose driver runs on this thread.
 extern "win64-unwind" fn missing_export<const SLOT: usize>() -> NTSTATUS {
     let (name, ceiling, _) = TRAPS[SLOT];
     let running = Door::running().map(|door| (door, ()));

@@ -1,7 +1,7 @@
-//! A small driver with a table, flown by the real kernel: what goes in, what comes back, and
-//! how what it does wrong is named.
-#![expect(unsafe_code, reason = "plays a driver written against the C interface")]
-#![expect(clippy::undocumented_unsafe_blocks, reason = "a driver in C proves nothing either")]
+//! Flies a small driver with a table on the real kernel: arguments, results, and the findings for
+//! a driver that breaks rules.
+#![expect(unsafe_code, reason = "acts as a driver in C")]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "a driver in C has no safety comments")]
 
 use crate::TableDriver;
 use abi::display::*;
@@ -26,11 +26,11 @@ use std::sync::{Arc, Mutex};
 enum Fault {
     #[default]
     None,
-    /// It interrupts from nowhere, at passive level.
+    /// It calls `DxgkCbNotifyInterrupt` at passive level.
     EarlyInterrupt,
-    /// It sets a flag that has no name.
+    /// It sets a reserved flag.
     ReservedFlag,
-    /// It calls what nothing serves.
+    /// It calls a missing callback.
     Absent,
     /// Its synchronised routine panics.
     PanicInRoutine,
@@ -38,13 +38,13 @@ enum Fault {
     PanicInCreate,
     /// It does not free its device.
     Leak,
-    /// It uses a handle of nobody.
+    /// It uses an invalid handle.
     WrongHandle,
-    /// It asks for its DPC when it is unloaded.
+    /// It queues its DPC in `DxgkDdiUnload`.
     LateCall,
-    /// It wants its adapter for itself.
+    /// It calls `DxgkCbExcludeAdapterAccess`.
     Excludes,
-    /// It asks for handle data the old way.
+    /// It calls `DxgkCbGetHandleData`.
     OldHandleData,
 }
 
@@ -73,7 +73,7 @@ struct Kite {
     interface: DXGKRNL_INTERFACE,
 }
 
-/// Anything else the driver makes: what it belongs to.
+/// Any other object of the driver, with its parent.
 struct Tail {
     kite: *mut Kite,
 }
@@ -290,7 +290,7 @@ unsafe extern "win64-unwind" fn open(
         let mut release = ptr::null_mut();
         let data = unsafe { acquire(&raw const asked, &raw mut release) };
         assert!(!data.is_null() && !release.is_null());
-        assert!(ptr::eq(kite_of(data), kite), "the allocation's word came back");
+        assert!(ptr::eq(kite_of(data), kite), "the driver handle came back");
         let let_go = kite.interface.DxgkCbReleaseHandleData.unwrap();
         let held =
             DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: release, Type: DXGK_HANDLE_ALLOCATION };
@@ -405,7 +405,8 @@ fn settle(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     while kernel.run_hardware_turn(at, adapter) || kernel.run_pending_work(at) {}
 }
 
-/// A device's life: two allocations of a resource, a standard one, a packet, and the end.
+/// Creates a device, two allocations of a resource, a standard allocation and a packet, and
+/// destroys them.
 fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let process = kernel.open_process();
     let name = kernel.open_adapter(process, adapter).unwrap();
@@ -502,7 +503,7 @@ fn a_reserved_flag_is_named_for_each_allocation() {
 #[test]
 fn what_nothing_serves_is_named() {
     assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbEvalAcpiMethod"]);
-    let said = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc means no adapter: it is the one of \
+    let said = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc is no adapter: it is the one of \
                 DXGKRNL_INTERFACE";
     assert_eq!(broken(&fly(Fault::WrongHandle, life)), [said]);
 }
@@ -589,7 +590,7 @@ fn a_refused_create_leaves_nothing() {
     assert_eq!(broken(&events), ["DxgkDdiCreateAllocation: no-memory"]);
 }
 
-/// Succeeds, and wants nothing to do with the device.
+/// Succeeds, and declines the device.
 unsafe extern "win64-unwind" fn decline(_: PDEVICE_OBJECT, context: *mut PVOID) -> NTSTATUS {
     unsafe { context.write(ptr::null_mut()) };
     STATUS_SUCCESS

@@ -1,7 +1,7 @@
-//! A driver with memory, flown through the table door: what it is asked, what it is told, and
-//! how what it does wrong is named.
-#![expect(unsafe_code, reason = "plays a driver written against the C interface")]
-#![expect(clippy::undocumented_unsafe_blocks, reason = "a driver in C proves nothing either")]
+//! Flies a driver with memory through its table: queries, arguments, and the findings for a driver
+//! that breaks rules.
+#![expect(unsafe_code, reason = "acts as a driver in C")]
+#![expect(clippy::undocumented_unsafe_blocks, reason = "a driver in C has no safety comments")]
 
 mod build;
 mod callbacks;

@@ -1,5 +1,5 @@
-//! Allocations for resources, and for the driver itself.
-#![expect(unsafe_code, reason = "a driver calls this, with a pointer of its own")]
+//! Allocations for resources, and for the driver's own use.
+#![expect(unsafe_code, reason = "a driver calls this, with its own pointer")]
 
 use crate::call_stack::current_frame;
 use crate::device::DeviceState;
@@ -17,14 +17,14 @@ use thunk::{DestroyAllocation, claims};
 const NAME: &str = "pfnAllocateCb";
 
 callback! {
-    /// Makes allocations, of a resource or of none.
+    /// Creates allocations, with or without a resource.
     allocate "pfnAllocateCb" Allocates mut D3DDDICB_ALLOCATE: |device, at, asked| {
         create_allocations(device, at, asked)
     }
 }
 
-// WINDOWS: the list is of D3DDDI_ALLOCATIONINFO; a driver of Direct3D 10 or later has the other
-// of the union (our reading).
+// WINDOWS: the list is of D3DDDI_ALLOCATIONINFO; a Direct3D 10 or later driver uses the other
+// member of the union (our reading).
 fn create_allocations(
     device: &DeviceState,
     at: &mut Passive,
@@ -42,10 +42,10 @@ fn create_allocations(
         (group.map(|resource_entry| resource_entry.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
     let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
-    // SAFETY: The driver's caller vouches for the list.
+    // SAFETY: The driver's creator vouches for the list.
     let list = unsafe { claims::read_small_list::<_, 1>(infos.cast_const(), count) };
     let mut list = list.map_err(hresult_from_status)?;
-    // SAFETY: The same. Nothing is made that could not be answered.
+    // SAFETY: As above. A list that cannot be written is detected before anything is created.
     unsafe { claims::write_list(infos, &list) }.map_err(hresult_from_status)?;
     let mut flags = 0;
     if handle.is_some() {
@@ -66,17 +66,17 @@ fn create_allocations(
         Flags: Flags { Value: flags },
         ..D3DKMT_CREATEALLOCATION::ZERO
     };
-    // WINDOWS: such an allocation is memory of the application's (documented). The kernel has
-    // none, so a driver that asks for it has the CPU work there.
+    // WINDOWS: an allocation with pSystemMem uses the application's memory (documented). The kernel
+    // does not allocate it, so a driver that requests it works there with the CPU.
     if list.iter().any(|info| !info.pSystemMem.is_null()) {
         device.log_missing("pfnAllocateCb with pSystemMem");
         return Err(E_NOTIMPL);
     }
-    // Only that of a resource is compared with what is said of others.
+    // Only a resource's private data is compared with other descriptions.
     let private_data = if handle.is_some() { private_data_of(asked, &list)? } else { Vec::new() };
     through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
-    // The answer is in our list: what the driver's memory says by now is the driver's.
-    // SAFETY: The driver's caller vouches for the list.
+    // The result is in our copy of the list; the driver's memory may have changed by now. SAFETY:
+    // The driver's creator vouches for the list.
     if let Err(error) = unsafe { claims::write_list(infos, &list) } {
         device.undo(
             at,
@@ -100,7 +100,7 @@ fn create_allocations(
     Ok(())
 }
 
-/// What the driver says of allocations, and of their resource.
+/// The private data that the driver passes for allocations and for their resource.
 fn private_data_of(
     asked: &D3DDDICB_ALLOCATE,
     given: &[D3DDDI_ALLOCATIONINFO],
@@ -110,15 +110,15 @@ fn private_data_of(
     let all = std::iter::once(whole).chain(each);
     let read = |(data, size): (*mut c_void, u32)| {
         let (data, size) = (data.cast_const().cast::<u8>(), size as usize);
-        // SAFETY: The driver's caller vouches for it.
+        // SAFETY: The driver's creator vouches for the data.
         unsafe { claims::read_list(data, size) }.map_err(hresult_from_status)
     };
     all.map(read).collect()
 }
 
 impl DeviceState {
-    /// Ends what was just made and could not be answered: a resource with all it has, or what was
-    /// made for one that there was `before`.
+    /// Destroys what was just created and could not be returned: a resource with all its
+    /// allocations, or only the new allocations of a resource that existed `before`.
     fn undo(
         &self,
         at: &mut Passive,
@@ -132,10 +132,10 @@ impl DeviceState {
         } else {
             destroy.list = list;
         }
-        let _ = self.adapter.client.destroy(at, &destroy); // It goes with the device at last.
+        let _ = self.adapter.client.destroy(at, &destroy); // Freed with the device at the latest.
     }
 
-    /// Judges what is allocated, for a resource that is `named` or for none.
+    /// Judges an allocation call, for the resource in `named` or for none.
     fn judge_allocating(
         &self,
         ledger: &Ledger,
@@ -143,7 +143,7 @@ impl DeviceState {
         named: Option<&ResourceEntry>,
     ) -> Result<(), HRESULT> {
         let within = current_frame().and_then(|call_frame| call_frame.resource);
-        // The shared resource that the driver is making in this call, if it does.
+        // The shared resource that the driver creates in this call, if any.
         let making = within
             .and_then(|index| ledger.resources.get(&index).map(|group| (index, group)))
             .filter(|(_, it)| it.stage == ResourceStage::Creating && it.is_shared() && !it.opened)
@@ -158,18 +158,20 @@ impl DeviceState {
                     && resource_entry.stage != ResourceStage::Creating
             })
             .map(|resource_entry| resource_entry.subject);
-        let broken = opened.map(|about| format!("{about} was opened: its memory is there"));
+        let broken =
+            opened.map(|about| format!("{about} was opened, so it already has its memory"));
         let mut kept = self.judge(RuleId::UMD_RES_009, NAME, broken);
         if let Some((making, about, calls)) = making {
             let broken = if handle == Some(making) {
-                (calls > 0).then(|| format!("{about} is shared, and allocated for a second time"))
+                (calls > 0)
+                    .then(|| format!("{about} is shared, and gets allocations for a second time"))
             } else {
-                Some(format!("{about} is shared, and hResource does not name it"))
+                Some(format!("{about} is shared, and hResource is not its handle"))
             };
             kept &= self.judge(RuleId::UMD_RES_003, NAME, broken);
         }
         let broken =
-            late.map(|about| format!("{about} is shared, and allocated for after it was made"));
+            late.map(|about| format!("{about} is shared, and gets allocations after its creation"));
         kept &= self.judge(RuleId::UMD_RES_004, NAME, broken);
         if kept { Ok(()) } else { Err(E_INVALIDARG) }
     }

@@ -1,5 +1,5 @@
-//! Contexts, escapes, and what the hardware can do.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Contexts, escapes and capability queries.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use super::submit::clear_allocation_list;
 use crate::call_stack;
@@ -18,7 +18,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::Relaxed;
 
 callback! {
-    /// Asks the miniport what the hardware can do.
+    /// Queries the miniport's capabilities.
     query_adapter_info "pfnQueryAdapterInfoCb" adapter D3DDDICB_QUERYADAPTERINFO:
     |adapter, at, asked| {
         adapter.caps_queried.store(true, Relaxed);
@@ -56,7 +56,7 @@ callback! {
 }
 
 callback! {
-    /// Makes a context whose packets have lists, with its first buffers.
+    /// Creates a context whose packets have allocation lists, with its first buffers.
     create_context "pfnCreateContextCb" Submits mut D3DDDICB_CREATECONTEXT: |device, at, asked| {
         let mut args = D3DKMT_CREATECONTEXT {
             hDevice: device.kernel_handle,
@@ -85,7 +85,7 @@ callback! {
 }
 
 callback! {
-    /// Makes a context whose packets have addresses.
+    /// Creates a context whose packets use GPU virtual addresses.
     create_context_virtual "pfnCreateContextVirtualCb" Submits mut D3DDDICB_CREATECONTEXTVIRTUAL:
     |device, at, asked| {
         let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
@@ -103,7 +103,7 @@ callback! {
     }
 }
 
-/// Notes a context, and answers the driver's name of it.
+/// Records a context, and returns the driver's handle for it.
 fn record_context(device: &DeviceState, context: Context) -> HANDLE {
     let name = call_stack::new_handle();
     let mut ledger = device.ledger();
@@ -115,7 +115,7 @@ fn record_context(device: &DeviceState, context: Context) -> HANDLE {
 }
 
 callback! {
-    /// Ends a context.
+    /// Destroys a context.
     destroy_context "pfnDestroyContextCb" Submits const D3DDDICB_DESTROYCONTEXT:
     |device, at, asked| {
         let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(asked.hContext, NAME)? };

@@ -1,5 +1,5 @@
-//! Releasing: a resource, or a list of allocations.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Frees a resource or a list of allocations.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use super::submit::find_unsubmitted;
 use crate::call_stack::current_frame;
@@ -18,7 +18,7 @@ use std::ptr;
 use thunk::claims;
 
 callback! {
-    /// Releases a resource or a list of allocations.
+    /// Frees a resource or a list of allocations.
     deallocate "pfnDeallocateCb" Allocates const D3DDDICB_DEALLOCATE: |device, at, asked| {
         let all = D3DDDICB_DEALLOCATE2 {
             hResource: asked.hResource,
@@ -31,7 +31,7 @@ callback! {
 }
 
 callback! {
-    /// The same, with flags.
+    /// Frees a resource or a list of allocations, with flags.
     deallocate2 "pfnDeallocate2Cb" Allocates const D3DDDICB_DEALLOCATE2: |device, at, asked| {
         deallocate_resource(device, at, NAME, asked)
     }
@@ -44,10 +44,10 @@ fn deallocate_resource(
     asked: &D3DDDICB_DEALLOCATE2,
 ) -> Result<(), HRESULT> {
     let (named, count) = (!asked.hResource.is_null(), asked.NumAllocations);
-    // WINDOWS: a page says that the list is not looked at beside a resource; Windows was seen to
-    // refuse both (observed).
+    // WINDOWS: one page documents that the list is ignored beside a resource; Windows fails the
+    // call if both are set (observed).
     let broken =
-        (named && count > 0).then(|| format!("hResource and a list of {count} are both given"));
+        (named && count > 0).then(|| format!("hResource and a list of {count} are both set"));
     if !device.judge(RuleId::UMD_DESTROY_023, name, broken) {
         return Err(E_INVALIDARG);
     }
@@ -55,7 +55,7 @@ fn deallocate_resource(
     let kernel = device.resource(asked.hResource, name)?;
     let mut list: SmallVec<[D3DKMT_HANDLE; 4]> = SmallVec::new();
     if !named {
-        // SAFETY: The driver's caller vouches for the list.
+        // SAFETY: The driver's creator vouches for the list.
         let listed = unsafe { claims::read_small_list(asked.HandleList, count as usize) };
         list = listed.map_err(hresult_from_status)?;
     }
@@ -94,7 +94,8 @@ fn deallocate_resource(
         }
         ledger.mark_freed(resource);
         drop(ledger);
-        // It went as one, and by its name: what is left of others is judged when the device goes.
+        // The resource was freed as a whole, by its handle. Other leftovers are judged when the
+        // device is destroyed.
         let kept = [RuleId::UMD_DESTROY_005, RuleId::UMD_DESTROY_006, RuleId::UMD_DESTROY_007];
         for rule in kept {
             device.judge(rule, name, None);
@@ -106,10 +107,10 @@ fn deallocate_resource(
 }
 
 impl DeviceState {
-    /// Whose allocations a list has. Answers whether it may be freed.
+    /// Judges the owners of the listed allocations. Returns whether the list may be freed.
     fn judge_list(&self, name: &'static str, going: FreedAllocations) -> bool {
         let shared = going.shared.map(|about| {
-            format!("{about} is shared, and freed by a list: it goes as one, by its hResource")
+            format!("{about} is shared, and freed by a list instead of its hResource")
         });
         // WINDOWS: one page allows a list for allocations of a resource, if hResource follows; the
         // other does not (both documented). A note.
@@ -120,27 +121,28 @@ impl DeviceState {
         self.judge(RuleId::UMD_DESTROY_009, name, shared)
     }
 
-    /// A resource that was released is not released again. Answers whether it was not.
+    /// Judges that a freed resource is not freed again. Returns whether the rule holds.
     fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
         let again = group.filter(|resource_entry| resource_entry.stage == ResourceStage::Freed);
         let private_data =
-            again.map(|resource_entry| format!("{} was released before", resource_entry.subject));
+            again.map(|resource_entry| format!("{} was already freed", resource_entry.subject));
         let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
         self.judge(rule, name, private_data)
     }
 
-    /// What a driver says is not in use is not in a packet that it has submitted.
+    /// Judges that an allocation freed with `AssumeNotInUse` is in no submitted packet that is
+    /// still pending.
     ///
-    /// Packets of one context are over in order: so how many are not over says which. Of several
-    /// contexts nobody knows which one has it.
+    /// Packets of one context complete in order, so the number of pending packets identifies them.
+    /// With several contexts the owner of the allocation is unknown, and nothing is judged.
     fn judge_assume_not_in_use(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
         let session = self.session();
         let ledger = self.ledger();
         let mut contexts = ledger.contexts.values().map(|context| context.kernel);
         let (Some(context), None) = (contexts.next(), contexts.next()) else { return };
-        // A driver that was told that nothing is queued may think so; and which memory it drew with
-        // is not known of one that renames by itself.
+        // After "device removed" nothing is queued. A driver that renames allocations on its own may
+        // draw with unknown memory.
         if ledger.removed || ledger.has_standalone {
             return;
         }
@@ -155,15 +157,15 @@ impl DeviceState {
         let used = last.filter(|(drawn, _)| *drawn < submitted && submitted - drawn <= unfinished);
         let broken = used.map(|(_, about)| {
             format!(
-                "AssumeNotInUse is set, and {unfinished} packets are not over: one of them draws \
+                "AssumeNotInUse is set, and {unfinished} packets are pending: one of them draws \
                  with {about}"
             )
         });
         self.judge(RuleId::UMD_DESTROY_012, name, broken);
     }
 
-    /// Whether allocations that go are used: by the application, by whoever locked them, or by
-    /// commands, which list this one.
+    /// Judges whether the freed allocations are in use: by the application, by a lock, or by
+    /// commands that list one of them.
     fn judge_use(
         &self,
         name: &'static str,

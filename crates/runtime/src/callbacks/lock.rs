@@ -1,5 +1,5 @@
 //! Locks of allocations.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use super::submit::find_unsubmitted;
 use crate::call_stack::current_frame;
@@ -13,11 +13,11 @@ use abi::umd::{D3DDDICB_LOCK, D3DDDICB_LOCK2, D3DDDICB_UNLOCK, D3DDDICB_UNLOCK2}
 use flight::RuleId;
 use thunk::claims;
 
-/// The callback that may rename.
+/// The callback that may rename an allocation.
 pub(super) const LOCK: &str = "pfnLockCb";
 
 callback! {
-    /// Shows an allocation to the CPU; one that is discarded may be another from then on.
+    /// Maps an allocation for the CPU. A discarding lock may return another allocation handle.
     lock "pfnLockCb" Submits mut D3DDDICB_LOCK: |device, at, asked| {
         device.judge_lock(NAME, asked);
         let mut args = D3DKMT_LOCK {
@@ -52,10 +52,10 @@ callback! {
 }
 
 callback! {
-    /// Ends locks.
+    /// Unlocks allocations.
     unlock "pfnUnlockCb" Submits const D3DDDICB_UNLOCK: |device, at, asked| {
         let (list, count) = (asked.phAllocations, asked.NumAllocations);
-        // SAFETY: The driver's caller vouches for the list.
+        // SAFETY: The driver's creator vouches for the list.
         let list = unsafe { claims::read_small_list::<_, 4>(list, count as usize) }.map_err(hresult_from_status)?;
         let args = D3DKMT_UNLOCK {
             hDevice: device.kernel_handle,
@@ -70,7 +70,7 @@ callback! {
 }
 
 callback! {
-    /// Shows an allocation to the CPU, and waits for nothing.
+    /// Maps an allocation for the CPU, without waiting.
     lock2 "pfnLock2Cb" Submits mut D3DDDICB_LOCK2: |device, at, asked| {
         let mut args = D3DKMT_LOCK2 {
             hDevice: device.kernel_handle,
@@ -86,7 +86,7 @@ callback! {
 }
 
 callback! {
-    /// Ends such a lock.
+    /// Unlocks an allocation that `pfnLock2Cb` locked.
     unlock2 "pfnUnlock2Cb" Submits const D3DDDICB_UNLOCK2: |device, at, asked| {
         let args = D3DKMT_UNLOCK2 { hDevice: device.kernel_handle, hAllocation: asked.hAllocation };
         device.judge_unlock(NAME, &[asked.hAllocation]);
@@ -101,13 +101,14 @@ impl DeviceState {
         let ledger = &mut *self.ledger();
         let Some(piece) = ledger.allocations.get_mut(&allocation) else { return };
         piece.locks += 1;
-        // What the CPU does in a drawing call needs no submission.
+        // CPU writes in a drawing call need no submission.
         let drawing = current_frame()
             .is_some_and(|call_frame| matches!(call_frame.name, "pfnBlt" | "pfnColorFill"));
         if !drawing {
             return;
         }
-        // Memory of no resource is that of one that is drawn with: the driver has renamed it.
+        // An allocation without a resource stands for the drawn resource: the driver has renamed
+        // it.
         let resources =
             piece.resource.map_or_else(|| ledger.drawn_in_call.clone(), |index| vec![index]);
         for group in resources {
@@ -126,13 +127,13 @@ impl DeviceState {
         }
     }
 
-    /// A lock that discards was refused.
+    /// Records that a discarding lock failed.
     pub(super) fn note_failed_discard(&self, allocation: D3DKMT_HANDLE) {
         let ledger = &mut *self.ledger();
         ledger.failed_discard = Some((allocation, ledger.submissions));
     }
 
-    /// Who is refused other memory submits what there is, and says so with the next lock.
+    /// Judges that a driver whose discarding lock failed submits its commands and then retries.
     fn judge_discard_retry(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
         if !asked.Flags.has(Flags::Discard) {
             return;
@@ -149,8 +150,8 @@ impl DeviceState {
         let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
         let broken = if again {
             Some(format!(
-                "a lock of allocation {allocation:#x} that discards was refused, and it is tried \
-                 again without a submission in between"
+                "a discarding lock of allocation {allocation:#x} failed, and is repeated without a \
+                 submission in between"
             ))
         } else {
             claims.then(|| {
@@ -183,15 +184,15 @@ impl DeviceState {
         self.judge_discard_retry(name, asked);
     }
 
-    /// What the application has locked is not unlocked behind its back.
+    /// Judges that the driver does not unlock what the application still has locked.
     fn judge_unlock(&self, name: &'static str, list: &[D3DKMT_HANDLE]) {
-        // What is being destroyed is the application's no more.
+        // The application no longer owns a resource that is being destroyed.
         let ends = |text: &str| matches!(text, "pfnDestroyResource" | "pfnDestroyDevice");
         if current_frame().is_some_and(|call_frame| ends(call_frame.name)) {
             return;
         }
         let ledger = self.ledger();
-        // What the application has dropped, or is dropping, it does not use.
+        // The application does not use a resource that it has destroyed or is destroying.
         let dropping = current_frame().filter(|call_frame| call_frame.name == "pfnDestroyResource");
         let dropping = dropping
             .and_then(|call_frame| ledger.resources.get(&call_frame.resource?))
@@ -207,7 +208,7 @@ impl DeviceState {
             if Some(group.subject) == dropping {
                 return None;
             }
-            // Which surface it has is known where each surface has one.
+            // The surface of an allocation is known only if each surface has one allocation.
             let whole = group.members.len() == group.locks.len();
             let place =
                 group.members.iter().position(|member| member == number).filter(|_| whole)?;

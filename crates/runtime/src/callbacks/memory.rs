@@ -1,5 +1,5 @@
-//! Residency, worth, and addresses.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Residency, priority and GPU virtual addresses.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use crate::device::DeviceState;
 use crate::result::hresult_from_status;
@@ -23,7 +23,7 @@ use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
 use thunk::claims;
 
 callback! {
-    /// Says how much allocations are worth in memory.
+    /// Sets the residency priority of allocations.
     set_priority "pfnSetPriorityCb" Submits mut D3DDDICB_SETPRIORITY: |device, at, asked| {
         let args = D3DKMT_SETALLOCATIONPRIORITY {
             hDevice: device.kernel_handle,
@@ -37,7 +37,7 @@ callback! {
 }
 
 callback! {
-    /// Asks where allocations are.
+    /// Queries the residency of allocations.
     query_residency "pfnQueryResidencyCb" Submits const D3DDDICB_QUERYRESIDENCY:
     |device, at, asked| {
         let mut args = D3DKMT_QUERYALLOCATIONRESIDENCY {
@@ -52,14 +52,14 @@ callback! {
 }
 
 callback! {
-    /// Brings allocations into memory. What has to be waited for is answered with a fence.
+    /// Makes allocations resident. A pending operation returns a paging fence value to wait for.
     make_resident "pfnMakeResidentCb" Submits mut D3DDDI_MAKERESIDENT: |device, at, asked| {
         through!(D3DKMTMakeResident, device, at, &raw mut *asked)
     }
 }
 
 callback! {
-    /// Lets allocations leave memory.
+    /// Evicts allocations.
     evict "pfnEvictCb" Submits mut D3DDDICB_EVICT: |device, at, asked| {
         let mut args = D3DKMT_EVICT {
             hDevice: device.kernel_handle,
@@ -75,7 +75,7 @@ callback! {
 }
 
 callback! {
-    /// Makes a queue of paging work.
+    /// Creates a paging queue.
     create_queue "pfnCreatePagingQueueCb" Submits mut D3DDDICB_CREATEPAGINGQUEUE:
     |device, at, asked| {
         let mut args = D3DKMT_CREATEPAGINGQUEUE {
@@ -94,7 +94,7 @@ callback! {
 }
 
 callback! {
-    /// Ends such a queue.
+    /// Destroys a paging queue.
     destroy_queue "pfnDestroyPagingQueueCb" Submits const D3DDDI_DESTROYPAGINGQUEUE:
     |device, at, asked| {
         let mut args = *asked;
@@ -105,7 +105,7 @@ callback! {
 }
 
 callback! {
-    /// Offers memory to others.
+    /// Offers allocations for reuse of their memory.
     offer "pfnOfferAllocationsCb" Submits const D3DDDICB_OFFERALLOCATIONS: |device, at, asked| {
         let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
         let args = D3DKMT_OFFERALLOCATIONS {
@@ -121,7 +121,7 @@ callback! {
 }
 
 callback! {
-    /// Takes it back.
+    /// Reclaims offered allocations.
     reclaim "pfnReclaimAllocationsCb" Submits const D3DDDICB_RECLAIMALLOCATIONS:
     |device, at, asked| {
         let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
@@ -137,7 +137,7 @@ callback! {
 }
 
 callback! {
-    /// Takes it back, and has a queue bring it.
+    /// Reclaims offered allocations through a paging queue.
     reclaim2 "pfnReclaimAllocations2Cb" Submits mut D3DDDICB_RECLAIMALLOCATIONS2:
     |device, at, asked| {
         let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
@@ -156,7 +156,7 @@ callback! {
     }
 }
 
-/// The kernel's handles of resources that a driver names.
+/// The kernel handles of resources that a driver identifies by the runtime's handles.
 fn kernel_resources(
     device: &DeviceState,
     name: &'static str,
@@ -166,7 +166,7 @@ fn kernel_resources(
     if given.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: The driver's caller vouches for the list.
+    // SAFETY: The driver's creator vouches for the list.
     let given = unsafe { claims::read_list(given, count as usize) };
     let found =
         given.map_err(hresult_from_status)?.into_iter().map(|c_void| device.resource(c_void, name));
@@ -174,13 +174,13 @@ fn kernel_resources(
     if found.contains(&0) { Err(E_INVALIDARG) } else { Ok(found) }
 }
 
-/// A list, or NULL for none.
+/// A pointer to a list, NULL if the list is empty.
 fn handle_list(it: &mut [D3DKMT_HANDLE]) -> *mut D3DKMT_HANDLE {
     if it.is_empty() { std::ptr::null_mut() } else { it.as_mut_ptr() }
 }
 
 callback! {
-    /// Keeps addresses free.
+    /// Reserves a GPU virtual address range.
     reserve_address "pfnReserveGpuVirtualAddressCb" Submits mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
     |device, at, asked| {
         through!(D3DKMTReserveGpuVirtualAddress, device, at, &raw mut *asked)
@@ -188,7 +188,7 @@ callback! {
 }
 
 callback! {
-    /// Maps an allocation at an address.
+    /// Maps an allocation at a GPU virtual address.
     map_address "pfnMapGpuVirtualAddressCb" Submits mut D3DDDI_MAPGPUVIRTUALADDRESS:
     |device, at, asked| {
         through!(D3DKMTMapGpuVirtualAddress, device, at, &raw mut *asked)
@@ -196,7 +196,7 @@ callback! {
 }
 
 callback! {
-    /// Gives addresses back.
+    /// Frees a GPU virtual address range.
     free_address "pfnFreeGpuVirtualAddressCb" Submits const D3DDDICB_FREEGPUVIRTUALADDRESS:
     |device, at, asked| {
         let args = D3DKMT_FREEGPUVIRTUALADDRESS {
@@ -209,7 +209,7 @@ callback! {
 }
 
 callback! {
-    /// Changes what addresses mean, when a fence says so.
+    /// Updates GPU virtual address mappings when a fence is signaled.
     update_address "pfnUpdateGpuVirtualAddressCb" Submits mut D3DDDICB_UPDATEGPUVIRTUALADDRESS:
     |device, at, asked| {
         let args = D3DKMT_UPDATEGPUVIRTUALADDRESS {

@@ -1,5 +1,5 @@
-//! Work for contexts.
-#![expect(unsafe_code, reason = "a driver calls these, and writes to buffers that are looked at")]
+//! Submission of work to contexts.
+#![expect(unsafe_code, reason = "a driver calls these, and writes to buffers that are read here")]
 
 use super::check_status;
 use crate::call_stack::{self, current_frame};
@@ -17,7 +17,7 @@ use std::ptr;
 use thunk::{D3DKMTRender, claims};
 
 callback! {
-    /// Submits what a context's buffers hold, and gives the next ones.
+    /// Submits a context's buffers, and returns the next ones.
     render "pfnRenderCb" Submits mut D3DDDICB_RENDER: |device, at, asked| {
         let context = device.context(asked.hContext, NAME)?;
         if asked.BroadcastContextCount > 0 {
@@ -39,10 +39,10 @@ callback! {
             Flags: D3DKMT_RENDERFLAGS { Value: asked.Flags.Value },
             ..D3DKMT_RENDER::ZERO
         };
-        // SAFETY: The arguments live here.
+        // SAFETY: `args` outlives the call.
         let status = unsafe { D3DKMTRender(device.session(), at, &raw mut args) };
         if args.pNewCommandBuffer.is_null() {
-            // What was written is lost: nothing is left to be submitted.
+            // The written commands are discarded: nothing is left to submit.
             clear_allocation_list(list.unwrap_or_default());
         } else {
             asked.pNewCommandBuffer = args.pNewCommandBuffer;
@@ -70,30 +70,30 @@ callback! {
     }
 }
 
-/// The same; and whatever it is refused for, the context's buffers are named that count.
+/// Like [`render`], but also returns the context's valid buffers when the call fails.
 ///
-/// WINDOWS: what a failed call answers is invalid, says one page; a driver must always take the
-/// pointers over, says the other (both documented). So they are good in any case.
+/// WINDOWS: one page documents the output of a failed call as invalid; another requires the driver
+/// to always use the returned pointers (both documented). So they are valid in either case.
 ///
 /// # Safety
 ///
-/// As of [`render`].
+/// As for [`render`].
 pub(super) unsafe extern "win64-unwind" fn render_or_restore(
     of: HANDLE,
     args: *mut D3DDDICB_RENDER,
 ) -> HRESULT {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller guarantees the same.
     let answer = unsafe { render(of, args) };
     if succeeded(answer) {
         return answer;
     }
     let Some(device) = call_stack::device(of.addr()) else { return answer };
     device.session().with_trust(|| {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller guarantees the same.
         let Ok(mut asked) = (unsafe { claims::read_mut(args) }) else { return };
         let ledger = device.ledger();
         let (named, mut all) = (asked.hContext.addr(), ledger.contexts.values());
-        // A handle that means none can only have meant the one there is.
+        // With a single context, an invalid handle can only have meant that context.
         let alone = all.next().filter(|_| all.next().is_none());
         let Some(it) = ledger.contexts.get(&named).or(alone).copied() else { return };
         if it.commands.0 == 0 {
@@ -106,14 +106,15 @@ pub(super) unsafe extern "win64-unwind" fn render_or_restore(
         asked.NewAllocationListSize = it.list.1;
         asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(it.patches.0);
         asked.NewPatchLocationListSize = it.patches.1;
-        // SAFETY: The caller promises the same. What could be read and not be written was answered.
+        // SAFETY: The caller guarantees the same. A structure that can be read but not written has
+        // already failed.
         let _ = unsafe { claims::write(args, asked) };
     });
     answer
 }
 
 callback! {
-    /// Submits commands by their address.
+    /// Submits a command buffer by its GPU virtual address.
     submit "pfnSubmitCommandCb" Submits const D3DDDICB_SUBMITCOMMAND: |device, at, asked| {
         let count = asked.BroadcastContextCount as usize;
         if count == 0 || count > D3DDDI_MAX_BROADCAST_CONTEXT {
@@ -142,7 +143,7 @@ callback! {
 }
 
 impl DeviceState {
-    /// Work was submitted, or refused.
+    /// Records that work was submitted or that the submission failed.
     fn note_submission(
         &self,
         name: &'static str,
@@ -151,13 +152,13 @@ impl DeviceState {
         self.ledger().note_submission();
         if current_frame().is_some_and(|call_frame| call_frame.name == "pfnFlush") {
             let broken = (answer == Err(E_INVALIDARG))
-                .then(|| format!("{name} was refused in a flush: its commands are not whole"));
+                .then(|| format!("{name} failed in a flush: its commands are incomplete"));
             self.judge(RuleId::UMD_SUBMIT_002, name, broken);
         }
         answer
     }
 
-    /// What a packet draws to and a display may show is named with it.
+    /// Judges that every displayable surface that a packet writes to is listed with the packet.
     fn judge_primaries(&self, name: &'static str, asked: &D3DDDICB_SUBMITCOMMAND) {
         let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
         let named = &asked.WrittenPrimaries[..count];
@@ -183,14 +184,14 @@ impl DeviceState {
         self.judge(RuleId::UMD_SUBMIT_007, name, broken);
     }
 
-    /// What a packet lists is to be unlocked.
+    /// Judges that the allocations that a packet lists are unlocked.
     fn judge_rendered(&self, name: &'static str, used: &[D3DKMT_HANDLE]) {
         let (locked, old) = {
             let ledger = self.ledger();
             (ledger.find_locked(used), ledger.find_replaced(used))
         };
         let broken = old.map(|number| {
-            format!("allocation {number:#x} is listed, and a lock that discards has replaced it")
+            format!("allocation {number:#x} is listed, and a discarding lock has replaced it")
         });
         self.judge(RuleId::UMD_LOCK_005, name, broken);
         let broken =
@@ -203,14 +204,14 @@ impl DeviceState {
     }
 }
 
-/// One of these allocations that commands use which were not submitted.
+/// The first of these allocations that is used by commands not yet submitted.
 pub(super) fn find_unsubmitted(ledger: &Ledger, list: &[D3DKMT_HANDLE]) -> Option<D3DKMT_HANDLE> {
     let mut written =
         ledger.contexts.values().flat_map(|context| listed_handles(context.list, context.list.1));
     written.find(|number| list.contains(number))
 }
 
-/// What a driver has written to its buffers is lost: its submission was refused for the kernel.
+/// Discards what the driver has written to its buffers: the kernel failed the submission.
 pub(super) fn discard_commands(device: &DeviceState) {
     let mut ledger = device.ledger();
     ledger.note_submission();
@@ -219,17 +220,17 @@ pub(super) fn discard_commands(device: &DeviceState) {
     lists.into_iter().for_each(clear_allocation_list);
 }
 
-/// Empties an allocation list that a driver is given: what is in it later is the driver's.
+/// Clears an allocation list before the driver gets it. Later contents are the driver's.
 pub(super) fn clear_allocation_list((address, entries): (usize, u32)) {
     let list = ptr::with_exposed_provenance_mut::<D3DDDI_ALLOCATIONLIST>(address);
     if !list.is_null() {
-        // SAFETY: The kernel shows so many entries there until the context goes; the driver
-        // that could write to them has not been given them yet.
+        // SAFETY: The kernel maps `entries` entries there until the context is destroyed; the
+        // driver, which could write to them, has not received them yet.
         unsafe { list.write_bytes(0, entries as usize) };
     }
 }
 
-/// The handles in an allocation list of so many entries, as far as they are asked for.
+/// The handles in an allocation list of `entries` entries, up to the requested count.
 pub(super) fn listed_handles(
     (address, room): (usize, u32),
     count: u32,
@@ -237,8 +238,8 @@ pub(super) fn listed_handles(
     let list = ptr::with_exposed_provenance::<D3DDDI_ALLOCATIONLIST>(address);
     let count = if list.is_null() { 0 } else { count.min(room) };
     let read = move |place: u32| {
-        // SAFETY: The kernel shows that many entries there until the context goes; the driver
-        // whose call this is does not write to them meanwhile.
+        // SAFETY: The kernel maps that many entries there until the context is destroyed; the
+        // driver that makes this call does not write to them meanwhile.
         unsafe { list.wrapping_add(place as usize).read_unaligned() }.hAllocation
     };
     (0..count).map(read).filter(|number| *number != 0)

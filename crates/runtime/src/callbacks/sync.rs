@@ -1,5 +1,5 @@
-//! Synchronisation objects.
-#![expect(unsafe_code, reason = "a driver calls these, with pointers of its own")]
+//! Synchronization objects.
+#![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use crate::device::DeviceState;
 use crate::result::hresult_from_status;
@@ -25,7 +25,7 @@ use std::ptr;
 use thunk::claims;
 
 callback! {
-    /// Makes an object.
+    /// Creates a synchronization object.
     create "pfnCreateSynchronizationObjectCb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT {
@@ -41,7 +41,7 @@ callback! {
 }
 
 callback! {
-    /// Makes an object of any kind.
+    /// Creates a synchronization object of any type.
     create2 "pfnCreateSynchronizationObject2Cb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2:
     |device, at, asked| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
@@ -57,7 +57,7 @@ callback! {
 }
 
 callback! {
-    /// Ends an object.
+    /// Destroys a synchronization object.
     destroy "pfnDestroySynchronizationObjectCb" Submits
     const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, asked| {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: asked.hSyncObject };
@@ -68,7 +68,7 @@ callback! {
 }
 
 callback! {
-    /// Has a context wait for objects.
+    /// Makes a context wait for objects.
     wait "pfnWaitForSynchronizationObjectCb" Submits const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
@@ -81,7 +81,7 @@ callback! {
 }
 
 callback! {
-    /// Has a context wait for objects, and a value.
+    /// Makes a context wait for objects, with a fence value.
     wait2 "pfnWaitForSynchronizationObject2Cb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2: |device, at, asked| {
         let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
@@ -96,7 +96,7 @@ callback! {
 }
 
 callback! {
-    /// Has a context signal objects.
+    /// Makes a context signal objects.
     signal "pfnSignalSynchronizationObjectCb" Submits const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT:
     |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
@@ -110,7 +110,7 @@ callback! {
 }
 
 callback! {
-    /// Has contexts signal objects, and a value.
+    /// Makes contexts signal objects, with a fence value.
     signal2 "pfnSignalSynchronizationObject2Cb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2: |device, at, asked| {
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
@@ -132,7 +132,7 @@ callback! {
 }
 
 callback! {
-    /// Waits here.
+    /// Waits on the CPU.
     wait_from_cpu "pfnWaitForSynchronizationObjectFromCpuCb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
@@ -148,7 +148,7 @@ callback! {
 }
 
 callback! {
-    /// Signals from here.
+    /// Signals from the CPU.
     signal_from_cpu "pfnSignalSynchronizationObjectFromCpuCb" Submits
     mut D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
@@ -163,7 +163,7 @@ callback! {
 }
 
 callback! {
-    /// Has a context wait for values of fences.
+    /// Makes a context wait for fence values.
     wait_from_gpu "pfnWaitForSynchronizationObjectFromGpuCb" Submits
     const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
@@ -173,7 +173,7 @@ callback! {
             Reserved: asked.MonitoredFenceValueArray,
         };
         let (list, count) = (asked.ObjectHandleArray, asked.ObjectCount as usize);
-        // SAFETY: The driver's caller vouches for the list.
+        // SAFETY: The driver's creator vouches for the list.
         let objects = unsafe { claims::read_small_list::<_, 4>(list, count) }.map_err(hresult_from_status)?;
         device.judge_wait(NAME, asked.hContext.addr(), &objects);
         through!(D3DKMTWaitForSynchronizationObjectFromGpu, device, at, &raw const args)
@@ -181,7 +181,7 @@ callback! {
 }
 
 callback! {
-    /// Has a context signal values of fences.
+    /// Makes a context signal fence values.
     signal_from_gpu "pfnSignalSynchronizationObjectFromGpuCb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
@@ -195,11 +195,11 @@ callback! {
 }
 
 callback! {
-    /// Has contexts signal values of fences, or an event.
+    /// Makes contexts signal fence values or an event.
     signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Submits
     const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, asked| {
         let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
-        // SAFETY: The driver's caller vouches for the list.
+        // SAFETY: The driver's creator vouches for the list.
         let list = unsafe { claims::read_list(list, count) };
         let list = list.map_err(hresult_from_status)?.into_iter().map(|c_void| device.context(c_void, NAME));
         let list: Vec<u32> = list.collect::<Result<_, _>>()?;
@@ -216,11 +216,11 @@ callback! {
 }
 
 impl DeviceState {
-    /// What a driver has collected goes out before a wait is queued. What is drawn is in the one
-    /// context there is; of several it could be in another.
+    /// Judges that a driver submits its batched commands before it queues a wait. Applies only with
+    /// a single context; with several, the commands could belong to another one.
     ///
-    /// WINDOWS: what was just made resident is waited for with the paging queue's fence, in front
-    /// of the commands that need it (documented): such a wait is meant to hold them.
+    /// WINDOWS: a driver waits for the paging queue's fence after making memory resident, in front
+    /// of the commands that need it (documented): that wait is meant to hold them.
     fn judge_wait(&self, name: &'static str, context: usize, objects: &[D3DKMT_HANDLE]) {
         let ledger = self.ledger();
         let paging = |number: &D3DKMT_HANDLE| ledger.queues.values().any(|fence| fence == number);

@@ -1,7 +1,7 @@
-//! Named traps: what the slots of the tables hold that nothing serves yet.
+//! Named traps: the entries of the callback tables that are not implemented.
 //!
-//! A driver that calls one is told that it is not implemented, and the log says which one it was:
-//! so the next thing to build is known.
+//! A driver that calls a trap gets `E_NOTIMPL`, and the log names the callback, so that the next
+//! callback to implement is known.
 
 use crate::adapter::AdapterState;
 use crate::call_stack::{self, current_frame};
@@ -11,7 +11,7 @@ use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use flight::EventKind;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of a slot. A name that is not there does not compile, for all uses are constant.
+/// The index of a slot. An unknown name does not compile, because all uses are constant.
 const fn slot_index(slots: &[&str], name: &str) -> usize {
     let mut at = 0;
     while at < slots.len() {
@@ -20,7 +20,7 @@ const fn slot_index(slots: &[&str], name: &str) -> usize {
         }
         at += 1;
     }
-    panic!("no such slot")
+    panic!("unknown slot")
 }
 
 const fn same(a: &str, b: &str) -> bool {
@@ -32,7 +32,7 @@ const fn same(a: &str, b: &str) -> bool {
     at == a.len() && at == b.len()
 }
 
-/// Says that a callback is not there, where a driver is running that could have called it.
+/// Logs a missing callback, attributed to the driver that runs on this thread.
 fn log_missing_callback(name: &'static str) -> HRESULT {
     let Some(frame) = current_frame() else { return E_NOTIMPL };
     if let Some(device) = call_stack::device(frame.handle) {
@@ -45,19 +45,19 @@ fn log_missing_callback(name: &'static str) -> HRESULT {
     E_NOTIMPL
 }
 
-/// A driver that asks in vain what the hardware can do has asked.
+/// Records that a driver queried capabilities, although the query is not implemented.
 fn note_caps_query(adapter: &AdapterState, name: &'static str) {
     if name == "pfnQueryAdapterInfoCb2" {
         adapter.caps_queried.store(true, Relaxed);
     }
 }
 
-/// What slot `SLOT` of a device's table holds. Its arguments are not looked at.
+/// The trap in slot `SLOT` of a device's table. It ignores its arguments.
 extern "win64-unwind" fn missing_device_callback<const SLOT: usize>() -> HRESULT {
     log_missing_callback(D3DDDI_DEVICECALLBACKS::SLOTS[SLOT])
 }
 
-/// What slot `SLOT` of an adapter's table holds. Its arguments are not looked at.
+/// The trap in slot `SLOT` of an adapter's table. It ignores its arguments.
 extern "win64-unwind" fn missing_adapter_callback<const SLOT: usize>() -> HRESULT {
     log_missing_callback(D3DDDI_ADAPTERCALLBACKS::SLOTS[SLOT])
 }
@@ -71,12 +71,12 @@ macro_rules! traps {
     };
 }
 
-/// A device's table with nothing but traps.
+/// A device's table that contains only traps.
 pub(crate) const DEVICE: D3DDDI_DEVICECALLBACKS = traps! { D3DDDI_DEVICECALLBACKS missing_device_callback {
     pfnSetDisplayModeCb, pfnPresentCb, pfnCreateOverlayCb, pfnUpdateOverlayCb, pfnFlipOverlayCb, pfnDestroyOverlayCb, pfnSetAsyncCallbacksCb, pfnSetDisplayPrivateDriverFormatCb, pfnPresentMultiPlaneOverlayCb, pfnLogUMDMarkerCb, pfnInvalidateCacheCb, pfnGetResourcePresentPrivateDriverDataCb, pfnUpdateAllocationPropertyCb, pfnOfferAllocations2Cb, pfnReclaimAllocations3Cb, pfnAcquireResourceCb, pfnReleaseResourceCb, pfnCreateHwContextCb, pfnDestroyHwContextCb, pfnCreateHwQueueCb, pfnDestroyHwQueueCb, pfnSubmitCommandToHwQueueCb, pfnSubmitWaitForSyncObjectsToHwQueueCb, pfnSubmitSignalSyncObjectsToHwQueueCb, pfnSubmitPresentBltToHwQueueCb, pfnSubmitPresentToHwQueueCb, pfnSubmitHistorySequenceCb,
 } };
 
-/// An adapter's table with nothing but traps.
+/// An adapter's table that contains only traps.
 pub(crate) const ADAPTER: D3DDDI_ADAPTERCALLBACKS = traps! { D3DDDI_ADAPTERCALLBACKS missing_adapter_callback {
     pfnGetMultisampleMethodListCb, pfnQueryAdapterInfoCb2,
 } };

@@ -1,4 +1,4 @@
-//! Allocations: made, released, shown, and what they are worth.
+//! Allocations: create, free, lock, set priority and query residency.
 
 use super::{Callbacks, count, list};
 use crate::args::{ResidencyStatus, RuntimeResource};
@@ -16,12 +16,12 @@ use abi::umd::{
 };
 use core::ptr;
 
-/// One allocation to make (`D3DDDI_ALLOCATIONINFO`).
+/// One allocation to create (`D3DDDI_ALLOCATIONINFO`).
 #[derive(Clone, Debug, Default)]
 pub struct NewAllocation {
-    /// What the miniport is told of it. It may answer in the same bytes.
+    /// The private data for the miniport, which may write to the same bytes.
     pub private: Vec<u8>,
-    /// `pSystemMem`: memory of the runtime's that it is to be.
+    /// `pSystemMem`: memory of the runtime to use for the allocation.
     pub system_memory: Option<Memory>,
     /// `VidPnSourceId`.
     pub source: u32,
@@ -29,7 +29,7 @@ pub struct NewAllocation {
     pub primary: bool,
 }
 
-/// What was made.
+/// The created objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocateResponse {
     /// `hKMResource`, or zero.
@@ -38,7 +38,7 @@ pub struct AllocateResponse {
     pub allocations: Vec<D3DKMT_HANDLE>,
 }
 
-/// What to release: a resource with all it has, or a list. To name both is wrong.
+/// What to free: a resource with all its allocations, or a list. Setting both is wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeallocateRequest {
     /// `hResource`.
@@ -48,8 +48,8 @@ pub struct DeallocateRequest {
 }
 
 impl Callbacks {
-    /// `pfnAllocateCb`: makes allocations of a resource, or of none. Private data that the
-    /// miniport changed is changed in `allocations`.
+    /// `pfnAllocateCb`: creates allocations, with or without a resource. Private data that the
+    /// miniport changed is copied back to `allocations`.
     pub fn allocate(
         &self,
         resource: RuntimeResource,
@@ -107,11 +107,11 @@ impl Callbacks {
         self.call_const(self.table().pfnDeallocate2Cb, &args)
     }
 
-    /// `pfnLockCb`, of all of an allocation: its flags are `D3DDDICB_LOCKFLAGS`, with `LockEntire`
-    /// or with pages. Answers the allocation's name, which is new after a discard.
+    /// `pfnLockCb` for a whole allocation, with `D3DDDICB_LOCKFLAGS`: `LockEntire` or pages.
+    /// Returns the allocation's handle, which is a new one after a discard.
     ///
-    /// The runtime does not say how large an allocation is: `length` is what the driver has made.
-    /// If that is too much, what is too far cannot be touched.
+    /// The runtime does not return the size of an allocation: `length` is the size that the driver
+    /// requested. If `length` is too large, accesses beyond the allocation fail.
     pub fn lock(
         &self,
         allocation: D3DKMT_HANDLE,
@@ -139,7 +139,7 @@ impl Callbacks {
         self.call_const(self.table().pfnUnlockCb, &args)
     }
 
-    /// `pfnLock2Cb`. `length` is as that of [`Self::lock`].
+    /// `pfnLock2Cb`. For `length` see [`Self::lock`].
     pub fn lock2(&self, allocation: D3DKMT_HANDLE, flags: u32, length: usize) -> UmdResult<Memory> {
         let mut args = D3DDDICB_LOCK2 {
             hAllocation: allocation,
@@ -156,7 +156,7 @@ impl Callbacks {
         self.call_const(self.table().pfnUnlock2Cb, &args)
     }
 
-    /// `pfnSetPriorityCb`: of a resource, or of each one of a list.
+    /// `pfnSetPriorityCb`: for a resource, or for each allocation of a list.
     pub fn set_priority(&self, of: &DeallocateRequest, priorities: &[u32]) -> UmdResult<()> {
         let mut args = D3DDDICB_SETPRIORITY {
             hResource: ptr::with_exposed_provenance_mut(of.resource.0),
@@ -167,7 +167,7 @@ impl Callbacks {
         to_result(self.call_mut(self.table().pfnSetPriorityCb, &mut args))
     }
 
-    /// `pfnQueryResidencyCb`: of a resource, which has one answer, or of each one of a list.
+    /// `pfnQueryResidencyCb`: one result for a resource, or one for each allocation of a list.
     pub fn query_residency(&self, of: &DeallocateRequest) -> UmdResult<Vec<ResidencyStatus>> {
         let mut statuses = vec![0; of.list.len().max(1)];
         let args = D3DDDICB_QUERYRESIDENCY {

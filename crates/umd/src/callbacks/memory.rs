@@ -1,4 +1,4 @@
-//! Residency and virtual addresses, from WDDM 2 on.
+//! Residency and GPU virtual addresses, from WDDM 2.0 on.
 
 use super::{Callbacks, count, list};
 use crate::memory::Memory;
@@ -12,34 +12,34 @@ use abi::ukm::{
 use abi::umd::{D3DDDICB_CREATEPAGINGQUEUE, D3DDDICB_EVICT, D3DDDICB_FREEGPUVIRTUALADDRESS};
 use abi::{D3DKMT_HANDLE, HRESULT};
 
-/// A queue of paging work (`hPagingQueue`).
+/// A paging queue (`hPagingQueue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagingQueue {
     /// The queue.
     pub queue: D3DKMT_HANDLE,
-    /// The fence that says how far it is.
+    /// The fence of the queue's progress.
     pub fence: D3DKMT_HANDLE,
-    /// That fence's value.
+    /// The value of that fence.
     pub value: Memory,
 }
 
-/// When paging work is done: at this value of its queue's fence, if it is not yet.
+/// When a paging operation completes: at this value of its queue's fence, if it is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagingResponse {
-    /// Whether it is still to be done (`E_PENDING`).
+    /// Whether the operation is pending (`E_PENDING`).
     pub pending: bool,
     /// `PagingFenceValue`.
     pub value: u64,
 }
 
-/// What to map where (`D3DDDI_MAPGPUVIRTUALADDRESS`).
+/// A mapping to create (`D3DDDI_MAPGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapRequest {
     /// `hPagingQueue`.
     pub queue: D3DKMT_HANDLE,
     /// `hAllocation`.
     pub allocation: D3DKMT_HANDLE,
-    /// `BaseAddress`: where, or zero for anywhere.
+    /// `BaseAddress`; zero for any address.
     pub base: u64,
     /// `OffsetInPages`.
     pub offset: u64,
@@ -83,7 +83,7 @@ impl Callbacks {
         paging_response(result, args.PagingFenceValue)
     }
 
-    /// `pfnEvictCb`, with its flags (`D3DDDI_EVICT_FLAGS`). Answers `NumBytesToTrim`.
+    /// `pfnEvictCb`, with its flags (`D3DDDI_EVICT_FLAGS`). Returns `NumBytesToTrim`.
     pub fn evict(&self, allocations: &[D3DKMT_HANDLE], flags: u32) -> UmdResult<u64> {
         let mut args = D3DDDICB_EVICT {
             NumAllocations: count(allocations.len()),
@@ -95,7 +95,7 @@ impl Callbacks {
         Ok(args.NumBytesToTrim)
     }
 
-    /// `pfnMapGpuVirtualAddressCb`. Answers the address.
+    /// `pfnMapGpuVirtualAddressCb`. Returns the address.
     pub fn map(&self, mapping: &MapRequest) -> UmdResult<(u64, PagingResponse)> {
         let mut args = D3DDDI_MAPGPUVIRTUALADDRESS {
             hPagingQueue: mapping.queue,
@@ -110,7 +110,7 @@ impl Callbacks {
         Ok((args.VirtualAddress, paging_response(result, args.PagingFenceValue)?))
     }
 
-    /// `pfnReserveGpuVirtualAddressCb`: so many bytes, anywhere.
+    /// `pfnReserveGpuVirtualAddressCb`: reserves `bytes` bytes at any address.
     pub fn reserve(&self, queue: D3DKMT_HANDLE, bytes: u64) -> UmdResult<(u64, PagingResponse)> {
         let mut args = D3DDDI_RESERVEGPUVIRTUALADDRESS {
             hPagingQueue: queue,

@@ -1,4 +1,4 @@
-//! Contexts and their work.
+//! Contexts and their submissions.
 
 use super::{Callbacks, count};
 use crate::args::RuntimeContext;
@@ -12,7 +12,7 @@ use abi::umd::{
 };
 use core::ptr;
 
-/// What is done of a context's buffers (`D3DDDICB_RENDER`).
+/// The used part of a context's buffers (`D3DDDICB_RENDER`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenderRequest {
     /// `CommandOffset`.
@@ -25,12 +25,12 @@ pub struct RenderRequest {
     pub patch_count: u32,
     /// `Flags`: `D3DDDICB_RENDERFLAGS`.
     pub flags: u32,
-    /// How large the next buffers are to be, if the flags say so.
+    /// The requested sizes of the next buffers, if the flags say so.
     pub resize: (u32, u32, u32),
 }
 
 impl Callbacks {
-    /// `pfnCreateContextCb`, on engine zero of a node: one whose packets have lists.
+    /// `pfnCreateContextCb`, on engine 0 of a node, for packets with allocation lists.
     pub fn create_context(
         &self,
         node: u32,
@@ -55,7 +55,7 @@ impl Callbacks {
         Ok((RuntimeContext(args.hContext.expose_provenance()), buffers))
     }
 
-    /// `pfnCreateContextVirtualCb`, on engine zero of a node.
+    /// `pfnCreateContextVirtualCb`, on engine 0 of a node.
     pub fn create_context_virtual(
         &self,
         node: u32,
@@ -81,8 +81,8 @@ impl Callbacks {
         self.call_const(self.table().pfnDestroyContextCb, &args)
     }
 
-    /// `pfnRenderCb`. The context has the buffers then that the runtime names, whatever it
-    /// answers. Answers how many packets are queued.
+    /// `pfnRenderCb`. Afterwards the context has the buffers that the runtime returned, also after
+    /// a failure. Returns the number of queued packets.
     pub fn render(
         &self,
         context: RuntimeContext,
@@ -133,7 +133,7 @@ impl Callbacks {
         primaries: &[D3DKMT_HANDLE],
     ) -> UmdResult<()> {
         let mut args = D3DDDICB_SUBMITCOMMAND::ZERO;
-        // A list that is too long is cut, but its length is said as it is.
+        // A list that is too long is truncated, but the true length is passed.
         args.BroadcastContextCount = count(contexts.len());
         for (to, from) in args.BroadcastContext.iter_mut().zip(contexts) {
             *to = ptr::with_exposed_provenance_mut(from.0);
@@ -147,7 +147,7 @@ impl Callbacks {
         self.call_const(self.table().pfnSubmitCommandCb, &args)
     }
 
-    /// `pfnEscapeCb`: the miniport answers in the same bytes.
+    /// `pfnEscapeCb`: the miniport writes its result to the same bytes.
     pub fn escape(&self, context: RuntimeContext, flags: u32, private: &mut [u8]) -> UmdResult<()> {
         let args = D3DDDICB_ESCAPE {
             hDevice: ptr::with_exposed_provenance_mut(self.inner.device),

@@ -1,4 +1,4 @@
-//! Synchronisation objects.
+//! Synchronization objects.
 
 use super::{Callbacks, count, list};
 use crate::args::RuntimeContext;
@@ -25,14 +25,14 @@ use core::ptr;
 pub struct Fence {
     /// `hSyncObject`.
     pub object: D3DKMT_HANDLE,
-    /// Its value, where the CPU sees it.
+    /// The CPU mapping of its value.
     pub value: Memory,
-    /// Where the GPU sees it.
+    /// The GPU virtual address of its value.
     pub gpu: u64,
 }
 
 impl Callbacks {
-    /// `pfnCreateSynchronizationObject2Cb` of a monitored fence, with its flags
+    /// `pfnCreateSynchronizationObject2Cb` for a monitored fence, with its flags
     /// (`D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS`).
     pub fn create_fence(&self, initial: u64, flags: u32) -> UmdResult<Fence> {
         let mut info = D3DDDI_SYNCHRONIZATIONOBJECTINFO2::ZERO;
@@ -47,8 +47,8 @@ impl Callbacks {
         Ok(Fence { object: args.hSyncObject, value, gpu })
     }
 
-    /// `pfnCreateSynchronizationObjectCb`: of a type (`D3DDDI_SYNCHRONIZATIONOBJECT_TYPE`), with
-    /// the words that the type has.
+    /// `pfnCreateSynchronizationObjectCb` for a type (`D3DDDI_SYNCHRONIZATIONOBJECT_TYPE`), with
+    /// the type's two parameters.
     pub fn create_sync(&self, kind: i32, words: [u32; 2]) -> UmdResult<D3DKMT_HANDLE> {
         let mut args = D3DDDICB_CREATESYNCHRONIZATIONOBJECT::ZERO;
         args.Info.Type = kind;
@@ -73,7 +73,7 @@ impl Callbacks {
         self.call_const(self.table().pfnWaitForSynchronizationObjectCb, &args)
     }
 
-    /// `pfnWaitForSynchronizationObject2Cb`: a context waits, for fences with a value.
+    /// `pfnWaitForSynchronizationObject2Cb`: a context waits; fences have a value.
     pub fn wait2(
         &self,
         context: RuntimeContext,
@@ -105,7 +105,7 @@ impl Callbacks {
         self.call_const(self.table().pfnSignalSynchronizationObjectCb, &args)
     }
 
-    /// `pfnSignalSynchronizationObject2Cb`: a context signals, fences with a value.
+    /// `pfnSignalSynchronizationObject2Cb`: a context signals; fences have a value.
     pub fn signal2(
         &self,
         context: RuntimeContext,
@@ -124,8 +124,8 @@ impl Callbacks {
         self.call_const(self.table().pfnSignalSynchronizationObject2Cb, &args)
     }
 
-    /// `pfnWaitForSynchronizationObjectFromCpuCb`: the caller waits, for all or
-    /// (`D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`) for one.
+    /// `pfnWaitForSynchronizationObjectFromCpuCb`: the caller waits for all objects or, with
+    /// `D3DDDI_WAITFORSYNCHRONIZATIONOBJECTFROMCPU_FLAGS`, for one.
     pub fn wait_from_cpu(&self, fences: &[(D3DKMT_HANDLE, u64)], flags: u32) -> UmdResult<()> {
         let (objects, values): (Vec<_>, Vec<_>) = fences.iter().copied().unzip();
         let args = D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
@@ -184,7 +184,7 @@ impl Callbacks {
     }
 }
 
-/// The objects, as many as fit; how many there are is said as it is.
+/// The objects, truncated to the array; the caller passes the true count.
 fn object_array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
     let mut array = [0; 32];
     for (to, from) in array.iter_mut().zip(objects) {
@@ -193,7 +193,7 @@ fn object_array(objects: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; 32] {
     array
 }
 
-/// The address of a list, in the first word of a union: of its other members it is the largest.
+/// The address of a list, as the first `u64` of a union whose largest member this is.
 fn list_address(values: &[u64]) -> UmdResult<u64> {
     u64::try_from(list(values).expose_provenance()).map_err(|_| E_INVALIDARG)
 }

@@ -1,4 +1,4 @@
-//! Adapters, and how devices come.
+//! Adapters, and the creation of devices.
 
 use super::device::functions;
 use super::{Device, DeviceState, LiveCount, read, write};
@@ -18,37 +18,38 @@ use std::collections::BTreeMap;
 use std::slice;
 use std::sync::Mutex;
 
-/// What an adapter's handle is the address of.
+/// An adapter. Its handle is the address of this box.
 struct Adapter {
     user: Box<dyn UserAdapter>,
     host: MemoryAccess,
     _counted: LiveCount,
 }
 
-/// Opens an adapter of a driver (`OpenAdapterArgs`): the function that the runtime looks for. What the
-/// driver sees of the runtime's memory it sees through `S`.
+/// The `OpenAdapter` export of a driver. The driver accesses the runtime's memory through `S`.
 ///
 /// # Safety
 ///
-/// `args` is NULL, or as Microsoft's page says, with tables that stay right for as long as
-/// anything made here is there; so are the calls of the functions that it answers.
+/// `args` is NULL or as documented by Microsoft, with tables that are valid as long as any object
+/// created here exists. The same holds for calls of the functions that it returns.
 pub unsafe extern "win64-unwind" fn open_adapter<D: UserDriver, S: VisibleMemory>(
     args: *mut D3DDDIARG_OPENADAPTER,
 ) -> HRESULT {
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     to_hresult(unsafe { open::<D>(args, MemoryAccess::new::<S>()) })
 }
 
+/// Opens an adapter.
+///
 /// # Safety
 ///
-/// As that of [`open_adapter`].
+/// As for [`open_adapter`].
 unsafe fn open<D: UserDriver>(
     args: *mut D3DDDIARG_OPENADAPTER,
     host: MemoryAccess,
 ) -> UmdResult<()> {
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     let mut asked = unsafe { read(args) }?;
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
     let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
     let order = OpenAdapterArgs { interface: asked.Interface, version: asked.Version };
@@ -58,22 +59,23 @@ unsafe fn open<D: UserDriver>(
         pfnCreateDevice: Some(create_device),
         pfnCloseAdapter: Some(close_adapter),
     };
-    // SAFETY: The caller's contract: it was seen not to be NULL.
+    // SAFETY: The caller guarantees a valid table; the pointer is not NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
     let adapter = Adapter { user, host, _counted: LiveCount::new() };
     asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
-    // SAFETY: It was read before.
+    // SAFETY: `args` was read before.
     unsafe { write(args, asked) };
     Ok(())
 }
 
+/// The adapter of a handle.
+///
 /// # Safety
 ///
-/// The handle is NULL, or an adapter's that is not closed.
+/// The handle is NULL, or belongs to an adapter that is not closed.
 unsafe fn adapter<'a>(handle: HANDLE) -> UmdResult<&'a Adapter> {
-    // SAFETY: The caller's contract: it is the address of a box that is not gone, and is only
-    // ever shared.
+    // SAFETY: The caller guarantees NULL or the address of a live box, which is only ever shared.
     unsafe { handle.cast::<Adapter>().as_ref() }.ok_or(E_INVALIDARG)
 }
 
@@ -82,9 +84,9 @@ unsafe extern "win64-unwind" fn get_caps(
     args: *const D3DDDIARG_GETCAPS,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let adapter = unsafe { adapter(handle) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
         let mut answer = vec![0; asked.DataSize as usize];
         adapter.user.caps(asked.Type, &mut answer)?;
@@ -93,7 +95,7 @@ unsafe extern "win64-unwind" fn get_caps(
         }
         let to =
             if answer.is_empty() { std::ptr::dangling_mut() } else { asked.pData.cast::<u8>() };
-        // SAFETY: The same: so many bytes are there, or none are touched.
+        // SAFETY: The contract of this module guarantees that `to` is valid for that many bytes.
         unsafe { slice::from_raw_parts_mut(to, answer.len()) }.copy_from_slice(&answer);
         Ok(())
     };
@@ -105,11 +107,11 @@ unsafe extern "win64-unwind" fn create_device(
     args: *mut D3DDDIARG_CREATEDEVICE,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let adapter = unsafe { adapter(handle) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let callbacks =
             unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version, adapter.host) };
         let callbacks = callbacks.filter(|_| !asked.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
@@ -120,13 +122,13 @@ unsafe extern "win64-unwind" fn create_device(
         };
         let device = adapter.user.create_device(&order, callbacks)?;
         let length = functions_length(asked.Version);
-        // SAFETY: The same: the runtime's table is as long as its version says.
+        // SAFETY: By the contract of this module the runtime's table has the length of its version.
         unsafe { write_table(asked.pDeviceFuncs, length, &functions()) };
         let host = adapter.host;
         let inside = Mutex::new(DeviceState { device, host, resources: BTreeMap::new() });
         let device = Device { state: inside, _counted: LiveCount::new() };
         asked.hDevice = Box::into_raw(Box::new(device)).cast();
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
@@ -137,7 +139,7 @@ unsafe extern "win64-unwind" fn close_adapter(handle: HANDLE) -> HRESULT {
     if handle.is_null() {
         return E_INVALIDARG;
     }
-    // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
+    // SAFETY: By the contract of this module the handle is a live box, used for the last time.
     let adapter = unsafe { Box::from_raw(handle.cast::<Adapter>()) };
     to_hresult(adapter.user.close())
 }

@@ -1,4 +1,4 @@
-//! The functions of a device but those that make resources.
+//! The functions of a device, except those that create and destroy resources.
 
 use super::resource::{create_resource, create_resource2, destroy_resource, open_resource};
 use super::{Device, area, lock_device, read, read_list, write};
@@ -17,7 +17,7 @@ use abi::{HANDLE, HRESULT};
 use std::ptr;
 use std::sync::PoisonError;
 
-/// Everything that the trait has; nothing else is there.
+/// The table: every method of the trait, and no other function.
 pub(super) fn functions() -> D3DDDI_DEVICEFUNCS {
     D3DDDI_DEVICEFUNCS {
         pfnCreateResource: Some(create_resource),
@@ -46,9 +46,9 @@ fn volume(it: D3DDDIBOX) -> Volume {
 
 unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let locked = unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -58,7 +58,7 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
         }?;
         asked.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
         (asked.Pitch, asked.SlicePitch) = (locked.pitch, locked.slice_pitch);
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
@@ -67,10 +67,10 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
 
 unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UNLOCK) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
         let notify_only = asked.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -90,9 +90,9 @@ unsafe extern "win64-unwind" fn lock_async(
     args: *mut D3DDDIARG_LOCKASYNC,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let locked = unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -109,7 +109,7 @@ unsafe extern "win64-unwind" fn lock_async(
         (asked.Pitch, asked.SlicePitch) = (locked.locked.pitch, locked.locked.slice_pitch);
         asked.hCookie = ptr::without_provenance_mut(locked.cookie);
         asked.GpuVirtualAddress = locked.gpu;
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
@@ -121,11 +121,11 @@ unsafe extern "win64-unwind" fn unlock_async(
     args: *const D3DDDIARG_UNLOCKASYNC,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
         let (index, notify_only) =
             (asked.SubResourceIndex, asked.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -138,9 +138,9 @@ unsafe extern "win64-unwind" fn unlock_async(
 
 unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RENAME) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -155,9 +155,9 @@ unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RE
 
 unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let order = BltArgs {
@@ -182,9 +182,9 @@ unsafe extern "win64-unwind" fn color_fill(
     args: *const D3DDDIARG_COLORFILL,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -202,12 +202,12 @@ unsafe extern "win64-unwind" fn color_fill(
 }
 
 unsafe extern "win64-unwind" fn flush(device: HANDLE) -> HRESULT {
-    // SAFETY: The contract of this module's functions.
+    // SAFETY: Guaranteed by the contract of this module.
     to_hresult(unsafe { lock_device(device, |state| state.device.flush()) })
 }
 
 unsafe extern "win64-unwind" fn flush1(device: HANDLE, _flags: u32) -> HRESULT {
-    // SAFETY: The contract of this module's functions.
+    // SAFETY: Guaranteed by the contract of this module.
     to_hresult(unsafe { lock_device(device, |state| state.device.flush()) })
 }
 
@@ -216,9 +216,9 @@ unsafe extern "win64-unwind" fn set_priority(
     args: *const D3DDDIARG_SETPRIORITY,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let resource = state.find(asked.hResource)?;
@@ -234,11 +234,11 @@ unsafe extern "win64-unwind" fn query_residency(
     args: *const D3DDDIARG_QUERYRESOURCERESIDENCY,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let handles = unsafe { read_list(asked.pHandleList, asked.NumResources) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
                 let found: UmdResult<Vec<Resource>> =
@@ -259,7 +259,7 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
     if device.is_null() {
         return E_INVALIDARG;
     }
-    // SAFETY: The contract of this module's functions: it is such a box's, for the last time.
+    // SAFETY: By the contract of this module the handle is a live box, used for the last time.
     let device = unsafe { Box::from_raw(device.cast::<Device>()) };
     let mut inside = device.state.into_inner().unwrap_or_else(PoisonError::into_inner);
     to_hresult(inside.device.end())

@@ -1,4 +1,4 @@
-//! How resources come and go.
+//! Creates, opens and destroys resources.
 
 use super::{lock_device, read, read_list, surface_memory, write};
 use crate::args::{
@@ -17,11 +17,11 @@ pub(super) unsafe extern "win64-unwind" fn create_resource(
     args: *mut D3DDDIARG_CREATERESOURCE,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         asked.hResource = unsafe { create(device, &asked, 0) }?;
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
@@ -33,7 +33,7 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
     args: *mut D3DDDIARG_CREATERESOURCE2,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
         let first = D3DDDIARG_CREATERESOURCE {
             Format: asked.Format,
@@ -50,24 +50,26 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
             Flags: asked.Flags,
             Rotation: asked.Rotation,
         };
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         asked.hResource = unsafe { create(device, &first, asked.Flags2.Value) }?;
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
     to_hresult(call())
 }
 
+/// Creates a resource.
+///
 /// # Safety
 ///
-/// The contract of this module's functions.
+/// As for this module's functions.
 unsafe fn create(
     device: HANDLE,
     asked: &D3DDDIARG_CREATERESOURCE,
     flags2: u32,
 ) -> UmdResult<HANDLE> {
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
     let order = |host| CreateResourceArgs {
         runtime: RuntimeResource(asked.hResource.expose_provenance()),
@@ -83,7 +85,7 @@ unsafe fn create(
         flags2,
         rotation: asked.Rotation,
     };
-    // SAFETY: The caller's contract.
+    // SAFETY: The caller guarantees it.
     unsafe {
         lock_device(device, |it| {
             let order = order(it.host);
@@ -110,16 +112,16 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
     args: *mut D3DDDIARG_OPENRESOURCE,
 ) -> HRESULT {
     let call = || {
-        // SAFETY: The contract of this module's functions.
+        // SAFETY: Guaranteed by the contract of this module.
         let mut asked = unsafe { read(args) }?;
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let infos = unsafe { read_list(asked.pOpenAllocationInfo, asked.NumAllocations) }?;
         let (private, size) = (asked.pPrivateDriverData.cast::<u8>(), asked.PrivateDriverDataSize);
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         let private = unsafe { read_list(private, size) }?;
         let opened = |info: &D3DDDI_OPENALLOCATIONINFO| {
             let (bytes, size) = (info.pPrivateDriverData.cast::<u8>(), info.PrivateDriverDataSize);
-            // SAFETY: The same.
+            // SAFETY: Guaranteed by the contract of this module.
             let private = unsafe { read_list(bytes, size) }?;
             Ok(OpenAllocationInfo { allocation: info.hAllocation, private })
         };
@@ -131,14 +133,14 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
             rotation: asked.Rotation,
             flags: asked.Flags.Value,
         };
-        // SAFETY: The same.
+        // SAFETY: Guaranteed by the contract of this module.
         asked.hResource = unsafe {
             lock_device(device, |it| {
                 let number = it.device.open_resource(&order)?;
                 Ok(it.new_handle(number, order.runtime))
             })
         }?;
-        // SAFETY: It was read before.
+        // SAFETY: `args` was read before.
         unsafe { write(args, asked) };
         Ok(())
     };
@@ -149,7 +151,7 @@ pub(super) unsafe extern "win64-unwind" fn destroy_resource(
     device: HANDLE,
     resource: HANDLE,
 ) -> HRESULT {
-    // SAFETY: The contract of this module's functions.
+    // SAFETY: Guaranteed by the contract of this module.
     to_hresult(unsafe {
         lock_device(device, |state| {
             let found = state.find(resource)?;

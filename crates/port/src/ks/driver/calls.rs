@@ -1,8 +1,8 @@
-//! How the driver is called: for its device, for a filter, for a pin, for a stream pointer.
+//! Calls the driver: for its device, for a filter, for a pin, for a stream pointer.
 //!
-//! A call runs inside the door, and what the driver did to what it was shown is looked at after it.
+//! A call runs inside the door, and the driver's changes to its structures are compared afterwards.
 //! Invariant 1 is that of [`KsDriver`].
-#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+#![expect(unsafe_code, reason = "the functions of a driver's table are trusted")]
 
 use super::KsDriver;
 use crate::ks::descriptor::{AllocatorTable, PinTable};
@@ -24,7 +24,7 @@ use stream::{
 pub(super) const NO_CHANGES: (Option<PinId>, AllowedChanges) = (None, AllowedChanges::Nothing);
 
 impl KsDriver {
-    /// Runs code of the driver, and looks at what it did to what it was shown.
+    /// Runs code of the driver, and compares the structures that it saw.
     pub(super) fn run_driver<R>(
         &self,
         door: &Arc<Door>,
@@ -67,7 +67,7 @@ impl KsDriver {
     ) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             Some(unsafe { call(door.device(), irp) })
         })
     }
@@ -79,13 +79,13 @@ impl KsDriver {
     ) -> DriverResult<()> {
         self.device_call(entry, |door, irp| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(door.device(), irp) };
             Some(STATUS_SUCCESS)
         })
     }
 
-    /// Calls the driver for a pin, which is shown as it is.
+    /// Calls the driver for a pin, after filling its `KSPIN`.
     pub(super) fn pin_call<R>(
         &self,
         entry: Entry,
@@ -111,13 +111,13 @@ impl KsDriver {
         let status =
             self.pin_call(entry, view, AllowedChanges::ControlMutex, |_, table, pin| {
                 let call = call(table)?;
-                // SAFETY: By invariant 1 it takes what its page says.
+                // SAFETY: By invariant 1 the function behaves as documented.
                 Some(unsafe { call(pin) })
             })?;
         result_from_status(status)
     }
 
-    /// The allocator that the class driver calls for. Its word alone does not say which it is.
+    /// The allocator that the class driver calls for. The driver's context does not identify it.
     pub(super) fn allocator(
         &self,
         it: &DriverAllocator,
@@ -130,7 +130,7 @@ impl KsDriver {
 
     pub(super) fn pin_context(&self, pin: &PinView) -> usize {
         let Ok(door) = self.door() else { return 0 };
-        // It is shown first, with the word of its filter.
+        // The pin is filled first, with the context of its filter.
         if door.pin(pin.pin).is_none() && door.fill_pin(pin).is_none() {
             return 0;
         }
@@ -149,13 +149,13 @@ impl KsDriver {
         let irp = self.door()?.begin_request(about);
         let status = self.pin_call(entry, pin, under, |_, table, shown| {
             let call = call(table)?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             Some(unsafe { call(shown, irp) })
         });
         self.finish_request(about, status)
     }
 
-    /// The driver's word before and after.
+    /// Calls the driver for a filter, with a request. Returns the driver context before and after.
     pub(super) fn filter_irp(
         &self,
         entry: Entry,
@@ -181,19 +181,19 @@ impl KsDriver {
         let about = filter.filter.into();
         let irp = door.begin_request(about);
         let status = self.run_driver(&door, entry, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(shown, irp) }
         });
         self.finish_request(about, Ok(status))?;
         Ok((before, word(&door)))
     }
 
-    /// A request was answered. One that is pending stays.
+    /// Ends a request, unless it is pending.
     fn finish_request(&self, about: ObjectId, status: DriverResult<NTSTATUS>) -> DriverResult<()> {
         let door = self.door()?;
         if status == Ok(STATUS_PENDING) {
             // WINDOWS: `IoMarkIrpPending` is a macro that writes into the request, whose layout is
-            // not published: that it was used cannot be seen, so it is taken for granted.
+            // not published. Its use cannot be observed, so it is assumed.
             let _ = door.services().mark_pending(about.subject());
         } else {
             door.end_request(about);
@@ -217,13 +217,13 @@ impl KsDriver {
         };
         let Some((call, shown)) = call else { return };
         self.run_driver(&door, entry, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(shown) }
         });
     }
 }
 
-/// Entry rule: a driver leaves a call at the level it came in at, without a spin lock.
+/// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
 fn judge_exit_state(services: &Services, left: &ExitState, place: &'static str) {
     let ExitState { entered, level, locks } = *left;
     let broken = (entered != level || locks > 0).then(|| {

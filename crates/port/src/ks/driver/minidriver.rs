@@ -1,7 +1,7 @@
-//! Each request of the class driver, as the call of the table that its page names.
+//! Implements each request of the class driver as a call of the documented function.
 //!
 //! Invariant 1 is that of [`KsDriver`].
-#![expect(unsafe_code, reason = "a table of functions is a promise, not a claim")]
+#![expect(unsafe_code, reason = "the functions of a driver's table are trusted")]
 
 use super::calls::NO_CHANGES;
 use super::{KsDriver, PoolAccounting};
@@ -24,7 +24,7 @@ use stream::{
     Services,
 };
 
-/// What an allocator is told (D-19: the old form, made from the item that was chosen).
+/// The framing for an allocator (D-19: the old structure, built from the chosen item).
 fn framing_args(it: &Framing) -> KSALLOCATOR_FRAMING {
     KSALLOCATOR_FRAMING {
         OptionsFlags: if it.kind.is_system() { KSALLOCATOR_OPTIONF_SYSTEM_MEMORY } else { 0 },
@@ -36,7 +36,7 @@ fn framing_args(it: &Framing) -> KSALLOCATOR_FRAMING {
     }
 }
 
-/// All of its power, or none.
+/// Full power, or none.
 fn power_state(on: bool) -> DEVICE_POWER_STATE {
     if on { PowerDeviceD0 } else { PowerDeviceD3 }
 }
@@ -72,7 +72,7 @@ impl Minidriver for KsDriver {
         let call = self.tables.dispatch.Add;
         self.device_call(Entry::DeviceAdd, |door, _| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             Some(unsafe { call(door.device()) })
         })?;
         let own = self.door()?.device_context();
@@ -83,7 +83,7 @@ impl Minidriver for KsDriver {
         let call = self.tables.dispatch.Start;
         self.device_call(Entry::DeviceStart, |door, irp| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says; there are no resources.
+            // SAFETY: By invariant 1 the function behaves as documented; there are no resources.
             Some(unsafe { call(door.device(), irp, ptr::null_mut(), ptr::null_mut()) })
         })?;
         self.door()?.set_started(true);
@@ -94,7 +94,7 @@ impl Minidriver for KsDriver {
         let call = self.tables.dispatch.PostStart;
         self.device_call(Entry::DevicePostStart, |door, _| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             Some(unsafe { call(door.device()) })
         })
     }
@@ -123,10 +123,10 @@ impl Minidriver for KsDriver {
 
     fn set_power(&self, _at: &mut Passive, on: bool) {
         let (call, to) = (self.tables.dispatch.SetPower, power_state(on));
-        // It returns nothing.
+        // The function returns nothing.
         let _ = self.device_call(Entry::DeviceSetPower, |door, irp| {
             let call = call?;
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(door.device(), irp, to, power_state(!on)) };
             Some(STATUS_SUCCESS)
         });
@@ -168,7 +168,7 @@ impl Minidriver for KsDriver {
         let call = call.ok_or(DriverError::NoEntryPoint)?;
         let buffer = door.process_pins(filter, pins);
         let status = self.run_driver(&door, Entry::FilterProcess, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(shown, buffer.index()) }
         });
         buffer.read_results(pins);
@@ -185,7 +185,7 @@ impl Minidriver for KsDriver {
         let call = door.inner().factories.get(factory).and_then(|factory| factory.table.reset);
         let Some(call) = call else { return };
         self.run_driver(&door, Entry::FilterReset, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says. Its answer is not looked at.
+            // SAFETY: By invariant 1 the function behaves as documented. Its result is ignored.
             let _ = unsafe { call(shown) };
         });
     }
@@ -215,24 +215,24 @@ impl Minidriver for KsDriver {
 
     fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
         let door = self.door()?;
-        // Not filled: another thread may change its state, and tell the driver so.
+        // Not filled: another thread may change its state, and notify the driver.
         let shown = door.pin(pin.pin).ok_or(DriverError::Invalid)?;
         let call = door.inner().pins.get(&pin.pin).and_then(|shown_pin| shown_pin.table.process);
         let call = call.ok_or(DriverError::NoEntryPoint)?;
         let about = (Some(pin.pin), AllowedChanges::Nothing);
         let status = self.run_driver(&door, Entry::PinProcess, about, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(shown) }
         });
         result_from_status(status)
     }
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
-        // It returns nothing.
+        // The function returns nothing.
         let _ =
             self.pin_call(Entry::PinReset, pin, AllowedChanges::ControlMutex, |_, table, shown| {
                 let call = table.reset?;
-                // SAFETY: By invariant 1 it takes what its page says.
+                // SAFETY: By invariant 1 the function behaves as documented.
                 unsafe { call(shown) };
                 Some(())
             });
@@ -256,8 +256,8 @@ impl Minidriver for KsDriver {
                 let range =
                     table.ranges.iter().find(|pair| pair.1 == *range).map_or(0, |pair| pair.0);
                 let range = ptr::with_exposed_provenance(range);
-                // SAFETY: By invariant 1 it takes what its page says; the range is its own, and there
-                // are no attributes.
+                // SAFETY: By invariant 1 the function behaves as documented; the range is the
+                // driver's, and there are no attributes.
                 Some(unsafe { call(it, old, ptr::null_mut(), range, ptr::null()) })
             },
         )?;
@@ -277,7 +277,7 @@ impl Minidriver for KsDriver {
             AllowedChanges::ControlMutex,
             |_, it, shown| {
                 let call = it.set_state?;
-                // SAFETY: By invariant 1 it takes what its page says.
+                // SAFETY: By invariant 1 the function behaves as documented.
                 Some(unsafe { call(shown, to as i32, from as i32) })
             },
         )?;
@@ -292,14 +292,14 @@ impl Minidriver for KsDriver {
     }
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
-        // It returns nothing.
+        // The function returns nothing.
         let _ = self.pin_call(
             Entry::PinDisconnect,
             pin,
             AllowedChanges::ControlMutex,
             |_, table, shown| {
                 let call = table.disconnect?;
-                // SAFETY: By invariant 1 it takes what its page says.
+                // SAFETY: By invariant 1 the function behaves as documented.
                 unsafe { call(shown) };
                 Some(())
             },
@@ -319,7 +319,8 @@ impl Minidriver for KsDriver {
         let (status, table) =
             self.pin_call(entry, pin, AllowedChanges::ControlMutex, |_, table, shown| {
                 let (call, table) = (table.allocator?.initialize?, table.allocator?);
-                // SAFETY: By invariant 1 it takes what its page says; both places outlive the call.
+                // SAFETY: By invariant 1 the function behaves as documented; both locals outlive
+                // the call.
                 Some((unsafe { call(shown, &raw mut framing, &raw mut context) }, table))
             })?;
         result_from_status(status)?;
@@ -337,7 +338,7 @@ impl Minidriver for KsDriver {
         let (door, (table, bytes), context) = self.allocator(allocator).ok()?;
         let call = table.allocate?;
         let frame = self.run_driver(&door, Entry::Allocate, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(context) }
         });
         door.forget_reused(frame.addr(), bytes as usize);
@@ -348,10 +349,10 @@ impl Minidriver for KsDriver {
         let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
         let frame = frame.value();
-        let _allocating = door.begin_allocator_call(); // Nobody looks before it is over.
+        let _allocating = door.begin_allocator_call(); // Frames are not checked during the call.
         door.inner().freed_frames.frames.insert(frame, (bytes as usize, 0));
         self.run_driver(&door, Entry::FreeFrame, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(context, ptr::with_exposed_provenance_mut(frame)) }
         });
     }
@@ -362,7 +363,7 @@ impl Minidriver for KsDriver {
         number.and_then(|allocator| self.allocators().remove(&allocator));
         let Some(call) = table.delete else { return };
         self.run_driver(&door, Entry::DeleteAllocator, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says.
+            // SAFETY: By invariant 1 the function behaves as documented.
             unsafe { call(context) }
         });
     }
@@ -391,7 +392,7 @@ impl Minidriver for KsDriver {
         let data = ptr::with_exposed_provenance_mut(frame);
         let context = ptr::with_exposed_provenance_mut(context);
         self.run_driver(&door, Entry::FrameReturned, (Some(pin), AllowedChanges::Nothing), || {
-            // SAFETY: By invariant 1 it takes what its page says; there is no list.
+            // SAFETY: By invariant 1 the function behaves as documented; there is no list.
             unsafe { call(shown, data, size, ptr::null_mut(), context, STATUS_SUCCESS) }
         });
     }
@@ -400,7 +401,7 @@ impl Minidriver for KsDriver {
         let Ok(door) = self.door() else { return };
         let Some(call) = door.inner().routines.remove(&framing_item) else { return };
         self.run_driver(&door, Entry::ItemFree, NO_CHANGES, || {
-            // SAFETY: By invariant 1 it takes what its page says: the item that came with it.
+            // SAFETY: By invariant 1 the routine accepts the item that it was registered with.
             unsafe { call(ptr::with_exposed_provenance_mut(framing_item)) }
         });
     }

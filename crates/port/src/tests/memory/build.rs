@@ -1,4 +1,4 @@
-//! What the driver is told to page, and what comes back.
+//! Paging operations: the driver's arguments, and the results.
 
 use super::driver::{Board, Build, fly, table, word};
 use abi::display::*;
@@ -34,7 +34,7 @@ const MOVE: Transfer<'_> = Transfer {
     special_lock: false,
 };
 
-/// What came back of a turn.
+/// The result of one call.
 #[derive(Debug, PartialEq, Eq)]
 struct Built {
     answer: DriverResult<()>,
@@ -66,7 +66,7 @@ fn build(operation: Operation<'_>, build: Build) -> (Built, Vec<String>) {
     (built.unwrap(), said)
 }
 
-/// Builds an operation that the driver looks at, and asks nothing of it.
+/// Builds an operation that the driver inspects, without writing commands.
 fn told(operation: Operation<'_>, look: Build) {
     let (built, said) = build(operation, look);
     assert_eq!((built.answer, built.written), (Ok(()), 0));
@@ -346,7 +346,7 @@ fn only_what_may_be_in_use_is_busy() {
                 bytes: 1,
                 pattern: 0,
             },
-            "fill busy, but that may be said of transfers and discards only",
+            "fill busy, but only transfers and discards may return it",
         ),
     ] {
         let (built, said) = build(operation, busy);
@@ -359,7 +359,7 @@ fn only_what_may_be_in_use_is_busy() {
 fn another_failure_is_passed_on() {
     let (built, said) = build(Operation::Transfer(MOVE), |_| STATUS_NO_MEMORY);
     assert_eq!((built.answer, built.written), (Err(DriverError::NoMemory), 0));
-    assert_eq!(said, [] as [&str; 0], "the funnel judges it");
+    assert_eq!(said, [] as [&str; 0], "the kernel judges it");
 }
 
 #[test]

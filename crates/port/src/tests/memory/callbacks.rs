@@ -1,4 +1,4 @@
-//! What the driver asks for its contexts, and reports of faults.
+//! Context allocations, and reports of faults.
 
 use super::driver::{Board, Call, fly, table, word};
 use abi::display::*;
@@ -8,7 +8,7 @@ use abi::{HANDLE, PVOID};
 use kernel::ProcessExit;
 use std::ptr;
 
-/// Calls all four with this `hAdapter`, and is refused.
+/// Calls all four functions with this `hAdapter`, and expects them to fail.
 fn all(it: &DXGKRNL_INTERFACE, adapter: HANDLE) {
     let mut create = DXGKARGCB_CREATECONTEXTALLOCATION {
         hAdapter: adapter,
@@ -17,7 +17,7 @@ fn all(it: &DXGKRNL_INTERFACE, adapter: HANDLE) {
     };
     let call = it.DxgkCbCreateContextAllocation.unwrap();
     assert_ne!(unsafe { call(&raw mut create) }, 0);
-    assert_eq!(create.hAllocation, word(0xbad), "nothing was made");
+    assert_eq!(create.hAllocation, word(0xbad), "no allocation was created");
     let call = it.DxgkCbDestroyContextAllocation.unwrap();
     assert_ne!(unsafe { call(adapter, word(0xbad)) }, 0);
     let update = DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO;
@@ -28,7 +28,7 @@ fn all(it: &DXGKRNL_INTERFACE, adapter: HANDLE) {
     assert_eq!(unsafe { call(adapter, &raw const map) }, 0);
 }
 
-/// What is said of a call in `DxgkDdiCreateDevice`.
+/// The findings for a call in `DxgkDdiCreateDevice`.
 fn in_device(call: Call) -> Vec<String> {
     fly(Board { in_device: call, ..Board::default() }, &table(), |flown, at| {
         let (kernel, adapter) = (flown.kernel, flown.adapter.clone().unwrap());
@@ -44,7 +44,7 @@ fn in_device(call: Call) -> Vec<String> {
 #[test]
 fn the_miniport_context_is_no_device_handle() {
     let said = in_device(all);
-    let means = "means no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE";
+    let means = "is no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE";
     let expected = [
         format!("CB-CTXALLOC-003: hAdapter of DxgkCbCreateContextAllocation {means}"),
         format!("CB-CTXALLOC-010: hAdapter of DxgkCbDestroyContextAllocation {means}"),

@@ -1,4 +1,4 @@
-//! The driver: it keeps what it was told, and does what the test wants of it.
+//! The driver of these tests: it records its arguments, and runs the test's closures.
 
 use crate::TableDriver;
 use abi::display::*;
@@ -17,19 +17,19 @@ pub(crate) type Query = fn(&mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS;
 pub(crate) type Build = fn(&mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
 pub(crate) type Call = fn(&DXGKRNL_INTERFACE, HANDLE);
 
-/// What the driver does, and the hardware that does nothing.
+/// What the driver does. Its hardware does nothing.
 pub(crate) struct Board {
     /// Changes the caps.
     pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
-    /// Answers about segments.
+    /// Handles the segment queries.
     pub(crate) query: Query,
-    /// Builds.
+    /// Builds paging buffers.
     pub(crate) build: Mutex<Build>,
-    /// Runs in `DxgkDdiCreateDevice`, with the interface and the adapter's word.
+    /// Runs in `DxgkDdiCreateDevice`, with the interface and the driver handle of the adapter.
     pub(crate) in_device: Call,
     /// What was submitted.
     pub(crate) submitted: Mutex<Vec<DXGKARG_SUBMITCOMMAND>>,
-    /// What it was given when it started.
+    /// The interface that it got on start.
     pub(crate) interface: Mutex<DXGKRNL_INTERFACE>,
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
     }
 }
 
-/// The driver, as a test has it: not by way of the kernel.
+/// The driver, called by a test without the kernel.
 pub(crate) struct Flown<'a> {
     pub(crate) host: &'a dyn Host,
     pub(crate) kernel: &'a Kernel,
@@ -175,7 +175,7 @@ pub(crate) struct Flown<'a> {
     pub(crate) adapter: Result<AdapterId, StartError>,
 }
 
-/// Starts the driver, and runs `body`. Answers what was said of it.
+/// Starts the driver, and runs `body`. Returns the findings.
 pub(crate) fn fly(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
@@ -209,7 +209,7 @@ fn said(event: &Event) -> Option<String> {
     }
 }
 
-/// A word of the driver's.
+/// A driver handle.
 pub(crate) fn word(it: usize) -> HANDLE {
     ptr::without_provenance_mut(it)
 }

@@ -1,4 +1,4 @@
-//! What the driver is asked about its memory, in two passes.
+//! The segment query, in two passes.
 
 use super::driver::{Board, Flown, Query, fly, table};
 use abi::display::*;
@@ -11,7 +11,7 @@ use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo}
 
 const SEGMENTS: usize = 2;
 
-/// An aperture and a memory behind it.
+/// An aperture segment and a memory segment.
 fn segment(at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
     let mut it = DXGK_SEGMENTDESCRIPTOR4 {
         BaseAddress: i64::try_from(at << 24).unwrap(),
@@ -28,14 +28,14 @@ fn segment(at: usize) -> DXGK_SEGMENTDESCRIPTOR4 {
     it
 }
 
-/// Writes a descriptor so many bytes from the first.
+/// Writes a descriptor at an offset in bytes from the first.
 fn put(out: &DXGK_QUERYSEGMENTOUT4, at: usize, far: usize) {
     let to: PVOID = out.pSegmentDescriptor.wrapping_add(far).cast();
     let to = to.cast::<DXGK_SEGMENTDESCRIPTOR4>();
     unsafe { to.write_unaligned(segment(at)) };
 }
 
-/// Keeps every rule.
+/// Breaks no rule.
 pub(crate) fn two_segments(out: &mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS {
     if out.pSegmentDescriptor.is_null() {
         assert_eq!(out.NbSegment, 0);
@@ -103,7 +103,7 @@ fn a_driver_need_not_have_memory() {
     }
 }
 
-/// What is said of such an answer, and whether the driver starts.
+/// The findings for these results, and whether the driver starts.
 fn answers(query: Query) -> (Vec<String>, Option<DriverError>) {
     let mut refused = None;
     let said = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
@@ -122,7 +122,7 @@ fn the_first_pass_is_for_the_count() {
         }
         status
     });
-    let touched = "asked for NbSegment only, the driver changed PagingBufferSegmentId, \
+    let touched = "queried for NbSegment only, the driver changed PagingBufferSegmentId, \
                    PagingBufferSize";
     assert_eq!((said, refused), (vec![format!("KMD-SEG-002: {touched}")], None));
 }

@@ -61,12 +61,12 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let before = unsafe { (*args).hResource };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_until_failure(adapter, args) };
     if status != STATUS_SUCCESS {
-        // SAFETY: The arguments are the kernel's, and nobody has seen what was made.
+        // SAFETY: The arguments come from the kernel, and the new objects are unpublished.
         unsafe { undo_create(adapter, args, before) };
     }
     status
@@ -82,15 +82,15 @@ pub(crate) unsafe fn create_until_failure(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in &mut *infos {
         info.hAllocation = ptr::null_mut();
     }
     if !args.hResource.is_null() {
-        // SAFETY: The word is the resource's, which outlives the call.
+        // SAFETY: The handle is the resource's, and the resource outlives the call.
         if unsafe { find::<Resource>(args.hResource) }.is_none() {
             return STATUS_INVALID_PARAMETER;
         }
@@ -116,7 +116,7 @@ pub(crate) unsafe fn create_until_failure(
 ///
 /// The handle is the adapter's, and the private data there.
 unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -124,7 +124,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     if info.hAllocation.is_null() {
         return STATUS_NO_MEMORY;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
     // Where it is to be is said on a board with memory only.
     let size = if known.board().has_memory() {
@@ -153,9 +153,9 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
 ///
 /// As of `create_allocation`, and nobody has seen what was made.
 unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, before: HANDLE) {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in infos.iter_mut().rev() {
         let created = mem::replace(&mut info.hAllocation, ptr::null_mut());
@@ -175,13 +175,13 @@ unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, befo
 ///
 /// The handles are the adapter's and an allocation's, which is not used afterwards.
 pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { find::<Adapter>(adapter) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let allocation = unsafe { find::<Allocation>(handle) };
     let (Some(known), Some(allocation)) = (known, allocation) else { return false };
     known.board().release(allocation.memory);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(handle) };
     true
 }
@@ -192,10 +192,10 @@ pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> 
 ///
 /// The handle is a resource's, which is not used afterwards.
 unsafe fn destroy_resource(handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { find::<Resource>(handle) }.is_some();
     if known {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         unsafe { free(handle) };
     }
     known
@@ -205,9 +205,9 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let destroy_args = unsafe { list(args.pAllocationList, args.NumAllocations) };
     let mut known = true;
     for allocation in destroy_args {
@@ -215,7 +215,7 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
         known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     if args.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource) {
-        // SAFETY: The word is the resource's, which ends here.
+        // SAFETY: The handle is the resource's, which is freed here.
         known &= unsafe { destroy_resource(args.hResource) };
     }
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
@@ -225,9 +225,9 @@ pub(crate) unsafe extern "win64-unwind" fn describe_allocation(
     _adapter: HANDLE,
     args: *mut DXGKARG_DESCRIBEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the allocation's, which outlives the call.
+    // SAFETY: The handle is the allocation's, and the allocation outlives the call.
     let Some(allocation) = (unsafe { find::<Allocation>(args.hAllocation) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -248,7 +248,7 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
     _adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_GDISURFACE {
         return STATUS_NOT_SUPPORTED;

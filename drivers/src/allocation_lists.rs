@@ -49,10 +49,10 @@ unsafe extern "win64-unwind" fn query_with_lists(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let asked = unsafe { args.read() };
     if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { tell_user_mode(adapter, &asked, true) };
     }
     // SAFETY: As above.
@@ -63,9 +63,9 @@ unsafe extern "win64-unwind" fn create_listed_context(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_context_with_area(device, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     if status == STATUS_SUCCESS && !args.Flags.has(ContextFlags::VirtualAddressing) {
         args.ContextInfo = INFO;
@@ -86,19 +86,19 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     handle: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((_, device, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     // SAFETY: The commands are there for the call; they are read once, into a copy.
     let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
     let listings: Vec<AllocationListEntry> =
         allocations.iter().map(allocation_list_entry).collect();
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let (mut written, mut patches) = (0, Vec::new());
@@ -151,12 +151,12 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     _adapter: HANDLE,
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.hContext.is_null() {
         return STATUS_SUCCESS; // Paging commands have their addresses.
     }
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let allocations = unsafe { list(args.pAllocationList, args.AllocationListSize) };
     let listings: Vec<AllocationListEntry> =
         allocations.iter().map(allocation_list_entry).collect();
@@ -172,7 +172,7 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
             ..PatchLocation::default()
         })
         .collect();
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaBufferSize as usize) };
     let part = args.DmaBufferSubmissionStartOffset..args.DmaBufferSubmissionEndOffset;
@@ -184,13 +184,13 @@ unsafe extern "win64-unwind" fn submit_listed(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     if told.hContext.is_null() {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { submit_paging(adapter, args) };
     }
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((context, _, adapter)) = (unsafe { context(told.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };

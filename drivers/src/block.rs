@@ -32,7 +32,7 @@ struct Block<T> {
 
 /// Takes a block for `value` and answers its handle, or NULL.
 pub(crate) fn take<T: Kind>(value: T) -> HANDLE {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     let handle = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, size_of::<Block<T>>(), TAG) };
     if !handle.is_null() {
         let block = Block { signature: T::SIGNATURE, value };
@@ -48,7 +48,7 @@ pub(crate) fn take<T: Kind>(value: T) -> HANDLE {
 ///
 /// Nothing that the block holds is used afterwards, except by a driver that is to be caught.
 pub(crate) unsafe fn free(handle: HANDLE) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { ExFreePoolWithTag(handle, TAG) };
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn value<T>(handle: HANDLE) -> *mut T {
 ///
 /// Invariant 1 holds of the handle, and the block is not freed while the answer is used.
 pub(crate) unsafe fn find<'a, T: Kind>(handle: HANDLE) -> Option<&'a T> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let value = unsafe { pointer(handle) }?;
     // SAFETY: The signature is that of a `T`, so `take` wrote one there; nobody writes to it
     // while another looks, for what changes does so in calls that run alone.
@@ -112,6 +112,6 @@ pub(crate) unsafe fn list_mut<'a, T>(start: *mut T, count: u32) -> &'a mut [T] {
 ///
 /// As of [`list`], of bytes.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, size: u32) -> &'a [u8] {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { list(start.cast(), size) }
 }

@@ -56,7 +56,7 @@ impl Kind for Context {
 ///
 /// The handle is a device's, and neither ends while the answer is used.
 pub(crate) unsafe fn device_and_adapter<'a>(handle: HANDLE) -> Option<(&'a Device, &'a Adapter)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let device = unsafe { find::<Device>(handle) }?;
     // SAFETY: An adapter outlives its devices.
     let adapter = unsafe { find::<Adapter>(device.adapter) }?;
@@ -67,7 +67,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -79,7 +79,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
         known.board().close_space(space);
         return STATUS_NO_MEMORY;
     }
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).hDevice = device };
     STATUS_SUCCESS
 }
@@ -90,7 +90,7 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_device(handle: HANDLE) -> NTS
         return STATUS_INVALID_PARAMETER;
     };
     adapter.board().close_space(device.space);
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
@@ -99,9 +99,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let known = unsafe { find::<Device>(device) }.is_some();
     if !known || args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
@@ -115,11 +115,11 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_context(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's, which ends here and not before.
+    // SAFETY: The handle is the context's, which is freed here.
     if unsafe { find::<Context>(handle) }.is_none() {
         return STATUS_INVALID_PARAMETER;
     }
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
@@ -128,9 +128,9 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some(context) = (unsafe { find::<Context>(args.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     let Some((device, adapter)) = (unsafe { device_and_adapter(context.device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The private data is there for the call.
+    // SAFETY: The private data is valid for the call.
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let fence = Fence(args.SubmissionFenceId);
     let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);

@@ -14,9 +14,9 @@ pub(crate) unsafe extern "win64-unwind" fn escape(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { answer(adapter, &args, args.Flags.has(D3DDDI_ESCAPEFLAGS::HardwareAccess)) }
 }
 
@@ -26,7 +26,7 @@ pub(crate) unsafe extern "win64-unwind" fn escape(
 ///
 /// As of the entry, whose structure was read.
 pub(crate) unsafe fn answer(adapter: HANDLE, args: &DXGKARG_ESCAPE, hardware: bool) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };

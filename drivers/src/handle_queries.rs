@@ -42,11 +42,11 @@ unsafe extern "win64-unwind" fn start_and_map(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { start_device(context, info, interface, sources, children) };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else { return status };
-    // SAFETY: The adapter lives, and no other call of it runs.
+    // SAFETY: The adapter exists, and no other call uses it.
     let it = unsafe { &mut *adapter };
     let mut id = [0; 4];
     let read = (config(it, 0, &mut id), id) == (4, BOARD_ID) && config(it, 254, &mut id) == 2;
@@ -63,11 +63,11 @@ unsafe extern "win64-unwind" fn start_and_map(
 
 /// Gives back what it mapped.
 unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
@@ -77,11 +77,11 @@ unsafe extern "win64-unwind" fn open_with_handle_queries(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
         let astray = |name: D3DKMT_HANDLE| match parent(it, name) {
             0 => false,
@@ -94,17 +94,17 @@ unsafe extern "win64-unwind" fn open_with_handle_queries(
             return STATUS_UNSUCCESSFUL;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
 /// Says in its DPC that something is plugged in.
 unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn map(it: &Adapter, start: PHYSICAL_ADDRESS, bytes: u32) -> Result<P
 /// Ends a mapping.
 pub(crate) fn unmap(it: &Adapter, address: PVOID) {
     if let Some(call) = it.interface.DxgkCbUnmapMemory {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(it.interface.DeviceHandle, address) };
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
     let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
     let mut asked =
         DXGKARGCB_GETCAPTUREADDRESS { hAllocation: name, ..DXGKARGCB_GETCAPTUREADDRESS::ZERO };
-    // SAFETY: The kernel gave the function, and `asked` outlives the call.
+    // SAFETY: The function is the kernel's, and `asked` outlives the call.
     unsafe { call(&raw mut asked) };
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDL
     let Some(call) = it.interface.DxgkCbEnumHandleChildren else { return Vec::new() };
     let member = |index| {
         let asked = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
-        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        // SAFETY: The function is the kernel's, and `asked` outlives the call.
         unsafe { call(&raw const asked) }
     };
     (0..u32::MAX).map(member).take_while(|number| *number != 0).collect()

@@ -64,18 +64,18 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let asked = unsafe { args.read() };
     if asked.Type != DXGKQAITYPE_QUERYSEGMENT4 {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let Some(features) = known.and_then(|adapter| adapter.board().features.as_ref()) else {
         return STATUS_NOT_SUPPORTED;
     };
-    // SAFETY: The output is such a structure, and the driver's for the call.
+    // SAFETY: The output buffer is that structure, and only the driver uses it.
     let out = unsafe { &mut *asked.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
     if out.pSegmentDescriptor.is_null() {
         out.NbSegment = u32::try_from(features.segments.len()).unwrap_or(0);
@@ -121,12 +121,12 @@ unsafe extern "win64-unwind" fn create_in_any_segment(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
     if status == STATUS_SUCCESS {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let args = unsafe { args.read() };
-        // SAFETY: The kernel gives so many elements.
+        // SAFETY: The kernel passes an array of this length.
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             // SAFETY: The kernel gives the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
@@ -147,9 +147,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -179,13 +179,13 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_context_with_area(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's, which ends here and not before.
+    // SAFETY: The handle is the context's, which is freed here.
     let Some((context, _, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     // SAFETY: The area ends with its context.
     unsafe { free_area(adapter, context.area) };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
@@ -198,7 +198,7 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_context_with_area(handle: HAN
 pub(crate) unsafe fn context<'a>(
     handle: HANDLE,
 ) -> Option<(&'a ContextWithArea, &'a Device, &'a Adapter)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let context = unsafe { find::<ContextWithArea>(handle) }?;
     // SAFETY: A device outlives its contexts.
     let (device, adapter) = unsafe { device_and_adapter(context.device) }?;
@@ -209,14 +209,14 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     let told = *args;
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: What the operation points at is there for the call.
+    // SAFETY: The operation's pointers are valid for the call.
     let given = unsafe { OperationData::read(args) };
     // SAFETY: As above.
     let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
             }
         }
     }
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let mut paging_args = BuildPagingBufferArgs {
@@ -261,7 +261,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 /// The word is of a block, freed or not.
 unsafe fn number(word: usize) -> Option<u64> {
     let word = ptr::with_exposed_provenance_mut(word);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     if let Some(it) = unsafe { find::<Allocation>(word) } {
         return Some(it.memory);
     }
@@ -273,9 +273,9 @@ pub(crate) unsafe extern "win64-unwind" fn submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -294,13 +294,13 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((context, device, adapter)) = (unsafe { context(args.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The private data is there for the call.
+    // SAFETY: The private data is valid for the call.
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let Ok(commands) = format::decode(private) else { return STATUS_INVALID_PARAMETER };
     let area = value::<Area>(context.area);

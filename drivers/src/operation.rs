@@ -38,7 +38,7 @@ impl OperationData {
         let about = &args.About;
         let pages = match args.Operation {
             DXGK_OPERATION_TRANSFER => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.Transfer };
                 let system = [it.Source, it.Destination]
                     .into_iter()
@@ -53,14 +53,14 @@ impl OperationData {
                 let it = unsafe { about.UpdatePageTable };
                 let count =
                     if it.Flags.has(UpdateFlags::Repeat) { 1 } else { it.NumPageTableEntries };
-                // SAFETY: There are so many entries, for the call.
+                // SAFETY: The array has this many entries and is valid for the call.
                 let all = unsafe { list(it.pPageTableEntries, count) };
                 return Self { entries: all.iter().map(entry).collect(), ..Self::default() };
             }
             DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
                 // SAFETY: As above.
                 let it = unsafe { about.CopyPageTableEntries };
-                // SAFETY: There are so many ranges, for the call.
+                // SAFETY: The array has this many ranges and is valid for the call.
                 let all = unsafe { list(it.pRanges, it.NumRanges) };
                 return Self { copies: all.iter().map(copy).collect(), ..Self::default() };
             }
@@ -87,7 +87,7 @@ impl OperationData {
         };
         Some(match args.Operation {
             DXGK_OPERATION_TRANSFER => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.Transfer };
                 let pages = pages(it.MdlOffset, it.TransferSize / 4096);
                 Operation::Transfer(Transfer {
@@ -165,7 +165,7 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.UpdateContextAllocation };
                 let place = TransferEnd::Segment { number: 1, address: it.ContextAllocation };
-                // SAFETY: The private data is there for the call.
+                // SAFETY: The private data is valid for the call.
                 let private = unsafe { bytes(it.pDriverPrivateData, it.DriverPrivateDataSize) };
                 Operation::UpdateContext {
                     driver_handle: 0,
@@ -185,7 +185,7 @@ impl OperationData {
                 }
             }
             _ => {
-                // SAFETY: The caller promises the same.
+                // SAFETY: The caller upholds this function's contract.
                 return unsafe { self.at_addresses(args) };
             }
         })
@@ -203,7 +203,7 @@ impl OperationData {
         let about = &args.About;
         Some(match args.Operation {
             DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.UpdatePageTable };
                 let place = it.PageTableAddress.GpuPhysical;
                 let table = match it.UpdateMode {

@@ -23,14 +23,14 @@ unsafe extern "win64-unwind" fn create_and_change_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let joined = unsafe { (*args).hResource };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
     if status == STATUS_SUCCESS && !joined.is_null() {
         // SAFETY: The word is the resource's, and the kernel uses the new one from here on.
         let resource = unsafe { moved(joined) };
-        // SAFETY: It is a structure, and the member is the driver's to write.
+        // SAFETY: The kernel passes a valid structure, and the member is an output.
         unsafe { (*args).hResource = resource };
     }
     status
@@ -41,9 +41,9 @@ unsafe extern "win64-unwind" fn destroy_and_change_handle(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     let stays = !given.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource);
     if stays && !given.hResource.is_null() {
@@ -62,13 +62,13 @@ unsafe extern "win64-unwind" fn destroy_and_change_handle(
 ///
 /// The handle is a resource's, and not used afterwards.
 unsafe fn moved(resource: HANDLE) -> HANDLE {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Resource>(resource) }) else { return resource };
     let new = take(*known);
     if new.is_null() {
         return resource;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(resource) };
     new
 }

@@ -73,7 +73,7 @@ pub(crate) fn ask(
     order: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> Result<HANDLE, NTSTATUS> {
     let call = adapter.interface.DxgkCbCreateContextAllocation.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The kernel gave the function, and `order` outlives the call.
+    // SAFETY: The function is the kernel's, and `order` outlives the call.
     match unsafe { call(&raw mut *order) } {
         STATUS_SUCCESS => Ok(order.hAllocation),
         status => Err(status),
@@ -83,7 +83,7 @@ pub(crate) fn ask(
 /// `DxgkCbDestroyContextAllocation`.
 pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
     if let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle, name) };
     }
 }
@@ -94,10 +94,10 @@ pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
 ///
 /// The handle is an area's, or was one's, and is not used afterwards.
 pub(crate) unsafe fn free_area(adapter: &Adapter, area: HANDLE) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Area>(area) }) else { return };
     give_back(adapter, known.name);
     adapter.board().release(known.number);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(area) };
 }

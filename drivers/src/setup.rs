@@ -44,7 +44,7 @@ pub unsafe fn plug(
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
 ) -> (DriverSetup, Arc<Board>) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_up_on(Board::new(), table, log) }
 }
 
@@ -58,7 +58,7 @@ unsafe fn set_up_on(
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
 ) -> (DriverSetup, Arc<Board>) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_up_with_hardware(board, table, hardware(), log) }
 }
 

@@ -157,7 +157,7 @@ impl Adapter {
     /// Reports what an interrupt was for.
     pub(crate) fn notify(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
-        // SAFETY: The kernel gave both, and `data` outlives the call.
+        // SAFETY: The function and the handle come from the kernel; `data` outlives the call.
         unsafe { call(self.interface.DeviceHandle, ptr::from_ref(data)) };
     }
 
@@ -206,7 +206,7 @@ impl Adapter {
     /// Asks for its DPC.
     pub(crate) fn queue_dpc(&self) {
         if let Some(call) = self.interface.DxgkCbQueueDpc {
-            // SAFETY: The kernel gave both.
+            // SAFETY: The function and its argument come from the kernel.
             unsafe { call(self.interface.DeviceHandle) };
         }
     }
@@ -217,7 +217,7 @@ pub(crate) unsafe extern "win64-unwind" fn add_device(
     context: *mut PVOID,
 ) -> NTSTATUS {
     let adapter = take(Adapter::new(device));
-    // SAFETY: It is a place for the driver's word.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(adapter) };
     if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
@@ -229,13 +229,13 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     // SAFETY: It is a structure, as long as the kernel that flies this version has it.
     let given = unsafe { interface.read() };
-    // SAFETY: The adapter lives, and no other call of it runs.
+    // SAFETY: The adapter exists, and no other call uses it.
     unsafe { (*adapter).interface = given };
     // SAFETY: As above.
     unsafe { (*adapter).board() }.reset();
@@ -247,7 +247,7 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -264,7 +264,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_power_state(
     state: DEVICE_POWER_STATE,
     _action: POWER_ACTION,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     let adapter = unsafe { find::<Adapter>(context) };
     // It has no children; one that is gone is none of its business.
     if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
@@ -281,9 +281,9 @@ pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
     context: PVOID,
     _kind: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(adapter) = unsafe { pointer::<Adapter>(context) } {
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         unsafe { (*adapter).surprise_removed = true };
     }
     STATUS_SUCCESS
@@ -299,14 +299,14 @@ unsafe extern "win64-unwind" fn release_display(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_device(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         adapter.board().reset();
     }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, and this is the last call about it.
+    // SAFETY: The handle is the adapter's, and no later call uses it.
     unsafe { free(context) };
     STATUS_SUCCESS
 }
@@ -318,10 +318,10 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         return unsafe { tell_user_mode(adapter, &args, false) };
     }
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
@@ -346,7 +346,7 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
     context: PVOID,
     _message: u32,
 ) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = BOOLEAN::from(adapter.report());
     if adapter.board().acknowledge_vsync() {
@@ -364,7 +364,7 @@ pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
     kind: DXGK_INTERRUPT_TYPE,
     on: BOOLEAN,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -376,7 +376,7 @@ pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
 
 /// The interrupt routine looks at the display, too: so this runs while that does not.
 unsafe extern "win64-unwind" fn vsync_on(adapter: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     unsafe { set_vsync(adapter, true) }
 }
 
@@ -389,17 +389,17 @@ unsafe extern "win64-unwind" fn vsync_off(adapter: PVOID) -> BOOLEAN {
 ///
 /// The word is the adapter's, which outlives the call.
 unsafe fn set_vsync(adapter: PVOID, on: bool) -> BOOLEAN {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else { return 0 };
     adapter.board().set_vsync(on);
     1
 }
 
 pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
     if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle) };
     }
 }

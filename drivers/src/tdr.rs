@@ -56,7 +56,7 @@ impl Adapter {
 
 /// What ended and was not reported, while the interrupt is held back.
 pub(crate) unsafe extern "win64-unwind" fn report_late(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let text = adapter.report();
     if text {
@@ -69,11 +69,11 @@ pub(crate) unsafe extern "win64-unwind" fn preempt_command(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     // The hardware interrupts when it has given back what it had, also if it had nothing.
     known.board().gpu.preempt(args.NodeOrdinal, Fence(args.PreemptionFenceId));
@@ -84,12 +84,12 @@ pub(crate) unsafe extern "win64-unwind" fn query_current_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let status = known.synchronize(report_late, adapter, 0);
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.CurrentFence = known.board().done(args.NodeOrdinal).0;
     status
@@ -100,7 +100,7 @@ pub(crate) unsafe extern "win64-unwind" fn cancel_command(
     _adapter: HANDLE,
     args: *const DXGKARG_CANCELCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.hContext.is_null() { STATUS_INVALID_PARAMETER } else { STATUS_SUCCESS }
 }
@@ -109,11 +109,11 @@ pub(crate) unsafe extern "win64-unwind" fn query_engine_status(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYENGINESTATUS,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.EngineStatus.Responsive = known.board().gpu.is_responsive(args.NodeOrdinal).into();
     STATUS_SUCCESS
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_dependent_engine_group(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.DependentNodeOrdinalMask = 1_u64.checked_shl(args.NodeOrdinal).unwrap_or(0);
     STATUS_SUCCESS
@@ -133,20 +133,20 @@ pub(crate) unsafe extern "win64-unwind" fn reset_engine(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     // What is done by itself is not lost by the reset.
     let status = known.synchronize(report_late, adapter, 0);
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.LastAbortedFenceId = known.board().reset_node(args.NodeOrdinal).0;
     status
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -156,7 +156,7 @@ pub(crate) unsafe extern "win64-unwind" fn reset_from_timeout(adapter: HANDLE) -
 
 /// The engines take packets again as they are.
 pub(crate) unsafe extern "win64-unwind" fn restart_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     if known.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
@@ -165,16 +165,16 @@ pub(crate) unsafe extern "win64-unwind" fn collect_dbg_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let room = args.BufferSize / size_of::<u32>();
     for (node, at) in (0..NODES).zip(0..room) {
         let place = args.pBuffer.cast::<u32>().wrapping_add(at);
-        // SAFETY: So many bytes are there.
+        // SAFETY: The buffer has this length.
         unsafe { place.write_unaligned(known.board().done(node).0) };
     }
     STATUS_SUCCESS

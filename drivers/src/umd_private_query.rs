@@ -19,7 +19,7 @@ pub(crate) unsafe fn tell_user_mode(
     args: &DXGKARG_QUERYADAPTERINFO,
     lists: bool,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };

@@ -34,9 +34,9 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pOpenAllocation, args.NumAllocations) };
     for at in 0..infos.len() {
         // SAFETY: The word is the device's, and the element the kernel's.
@@ -59,12 +59,12 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
 ///
 /// The handle is the device's.
 unsafe fn open_one(device: HANDLE, info: &mut DXGK_OPENALLOCATIONINFO) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let handle = handle_data(adapter, info.hAllocation);
-    // SAFETY: The word is the allocation's, which outlives the call.
+    // SAFETY: The handle is the allocation's, and the allocation outlives the call.
     let Some(allocation) = (unsafe { find::<Allocation>(handle) }) else {
         return STATUS_INVALID_HANDLE;
     };
@@ -91,7 +91,7 @@ fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
         ..DXGKARGCB_GETHANDLEDATA::ZERO
     };
     let mut held = ptr::null_mut();
-    // SAFETY: The kernel gave the function, and both places outlive the call.
+    // SAFETY: The function is the kernel's, and both arguments outlive the call.
     let handle = unsafe { acquire(&raw const asked, &raw mut held) };
     if !handle.is_null() {
         let held =
@@ -106,9 +106,9 @@ pub(crate) unsafe extern "win64-unwind" fn close_allocation(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let views = unsafe { list(args.pOpenHandleList, args.NumAllocations) };
     let mut known = true;
     for view in views {
@@ -124,13 +124,13 @@ pub(crate) unsafe extern "win64-unwind" fn close_allocation(
 ///
 /// The handles are the device's and a view's, which is not used afterwards.
 pub(crate) unsafe fn end_view(device: HANDLE, handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { device_and_adapter(device) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let view = unsafe { find::<View>(handle) };
     let (Some((device, adapter)), Some(view)) = (known, view) else { return false };
     adapter.board().unmap(device.space, view.name, view.memory);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(handle) };
     true
 }

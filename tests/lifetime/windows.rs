@@ -329,7 +329,7 @@ fn enumerate(
 fn close_adapter(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
     let (session, args) = (desk.session(), handle.map(|hAdapter| D3DKMT_CLOSEADAPTER { hAdapter }));
     let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     unsafe { thunk::D3DKMTCloseAdapter(&session, desk.at, from) }
 }
 
@@ -377,7 +377,7 @@ fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATU
     let filled = |hAdapter| D3DKMT_CREATEDEVICE { hAdapter, ..D3DKMT_CREATEDEVICE::ZERO };
     let (session, mut args) = (desk.session(), handle.map(filled));
     let to = args.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     let status = unsafe { thunk::D3DKMTCreateDevice(&session, desk.at, to) };
     (status, args.map_or(0, |raw| raw.hDevice))
 }
@@ -386,7 +386,7 @@ fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATU
 fn destroy_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
     let (session, args) = (desk.session(), handle.map(|hDevice| D3DKMT_DESTROYDEVICE { hDevice }));
     let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     unsafe { thunk::D3DKMTDestroyDevice(&session, desk.at, from) }
 }
 

@@ -56,7 +56,7 @@ impl Device {
         assert_eq!(unsafe { D3DKMTEnumAdapters2(&raw mut all) }, SUCCESS);
         let adapter = list[0].hAdapter;
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTCreateDevice(&raw mut args) }, SUCCESS);
         Self(args.hDevice)
     }
@@ -68,7 +68,7 @@ impl Device {
             EngineAffinity: 1,
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTCreateContextVirtual(&raw mut args) }, SUCCESS);
         args.hContext
     }
@@ -91,7 +91,7 @@ impl Device {
             FenceValueArray: &raw const value,
             Flags: SignalFlags { Value: flags },
         };
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTSignalSynchronizationObjectFromCpu(&raw const args) }
     }
 
@@ -105,7 +105,7 @@ impl Device {
             hAsyncEvent: event,
             Flags: WaitFlags { Value: flags },
         };
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTWaitForSynchronizationObjectFromCpu(&raw const args) }
     }
 }
@@ -113,7 +113,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.0 };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         unsafe { D3DKMTDestroyDevice(&raw const args) };
     }
 }
@@ -141,7 +141,7 @@ fn create(device: u32, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
     let mut args = Made2 { hDevice: device, ..Made2::ZERO };
     (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, word);
     args.Info.SharedHandle = GARBAGE;
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject2(&raw mut args) }, args)
 }
 
@@ -151,7 +151,7 @@ fn create_1(device: u32, kind: i32) -> (NTSTATUS, D3DKMT_HANDLE) {
         ..D3DKMT_CREATESYNCHRONIZATIONOBJECT::ZERO
     };
     args.Info.Type = kind;
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject(&raw mut args) }, args.hSyncObject)
 }
 
@@ -161,13 +161,13 @@ fn open(global: D3DKMT_HANDLE, local: D3DKMT_HANDLE) -> (NTSTATUS, D3DKMT_HANDLE
         hSyncObject: local,
         ..D3DKMT_OPENSYNCHRONIZATIONOBJECT::ZERO
     };
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTOpenSynchronizationObject(&raw mut args) }, args.hSyncObject)
 }
 
 fn destroy(object: D3DKMT_HANDLE) -> NTSTATUS {
     let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     unsafe { D3DKMTDestroySynchronizationObject(&raw const args) }
 }
 
@@ -176,7 +176,7 @@ fn destroy(object: D3DKMT_HANDLE) -> NTSTATUS {
 fn the_first_version_makes_mutexes_and_semaphores() {
     let device = Device::new();
     // Row 72: NULL.
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     assert_eq!(unsafe { D3DKMTCreateSynchronizationObject(ptr::null_mut()) }, INVALID);
     // Row 73: all zero, only the device, only the type.
     assert_eq!(create_1(0, 0).0, INVALID);
@@ -195,7 +195,7 @@ fn the_first_version_makes_mutexes_and_semaphores() {
 fn the_second_version_makes_every_kind() {
     let device = Device::new();
     // Row 78: NULL, zero, only the device, only the type.
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     assert_eq!(unsafe { D3DKMTCreateSynchronizationObject2(ptr::null_mut()) }, INVALID);
     assert_eq!(create(0, 0, 0, 0).0, INVALID);
     assert_eq!(device.create(0, 0, 0).0, INVALID);
@@ -379,7 +379,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
             ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
         args.Reserved[0] = (&raw const value).expose_provenance() as u64;
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTWaitForSynchronizationObjectFromGpu(&raw const args) }
     };
     let signal = |context: u32, object: u32, value: u64| {
@@ -390,7 +390,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
         args.Reserved[0] = (&raw const value).expose_provenance() as u64;
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTSignalSynchronizationObjectFromGpu(&raw const args) }
     };
     assert_eq!(wait(second, between, 1), SUCCESS);
@@ -405,7 +405,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
     assert!(event.is_set());
     for context in [first, second] {
         let args = D3DKMT_DESTROYCONTEXT { hContext: context };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTDestroyContext(&raw const args) }, SUCCESS);
     }
     for object in [start, between, end] {
@@ -452,7 +452,7 @@ fn a_pointer_to_nothing_is_an_answer() {
         FenceValueArray: ptr::without_provenance(0xdead_0000),
         ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
     };
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     let status = unsafe { D3DKMTWaitForSynchronizationObjectFromCpu(&raw const wild) };
     assert_eq!(status, INVALID);
     assert_eq!(destroy(fence), SUCCESS);

@@ -140,7 +140,7 @@ fn enter(place: &'static str) {
 }
 
 unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -> HRESULT {
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
     // SAFETY: So is its table.
     let callbacks = unsafe { asked.pAdapterCallbacks.read() };
@@ -243,7 +243,7 @@ unsafe extern "win64-unwind" fn create_device(
     _: HANDLE,
     args: *mut D3DDDIARG_CREATEDEVICE,
 ) -> HRESULT {
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
     // SAFETY: So is its table.
     let callbacks = unsafe { asked.pCallbacks.read() };
@@ -278,7 +278,7 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
     for (_, context) in it.contexts.iter().filter(|one| one.0 == it.inside) {
         let args = ends(*context);
         if let Some(destroy) = it.callbacks.pfnDestroyContextCb {
-            // SAFETY: The structure lives here.
+            // SAFETY: The structure is a local of this function.
             let _ = unsafe { destroy(handle(it.inside), &raw const args) };
         }
     }
@@ -319,7 +319,7 @@ unsafe extern "win64-unwind" fn create_resource(
 ) -> HRESULT {
     device_from_handle(device);
     enter("pfnCreateResource");
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
     match make(asked.hResource) {
         Ok(own) => asked.hResource = handle(own),
@@ -339,7 +339,7 @@ unsafe extern "win64-unwind" fn destroy_resource(device: HANDLE, resource: HANDL
         ..D3DDDICB_DEALLOCATE::ZERO
     };
     let Some(free) = it.callbacks.pfnDeallocateCb else { return E_NOTIMPL };
-    // SAFETY: The structure lives here.
+    // SAFETY: The structure is a local of this function.
     unsafe { free(handle(it.inside), &raw const args) }
 }
 
@@ -388,7 +388,7 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
     let mut listed = D3DDDICB_CREATECONTEXT::ZERO;
     listed.EngineAffinity = 1;
     if let Some(create) = callbacks.pfnCreateContextCb {
-        // SAFETY: The structure lives here.
+        // SAFETY: The structure is a local of this function.
         let answer = unsafe { create(device, &raw mut listed) };
         if succeeded(answer) {
             return listed.hContext.addr();
@@ -397,7 +397,7 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
     let mut addressed = D3DDDICB_CREATECONTEXTVIRTUAL::ZERO;
     addressed.EngineAffinity = 1;
     if let Some(create) = callbacks.pfnCreateContextVirtualCb {
-        // SAFETY: The structure lives here.
+        // SAFETY: The structure is a local of this function.
         let answer = unsafe { create(device, &raw mut addressed) };
         if succeeded(answer) {
             return addressed.hContext.addr();

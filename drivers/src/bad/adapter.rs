@@ -24,34 +24,34 @@ const FENCE_OFFSET: u32 = 1 << 16;
 
 /// Reports a fence that it was not given, before the right one.
 unsafe extern "win64-unwind" fn reports_unsubmitted_fence(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         let Fence(done) = adapter.board().done(0);
         adapter.notify_interrupt(0, Fence(done.wrapping_add(FENCE_OFFSET)));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
 /// Asks for its DPC in its DPC.
 unsafe extern "win64-unwind" fn requeues_dpc_forever(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
     if let Some(call) = adapter.interface.DxgkCbQueueDpc {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle) };
     }
 }
 
 /// Reports the fence once more in the DPC, where `DxgkCbNotifyInterrupt` may not be called.
 unsafe extern "win64-unwind" fn notifies_interrupt_in_dpc(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         adapter.notify_interrupt(0, adapter.board().done(0));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
@@ -68,13 +68,13 @@ impl Kind for DestroyLog {
 /// Takes a block that nothing frees.
 unsafe extern "win64-unwind" fn leaks_remove_device_memory(context: PVOID) -> NTSTATUS {
     take(DestroyLog { ends: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { remove_device(context) }
 }
 
 /// Writes to the device's block when it has freed it.
 unsafe extern "win64-unwind" fn writes_freed_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's.
+    // SAFETY: The handle is the device's.
     let status = unsafe { destroy_device(handle) };
     let device = value::<Device>(handle);
     // SAFETY: The memory is still there, for freed blocks rest; writing to it is what is to be

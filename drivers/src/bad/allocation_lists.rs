@@ -23,12 +23,12 @@ unsafe extern "win64-unwind" fn overruns_dma_buffer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaSize as usize);
     // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
     unsafe { behind.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { render(context, args) }
 }
 
@@ -36,11 +36,11 @@ unsafe extern "win64-unwind" fn leaves_dma_pointer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let start = unsafe { (*args).pDmaBuffer };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { render(context, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     unsafe { (*args).pDmaBuffer = start };
     status
 }
@@ -49,11 +49,11 @@ unsafe extern "win64-unwind" fn patches_past_dma_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaBufferSize as usize);
     // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
     unsafe { behind.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { patch(adapter, args) }
 }

@@ -58,11 +58,11 @@ pub(crate) const INDICATES_CHILD_WHILE_SYNCHRONIZED: DRIVER_INITIALIZATION_DATA 
 ///
 /// As of `dpc_routine`.
 pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         body(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
@@ -71,11 +71,11 @@ unsafe extern "win64-unwind" fn acquires(context: PVOID) {
     let acquire = |adapter: &Adapter| {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
         if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
-            // SAFETY: The kernel gave the function, and both places outlive the call.
+            // SAFETY: The function is the kernel's, and both arguments outlive the call.
             unsafe { call(&raw const asked, &raw mut held) };
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_dpc(context, acquire) };
 }
 
@@ -85,13 +85,13 @@ unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATU
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         queue(it, it.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { remove_device(context) }
 }
 
 /// Takes its own word for the adapter for the kernel's.
 unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_dpc(context, |adapter| queue(adapter, context)) };
 }
 
@@ -112,17 +112,17 @@ pub(crate) unsafe fn before_open(
     args: *const DXGKARG_OPENALLOCATION,
     body: impl Fn(&Adapter, D3DKMT_HANDLE),
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
         for info in infos {
             body(it, info.hAllocation);
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
@@ -137,7 +137,7 @@ unsafe extern "win64-unwind" fn queries_resource_parent(
             parent(adapter, resource);
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, ask) }
 }
 
@@ -146,13 +146,13 @@ unsafe extern "win64-unwind" fn queries_wrong_capture_address(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, capture) }
 }
 
 /// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.
 unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             parent(adapter, 0);
@@ -162,7 +162,7 @@ unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
 
 /// Asks in the DPC, where `DxgkCbEnumHandleChildren` may not be called.
 unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             members(adapter, 0);
@@ -172,7 +172,7 @@ unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
 
 /// Asks in the DPC, where `DxgkCbGetDeviceInformation` may not be called.
 unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             registers(adapter, context);
@@ -182,7 +182,7 @@ unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
 
 /// Reads in the DPC, where `DxgkCbReadDeviceSpace` may not be called.
 unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             space(adapter, 0, 0, &mut [0; 4]);
@@ -192,7 +192,7 @@ unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
 
 /// Says while it holds its interrupt back that something is plugged in, which is for its DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(indicate_synchronized, context, 0);
@@ -201,7 +201,7 @@ unsafe extern "win64-unwind" fn indicates(context: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn indicate_synchronized(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
@@ -210,12 +210,12 @@ unsafe extern "win64-unwind" fn indicate_synchronized(context: PVOID) -> BOOLEAN
 
 /// Gives its registers back twice.
 unsafe extern "win64-unwind" fn unmaps_registers_twice(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         unmap(it, it.registers);
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
@@ -229,9 +229,9 @@ macro_rules! starts {
             sources: *mut u32,
             children: *mut u32,
         ) -> NTSTATUS {
-            // SAFETY: The arguments are the kernel's.
+            // SAFETY: The arguments come from the kernel and are valid for the call.
             let status = unsafe { start_device(context, info, interface, sources, children) };
-            // SAFETY: The word is the adapter's, which lives until it is removed.
+            // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
             if let Some(it) = unsafe { find::<Adapter>(context) } {
                 let body: fn(&Adapter, PVOID) = $body;
                 body(it, context);

@@ -153,47 +153,47 @@ unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { (*args).hContext };
     let mut order = order(adapter, known.kernel, given, device);
     W::change(&mut order, device);
     if let Ok(name) = ask(adapter, &mut order) {
         give_back(adapter, name);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_context_with_area(device, args) }
 }
 
 /// Frees the area of a context, then frees it with the rest.
 unsafe extern "win64-unwind" fn frees_context_allocation_twice(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) } {
         give_back(adapter, area.name);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
 /// Frees the area of a context by its own word for it, then as it should.
 unsafe extern "win64-unwind" fn frees_wrong_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((it, _, adapter)) = unsafe { context(handle) } {
         give_back(adapter, it.area);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
 /// Destroys a context, but not its area.
 unsafe extern "win64-unwind" fn leaks_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     let Some((it, _, _)) = (unsafe { context(handle) }) else { return STATUS_INVALID_PARAMETER };
     let area = it.area;
-    // SAFETY: This is the last call about both.
+    // SAFETY: No later call uses either block.
     unsafe { free(area) };
     // SAFETY: As above.
     unsafe { free(handle) };
@@ -202,7 +202,7 @@ unsafe extern "win64-unwind" fn leaks_context_allocation(handle: HANDLE) -> NTST
 
 /// Asks where the page behind the area is.
 unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) }
         && let Some(call) = adapter.interface.DxgkCbMapContextAllocation
     {
@@ -212,10 +212,10 @@ unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> 
             SizeInPages: 1,
             ..DXGKARGCB_MAPCONTEXTALLOCATION::ZERO
         };
-        // SAFETY: The kernel gave the function, and `args` outlives the call.
+        // SAFETY: The function is the kernel's, and `args` outlives the call.
         unsafe { call(adapter.interface.DeviceHandle, &raw const args) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
@@ -225,7 +225,7 @@ unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> 
 ///
 /// The handle is a context's, and does not end while the answer is used.
 unsafe fn area_of<'a>(handle: HANDLE) -> Option<(&'a Adapter, &'a Area)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let (it, _, adapter) = unsafe { context(handle) }?;
     // SAFETY: An area ends with its context.
     Some((adapter, unsafe { find::<Area>(it.area) }?))
@@ -236,15 +236,15 @@ unsafe extern "win64-unwind" fn leaks_shared_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let device = unsafe { (*args).hDevice };
         let mut order = order(known, device, ptr::null_mut(), adapter);
         order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
         let _forgotten = ask(known, &mut order);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
@@ -253,7 +253,7 @@ unsafe extern "win64-unwind" fn updates_context_while_paging(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     if let Some((known, area)) = unsafe { initialises(adapter, args) }
         && let Some(call) = known.interface.DxgkCbUpdateContextAllocation
     {
@@ -261,7 +261,7 @@ unsafe extern "win64-unwind" fn updates_context_while_paging(
             hAllocation: area.name,
             ..DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO
         };
-        // SAFETY: The kernel gave the function, and `update` outlives the call.
+        // SAFETY: The function is the kernel's, and `update` outlives the call.
         unsafe { call(known.interface.DeviceHandle, &raw const update) };
     }
     // SAFETY: As above.
@@ -273,7 +273,7 @@ unsafe extern "win64-unwind" fn uses_freed_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { build_paging_buffer(adapter, args) };
     // SAFETY: As above.
     if let Some((known, area)) = unsafe { initialises(adapter, args) } {
@@ -291,14 +291,14 @@ unsafe fn initialises<'a>(
     adapter: HANDLE,
     args: *const DXGKARG_BUILDPAGINGBUFFER,
 ) -> Option<(&'a Adapter, &'a Area)> {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.Operation != DXGK_OPERATION_INIT_CONTEXT_RESOURCE {
         return None;
     }
-    // SAFETY: The operation says which member it is.
+    // SAFETY: The operation selects the union member.
     let driver_handle = unsafe { args.About.InitContextResource.hAllocation };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     // SAFETY: The word is an area's, which outlives the call.
     known.zip(unsafe { find::<Area>(driver_handle) })

@@ -25,21 +25,21 @@ pub(crate) const FREES_WITH_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
 
 /// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
 unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         take(adapter, adapter.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
 /// Gives memory back in the DPC, where `DxgkCbDestroyContextAllocation` may not be called.
 unsafe extern "win64-unwind" fn frees(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         free(adapter, adapter.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
@@ -48,11 +48,11 @@ unsafe extern "win64-unwind" fn passes_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
         take(known, adapter);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
@@ -61,11 +61,11 @@ unsafe extern "win64-unwind" fn frees_with_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
         free(known, adapter);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
@@ -78,7 +78,7 @@ fn take(adapter: &Adapter, handle: HANDLE) {
         SupportedSegmentSet: 1,
         ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
     };
-    // SAFETY: The kernel gave the function, and `args` outlives the call.
+    // SAFETY: The function is the kernel's, and `args` outlives the call.
     unsafe { call(&raw mut args) };
 }
 

@@ -69,7 +69,7 @@ unsafe extern "win64-unwind" fn leaks_failed_create(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_until_failure(adapter, args) }
 }
 
@@ -78,9 +78,9 @@ unsafe extern "win64-unwind" fn overruns_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
         let end = info.pPrivateDriverData.wrapping_byte_add(info.PrivateDriverDataSize as usize);
         if !info.pPrivateDriverData.is_null() {
@@ -88,7 +88,7 @@ unsafe extern "win64-unwind" fn overruns_private_data(
             unsafe { end.cast::<u8>().write(0) };
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_allocation(adapter, args) }
 }
 
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn returns_illegal_create_status(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     match unsafe { create_allocation(adapter, args) } {
         STATUS_INVALID_PARAMETER => STATUS_UNSUCCESSFUL,
         status => status,
@@ -109,7 +109,7 @@ unsafe extern "win64-unwind" fn without_handles(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
         // SAFETY: Nobody has seen the allocation.
@@ -124,7 +124,7 @@ unsafe extern "win64-unwind" fn reuses_allocation_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     if let Some((first, rest)) = infos.split_first_mut() {
         for info in rest {
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
         info.FlagsWddm2.Value |= FLAGS;
@@ -154,9 +154,9 @@ unsafe extern "win64-unwind" fn destroy_non_null(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
         // SAFETY: One that is NULL or freed before is not followed.
         unsafe { destroy_one_allocation(adapter, *allocation) };
@@ -175,11 +175,11 @@ pub(crate) unsafe fn created<'a>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> (NTSTATUS, &'a mut [DXGK_ALLOCATIONINFO]) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { create_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     (status, unsafe { list_mut(args.pAllocationInfo, count) })
 }

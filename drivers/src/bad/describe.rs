@@ -40,11 +40,11 @@ unsafe extern "win64-unwind" fn sets_protected_on_primary(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for info in unsafe { list_mut(given.pAllocationInfo, given.NumAllocations) } {
         info.FlagsWddm2.Value |= FlagsWddm2::Protected;
     }

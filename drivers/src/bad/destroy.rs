@@ -49,11 +49,11 @@ unsafe extern "win64-unwind" fn frees_pool_twice(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
         // SAFETY: The block is not used; the pool does not follow what it is given.
         unsafe { free(*allocation) };
@@ -66,7 +66,7 @@ pub(crate) unsafe extern "win64-unwind" fn leaks_destroyed_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     args.NumAllocations = 0;
     // SAFETY: The arguments are the kernel's, but for the list.
@@ -78,7 +78,7 @@ unsafe extern "win64-unwind" fn ignores_destroyresource_flag(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     if args.NumAllocations > 0 {
         args.Flags.Value = 0;
@@ -92,11 +92,11 @@ unsafe extern "win64-unwind" fn leaks_empty_resource(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     if unsafe { (*args).NumAllocations } == 0 {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_allocation(adapter, args) }
 }
 
@@ -105,7 +105,7 @@ unsafe extern "win64-unwind" fn frees_resource_with_members(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     if !args.hResource.is_null() {
         args.Flags.Value |= DXGK_DESTROYALLOCATIONFLAGS::DestroyResource;
@@ -141,7 +141,7 @@ unsafe extern "win64-unwind" fn add_device_with_list(
     context: *mut PVOID,
 ) -> NTSTATUS {
     let adapter = take(KeptAllocations { adapter: Adapter::new(device), kept: ptr::null_mut() });
-    // SAFETY: It is a place for the driver's word.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(adapter) };
     if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
@@ -151,7 +151,7 @@ unsafe extern "win64-unwind" fn create_and_record(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     // SAFETY: The word is the adapter's, and `add_device_with_list` made all of them.
     let keeping = unsafe { pointer::<KeptAllocations>(adapter) };
@@ -180,6 +180,6 @@ unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> N
         // for freed blocks rest, and writing to it is what is to be caught.
         unsafe { (*kept).size = 0 };
     }
-    // SAFETY: The word is the device's.
+    // SAFETY: The handle is the device's.
     unsafe { destroy_device(handle) }
 }

@@ -22,7 +22,7 @@ unsafe extern "win64-unwind" fn returns_null_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut created = unsafe { args.read() };
     // SAFETY: The arguments are the kernel's, in another place.
     let status = unsafe { create_device(adapter, &raw mut created) };

@@ -17,9 +17,9 @@ unsafe extern "win64-unwind" fn reads_hardware_in_escape(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { answer(adapter, &args, true) }
 }
 
@@ -29,10 +29,10 @@ unsafe extern "win64-unwind" fn assumes_escape_process(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     if unsafe { args.read() }.hKmdProcessHandle.is_null() {
         std::panic::resume_unwind(Box::new("a process handle that is NULL"));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { escape(adapter, args) }
 }

@@ -42,7 +42,7 @@ unsafe extern "win64-unwind" fn reserves_range_at_destroy(
     handle: HANDLE,
     process: HANDLE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
     // SAFETY: The word is the process's, which ends behind this.
     let name = unsafe { kernel_name(process) };
@@ -50,7 +50,7 @@ unsafe extern "win64-unwind" fn reserves_range_at_destroy(
         // It is refused, and nothing comes of it.
         let _ = keep(adapter, order(adapter, name));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_process(handle, process) }
 }
 
@@ -65,7 +65,7 @@ unsafe extern "win64-unwind" fn reserves_small_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_with(handle, args, |args| args.SizeInBytes = 4096) }
 }
 
@@ -74,7 +74,7 @@ unsafe extern "win64-unwind" fn reserves_misaligned_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_with(handle, args, |args| args.Alignment *= 3) }
 }
 
@@ -88,14 +88,14 @@ unsafe fn create_with(
     args: *mut DXGKARG_CREATEPROCESS,
     wrong: impl FnOnce(&mut Range),
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(adapter) = unsafe { find::<Adapter>(handle) } {
-        // SAFETY: It is a structure, and the driver's for the call.
+        // SAFETY: The kernel passes a valid structure that only the driver uses.
         let mut order = order(adapter, unsafe { (*args).hDxgkProcess });
         wrong(&mut order);
         let _ = keep(adapter, order);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_process(handle, args) }
 }
 
@@ -104,10 +104,10 @@ unsafe extern "win64-unwind" fn reads_repeated_entries(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let given = unsafe { &mut *args };
     if given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
-        // SAFETY: The operation says which member it is.
+        // SAFETY: The operation selects the union member.
         let about = unsafe { &mut given.About.UpdatePageTable };
         about.Flags.Value &= !UpdateFlags::Repeat;
     }
@@ -120,12 +120,12 @@ unsafe extern "win64-unwind" fn counts_cpu_update_commands(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { build_with_tables(adapter, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let given = unsafe { &mut *args };
     if status == STATUS_SUCCESS && given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
-        // SAFETY: The operation says which member it is.
+        // SAFETY: The operation selects the union member.
         let mode = unsafe { given.About.UpdatePageTable.UpdateMode };
         if mode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL {
             given.pDmaBuffer = given.pDmaBuffer.wrapping_byte_add(8);
@@ -139,7 +139,7 @@ unsafe extern "win64-unwind" fn rounds_root_entries(
     adapter: HANDLE,
     args: *const DXGKARG_SETROOTPAGETABLE,
 ) {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut given = unsafe { args.read() };
     given.NumEntries = given.NumEntries.max(1024);
     // SAFETY: The arguments are the kernel's, but for a number.

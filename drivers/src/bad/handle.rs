@@ -34,7 +34,7 @@ unsafe extern "win64-unwind" fn calls_gethandledata_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, get) }
 }
 
@@ -43,11 +43,11 @@ unsafe extern "win64-unwind" fn calls_gethandledata(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
         get(adapter, 0);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_context(device, args) }
 }
 
@@ -64,7 +64,7 @@ unsafe extern "win64-unwind" fn acquires_device_specific_resource(
         };
         release(adapter, acquire(adapter, &asked), DXGK_HANDLE_RESOURCE);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, ask) }
 }
 
@@ -73,7 +73,7 @@ unsafe extern "win64-unwind" fn leaks_handle_data(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         each(device, args, |adapter, name| {
             acquire(adapter, &of_allocation(name));
@@ -91,7 +91,7 @@ unsafe extern "win64-unwind" fn releases_handle_data_twice(
         release(adapter, held, DXGK_HANDLE_ALLOCATION);
         release(adapter, held, DXGK_HANDLE_ALLOCATION);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, twice) }
 }
 
@@ -105,17 +105,17 @@ unsafe fn each(
     args: *const DXGKARG_OPENALLOCATION,
     body: impl Fn(&Adapter, D3DKMT_HANDLE),
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
-        // SAFETY: The kernel gives so many elements.
+        // SAFETY: The kernel passes an array of this length.
         let infos = unsafe { crate::block::list(given.pOpenAllocation, given.NumAllocations) };
         for info in infos {
             body(adapter, info.hAllocation);
         }
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { open_allocation(device, args) }
 }
 
@@ -131,7 +131,7 @@ fn of_allocation(name: D3DKMT_HANDLE) -> DXGKARGCB_GETHANDLEDATA {
 fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
     let asked = of_allocation(name);
     if let Some(call) = adapter.interface.DxgkCbGetHandleData {
-        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        // SAFETY: The function is the kernel's, and `asked` outlives the call.
         unsafe { call(&raw const asked) };
     }
 }
@@ -140,7 +140,7 @@ fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
 fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
     let mut held = ptr::null_mut();
     if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
-        // SAFETY: The kernel gave the function, and both places outlive the call.
+        // SAFETY: The function is the kernel's, and both arguments outlive the call.
         unsafe { call(asked, &raw mut held) };
     }
     held

@@ -79,7 +79,7 @@ pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc)
 ///
 /// As of `interrupt_routine`.
 unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -89,7 +89,7 @@ unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) ->
             ours = 1;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     ours | unsafe { interrupt_routine(context, message) }
 }
 
@@ -109,31 +109,31 @@ fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT
 
 /// Says in its interrupt routine that something is plugged in, which is for its DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
 /// Takes every interrupt for its own.
 unsafe extern "win64-unwind" fn claims(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) };
     1
 }
 
 /// Reports a vsync without acknowledging it.
 unsafe extern "win64-unwind" fn leaves_interrupt_asserted(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     if it.board().shows_vsync() {
         it.notify_vsync();
         it.queue_dpc();
         return 1;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
@@ -145,26 +145,26 @@ unsafe extern "win64-unwind" fn start_with_paged_block(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { start_device(context, info, interface, sources, children) };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
         let bytes = size_of::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
-        // SAFETY: It asks for nothing.
+        // SAFETY: The function has no requirements.
         let block = unsafe { ExAllocatePool2(POOL_FLAG_PAGED, bytes, TAG) };
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         unsafe { (*it).registers = block };
     }
     status
 }
 
 unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         // SAFETY: The block is the one of the start, and nobody reports any more.
         unsafe { ExFreePoolWithTag(it.registers, TAG) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
@@ -180,13 +180,13 @@ unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message
         // SAFETY: It was just written.
         adapter.notify(unsafe { &*place });
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
 /// Reports, and leaves.
 unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -210,13 +210,13 @@ unsafe extern "win64-unwind" fn reports_vsync_before_fences(
         adapter.notify_vsync();
         adapter.notify_interrupt(node, adapter.board().done(node));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
 /// Counts the engines of a node from one on.
 unsafe extern "win64-unwind" fn reports_wrong_engine(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |it, node| it.notify(&completed(it, node, 1))) }
 }
 
@@ -226,7 +226,7 @@ unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u3
         adapter.notify_interrupt(8, adapter.board().done(node));
         adapter.notify_interrupt(node, adapter.board().done(node));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
@@ -245,7 +245,7 @@ unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32
         });
         adapter.notify(&data);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
@@ -254,7 +254,7 @@ unsafe extern "win64-unwind" fn reports_fault_without_fence(
     context: PVOID,
     message: u32,
 ) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
 }
 
@@ -265,17 +265,17 @@ unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
 ) -> NTSTATUS {
     let call = |adapter: &Adapter, _| {
         if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
-            // SAFETY: The kernel gave both.
+            // SAFETY: The function and its argument come from the kernel.
             unsafe { call(adapter.interface.DeviceHandle) };
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, call) }
 }
 
 /// Synchronizes with a message that there is not.
 unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(synchronized_routine, context, 1);
@@ -285,7 +285,7 @@ unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
 
 /// Synchronizes in a routine that is synchronized.
 unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(synchronizes, context, 0);
@@ -294,7 +294,7 @@ unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn synchronizes(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.synchronize(synchronized_routine, context, 0);
     }
@@ -314,7 +314,7 @@ unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     if kind != DXGK_INTERRUPT_CRTC_VSYNC {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
@@ -327,7 +327,7 @@ unsafe extern "win64-unwind" fn nothing(
     if kind == DXGK_INTERRUPT_CRTC_VSYNC {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
@@ -336,6 +336,6 @@ unsafe extern "win64-unwind" fn waits_in_dpc(context: PVOID) {
     let moment = -10_i64;
     // SAFETY: `moment` outlives the call.
     unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }

@@ -33,7 +33,7 @@ unsafe extern "win64-unwind" fn returns_at_dispatch_level(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { open_allocation(device, args) };
     KeRaiseIrqlToDpcLevel();
     status
@@ -44,7 +44,7 @@ unsafe extern "win64-unwind" fn returns_with_spin_lock(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
     // A lock is known by its address: the adapter's block will do.
     KeAcquireSpinLockRaiseToDpc(adapter.cast());
@@ -59,7 +59,7 @@ unsafe extern "win64-unwind" fn polls_gpu_in_destroy(
 ) -> NTSTATUS {
     // SAFETY: The number is there.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_allocation(adapter, args) }
 }
 
@@ -70,7 +70,7 @@ unsafe extern "win64-unwind" fn create_slowly(
 ) -> NTSTATUS {
     // SAFETY: The number is there.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_allocation(adapter, args) }
 }
 
@@ -80,7 +80,7 @@ unsafe extern "win64-unwind" fn destroy_under_spin_lock(
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
     let before = KeAcquireSpinLockRaiseToDpc(adapter.cast());
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
     KeReleaseSpinLock(adapter.cast(), before);
     status

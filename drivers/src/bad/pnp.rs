@@ -56,7 +56,7 @@ unsafe extern "win64-unwind" fn leaks_add_device_memory(
     context: *mut PVOID,
 ) -> NTSTATUS {
     take(LeakedBlock { times: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { add_device(device, context) }
 }
 
@@ -83,7 +83,7 @@ unsafe extern "win64-unwind" fn leaks_start_device_memory(
     children: *mut u32,
 ) -> NTSTATUS {
     take(LeakedBlock { times: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
@@ -93,20 +93,20 @@ unsafe extern "win64-unwind" fn releases_missing_post_display(
     _target: u32,
     _display: *mut DXGK_DISPLAY_INFORMATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
 /// Asks for its DPC as the machine goes down.
 unsafe extern "win64-unwind" fn queues_dpc_in_reset(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) }
         && let Some(call) = it.interface.DxgkCbQueueDpc
     {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(it.interface.DeviceHandle) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { reset_device(context) };
 }
 
@@ -117,14 +117,14 @@ unsafe extern "win64-unwind" fn fails_set_power(
     state: DEVICE_POWER_STATE,
     action: POWER_ACTION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { set_power_state(context, device, state, action) };
     STATUS_UNSUCCESSFUL
 }
 
 /// Resets its board when it stops, whether or not that is there.
 unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.board().reset();
     }
@@ -133,9 +133,9 @@ unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTST
 
 /// Clears a register when it stops, whether or not that is there.
 unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         let it = unsafe { &*it };
         let register = it.registers.cast::<u32>();
         if !register.is_null() {
@@ -144,7 +144,7 @@ unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTA
         }
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
@@ -153,7 +153,7 @@ unsafe extern "win64-unwind" fn fails_surprise_removal(
     context: PVOID,
     kind: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { notify_surprise_removal(context, kind) };
     STATUS_UNSUCCESSFUL
 }

@@ -50,9 +50,9 @@ unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32,
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { query_adapter_info(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
         // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
@@ -69,14 +69,14 @@ unsafe extern "win64-unwind" fn overruns_driver_caps(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_DRIVERCAPS {
         let end = given.pOutputData.wrapping_byte_add(given.OutputDataSize as usize).cast::<u8>();
         // SAFETY: It is none: the byte is not the driver's. The kernel keeps a guard there.
         unsafe { end.write(0) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_adapter_info(adapter, args) }
 }
 
@@ -85,10 +85,10 @@ unsafe extern "win64-unwind" fn overruns_umd_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type != DXGKQAITYPE_UMDRIVERPRIVATE || given.pOutputData.is_null() {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
     let size = u32::try_from(HARDWARE_INFO_SIZE).unwrap_or(0).max(given.OutputDataSize);
@@ -103,7 +103,7 @@ unsafe extern "win64-unwind" fn trusts_umd_query_node(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The input is there for the call.
@@ -112,7 +112,7 @@ unsafe extern "win64-unwind" fn trusts_umd_query_node(
             std::panic::resume_unwind(Box::new("a node that is none"));
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_adapter_info(adapter, args) }
 }
 
@@ -121,7 +121,7 @@ unsafe extern "win64-unwind" fn fills_segment_count_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
@@ -135,7 +135,7 @@ unsafe extern "win64-unwind" fn omits_segment_descriptor(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
@@ -154,7 +154,7 @@ unsafe extern "win64-unwind" fn ignores_segment_stride(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
@@ -176,7 +176,7 @@ unsafe extern "win64-unwind" fn ignores_segment_stride(
 unsafe fn segments<'a>(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> Option<&'a mut DXGK_QUERYSEGMENTOUT4> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let args = unsafe { args.read() };
     // SAFETY: The output is such a structure then, and nobody else uses it now.
     (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })

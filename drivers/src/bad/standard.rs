@@ -37,9 +37,9 @@ unsafe fn asked(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> (NTSTATUS, bool) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { standard_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     (status, args.pAllocationPrivateDriverData.is_null())
 }
@@ -49,10 +49,10 @@ unsafe extern "win64-unwind" fn edits_standard_surface_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if sizes {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let surface = unsafe { (*args).gdi() };
         // SAFETY: By its type the union is a pointer to this structure.
         unsafe { (*surface).Pitch = 64 };
@@ -76,10 +76,10 @@ unsafe extern "win64-unwind" fn changes_standard_private_size(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if !sizes {
-        // SAFETY: It is a structure, and the member is the driver's to write.
+        // SAFETY: The kernel passes a valid structure, and the member is an output.
         unsafe { (*args).AllocationPrivateDriverDataSize += 1 };
     }
     status
@@ -90,10 +90,10 @@ unsafe extern "win64-unwind" fn rejects_own_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if !sizes {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let data = unsafe { (*args).pAllocationPrivateDriverData };
         // SAFETY: The good entry has just filled it in.
         unsafe { data.cast::<u8>().write(0) };

@@ -110,9 +110,9 @@ unsafe extern "win64-unwind" fn resets_no_engine(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { query_adapter_info(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
         // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
@@ -128,7 +128,7 @@ unsafe extern "win64-unwind" fn resets_no_engine(
 ///
 /// The word is the adapter's, which outlives the answer.
 unsafe fn board<'a>(adapter: HANDLE) -> Option<&'a Board> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Adapter>(adapter) }.map(Adapter::board)
 }
 
@@ -145,14 +145,14 @@ unsafe extern "win64-unwind" fn omits_idle_preemption_report(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let node = unsafe { (*args).NodeOrdinal };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
     if board.holds_work(Some(node)) == Some(false) {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { preempt_command(adapter, args) }
 }
 
@@ -166,7 +166,7 @@ unsafe fn report_by(
     message: u32,
     by: impl Fn(&Adapter, u32, Fence, Fence),
 ) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -181,13 +181,13 @@ unsafe fn report_by(
             ours = 1;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     ours | unsafe { interrupt_routine(context, message) }
 }
 
 /// Keeps to itself that a node gave something back.
 unsafe extern "win64-unwind" fn isr_hiding_preemption(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |_, _, _, _| ()) }
 }
 
@@ -196,13 +196,13 @@ unsafe extern "win64-unwind" fn omits_preemption_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(board) = unsafe { board(adapter) } {
         for node in 0..NODES {
             board.preempted(node);
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_current_fence(adapter, args) }
 }
 
@@ -214,7 +214,7 @@ unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     let by = |adapter: &Adapter, node, preemption, last: Fence| {
         adapter.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
@@ -226,7 +226,7 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     let by = |adapter: &Adapter, node, preemption: Fence, last| {
         adapter.notify_preempted(node, preemption.next(), last);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
@@ -240,9 +240,9 @@ unsafe extern "win64-unwind" fn omits_queried_fence_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.CurrentFence = board.gpu.done(args.NodeOrdinal).0;
     STATUS_SUCCESS
@@ -269,7 +269,7 @@ unsafe extern "win64-unwind" fn omits_node_from_dependency(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).DependentNodeOrdinalMask = 0 };
     STATUS_SUCCESS
 }
@@ -279,7 +279,7 @@ unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).DependentNodeOrdinalMask = (1 << NODES) - 1 };
     STATUS_SUCCESS
 }
@@ -297,9 +297,9 @@ unsafe extern "win64-unwind" fn keeps_work_after_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.LastAbortedFenceId = board.gpu.done(args.NodeOrdinal).next().0;
     STATUS_SUCCESS
@@ -310,9 +310,9 @@ unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_engine(adapter, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     unsafe { (*args).LastAbortedFenceId += 100 };
     status
 }
@@ -322,15 +322,15 @@ unsafe extern "win64-unwind" fn reports_abort_on_idle(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let node = unsafe { (*args).NodeOrdinal };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let idle =
         unsafe { board(adapter) }.is_some_and(|board| board.holds_work(Some(node)) == Some(false));
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_engine(adapter, args) };
     if idle {
-        // SAFETY: It is a structure, and the driver's for the call.
+        // SAFETY: The kernel passes a valid structure that only the driver uses.
         unsafe { (*args).LastAbortedFenceId += 1 };
     }
     status
@@ -348,16 +348,16 @@ unsafe extern "win64-unwind" fn skips_reset_from_timeout(_adapter: HANDLE) -> NT
 
 /// Reports once more what was over before the reset.
 unsafe extern "win64-unwind" fn reports_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(adapter) } {
         it.synchronize(report_old_fence, adapter, 0);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { restart_from_timeout(adapter) }
 }
 
 unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.notify_interrupt(0, it.board().done(0));
         it.queue_dpc();
@@ -368,10 +368,10 @@ unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
 
 /// Resets its hardware, and remembers fences from before.
 unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
     let before: Vec<Fence> = (0..NODES).map(|node| board.done(node)).collect();
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_from_timeout(adapter) };
     for (node, fence) in (0..NODES).zip(before) {
         board.set_last_fence(node, fence);
@@ -384,12 +384,12 @@ unsafe extern "win64-unwind" fn overruns_debug_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     let end = given.pBuffer.cast::<u8>().wrapping_add(given.BufferSize);
     // SAFETY: It is not: that is the fault. A guard lies there.
     unsafe { end.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { collect_dbg_info(adapter, args) }
 }
 
@@ -398,10 +398,10 @@ unsafe extern "win64-unwind" fn touches_hardware_during_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(board) = unsafe { board(adapter) } {
         board.packets();
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { build_paging_buffer(adapter, args) }
 }

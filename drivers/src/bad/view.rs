@@ -38,7 +38,7 @@ unsafe extern "win64-unwind" fn writes_resource_data_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     // SAFETY: The kernel gives so many bytes.
     let common =
@@ -46,7 +46,7 @@ unsafe extern "win64-unwind" fn writes_resource_data_on_open(
     if let Some(byte) = common.last_mut() {
         *byte ^= 0xff;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
@@ -55,20 +55,20 @@ unsafe extern "win64-unwind" fn frees_allocation_on_close(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some(known) = (unsafe { find::<Device>(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for view in unsafe { list(given.pOpenHandleList, given.NumAllocations) } {
         // SAFETY: The word is the view's, which ends in the call below.
         let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
         // SAFETY: This driver does not use it again; one that is freed is not followed.
         unsafe { destroy_one_allocation(known.adapter, view.allocation) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { close_allocation(device, args) }
 }
 
@@ -77,7 +77,7 @@ unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
         // SAFETY: The good entry has just made the view.
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn without_handles(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
         // SAFETY: Nobody has seen the view.
@@ -124,11 +124,11 @@ unsafe fn opened<'a>(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> (NTSTATUS, &'a mut [DXGK_OPENALLOCATIONINFO]) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { open_allocation(device, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     (status, unsafe { list_mut(args.pOpenAllocation, count) })
 }

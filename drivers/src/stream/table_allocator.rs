@@ -37,27 +37,27 @@ pub(crate) unsafe extern "win64-unwind" fn initialize(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let bytes = unsafe { (*framing).FrameSize };
     let created = take(Allocator { bytes, kept: [ptr::null_mut(); MOST] });
     if created.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         own.allocator.store(created, SeqCst);
     }
-    // SAFETY: It is a place for a pointer.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 
 /// A frame that was freed, or a new one.
 pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
     for at in 0..MOST {
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let place = unsafe { &raw mut (*it).kept[at] };
         // SAFETY: As above.
         let kept = unsafe { place.replace(ptr::null_mut()) };
@@ -67,16 +67,16 @@ pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
     }
     // SAFETY: As above.
     let bytes = unsafe { (*it).bytes };
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as usize, TAG) }
 }
 
 /// Keeps a frame for the next time.
 pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
     for at in 0..MOST {
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let place = unsafe { &raw mut (*it).kept[at] };
         // SAFETY: As above.
         if unsafe { place.read() }.is_null() {
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVO
             return;
         }
     }
-    // SAFETY: Nobody has the frame any more.
+    // SAFETY: No other component uses the frame.
     unsafe { ExFreePoolWithTag(frame, TAG) };
 }
 
@@ -95,9 +95,9 @@ pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVO
 ///
 /// The context is NULL, or an allocator's, which lives or rests.
 pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let kept = unsafe { (*it).kept };
     kept.into_iter().find(|c_void| !c_void.is_null()).unwrap_or(ptr::null_mut())
 }
@@ -109,22 +109,22 @@ pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
 /// The context is an allocator's, which lives.
 pub(crate) unsafe fn free_frames(context: PVOID) {
     loop {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let kept = unsafe { (*it).kept };
         let Some(at) = kept.iter().position(|frame| !frame.is_null()) else { return };
         // SAFETY: As above.
         unsafe { (*it).kept[at] = ptr::null_mut() };
-        // SAFETY: Nobody has the frame any more.
+        // SAFETY: No other component uses the frame.
         unsafe { ExFreePoolWithTag(kept[at], TAG) };
     }
 }
 
 /// Releases all that the allocator has.
 pub(crate) unsafe extern "win64-unwind" fn delete(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     unsafe { free_frames(context) };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }

@@ -32,7 +32,7 @@ const TAG: u32 = u32::from_le_bytes(*b"WtBa");
 
 /// Frees the frames, and keeps the context.
 pub(crate) unsafe extern "win64-unwind" fn leaks_allocator_context(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     unsafe { free_frames(context) };
 }
 
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "win64-unwind" fn closes_and_deletes(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         let context = own.allocator.swap(ptr::null_mut(), SeqCst);
         if !context.is_null() {
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "win64-unwind" fn closes_and_writes(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         let context = own.allocator.load(SeqCst);
         if !context.is_null() {
@@ -79,11 +79,11 @@ pub(crate) unsafe extern "win64-unwind" fn stops_with_clones(
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         unsafe { release_clock(pin) };
         return STATUS_SUCCESS;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_state(pin, to, from) }
 }
 
@@ -94,11 +94,11 @@ pub(crate) unsafe extern "win64-unwind" fn keeps_closed_pin_clock(
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         unsafe { delete_clones(pin) };
         return STATUS_SUCCESS;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_state(pin, to, from) }
 }
 
@@ -108,7 +108,7 @@ pub(crate) unsafe extern "win64-unwind" fn rejects_direct_stop(
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { set_state(pin, to, from) };
     let jumps = to == KSSTATE_STOP && from == KSSTATE_RUN;
     if jumps { STATUS_INVALID_DEVICE_REQUEST } else { status }
@@ -120,7 +120,7 @@ pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_state(
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { set_state(pin, to, from) };
     if to == KSSTATE_PAUSE { STATUS_PENDING } else { status }
 }
@@ -131,7 +131,7 @@ pub(crate) unsafe extern "win64-unwind" fn leaks_failed_allocator(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let _made = unsafe { initialize(pin, framing, context) };
     STATUS_INSUFFICIENT_RESOURCES
 }
@@ -147,25 +147,25 @@ pub(crate) unsafe extern "win64-unwind" fn omits_allocator_context(
 
 /// Frames that are half as long as they must be.
 pub(crate) unsafe extern "win64-unwind" fn short_frame(_context: PVOID) -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize / 2, TAG) }
 }
 
 /// Frames that are long enough for all of its formats.
 pub(crate) unsafe extern "win64-unwind" fn roomy_frame(_context: PVOID) -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize * 8, TAG) }
 }
 
 /// Gives them back.
 pub(crate) unsafe extern "win64-unwind" fn free_short(_context: PVOID, frame: PVOID) {
-    // SAFETY: Nobody has the frame any more.
+    // SAFETY: No other component uses the frame.
     unsafe { ExFreePool(frame) };
 }
 
 /// The same frame, again and again.
 pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let frame = unsafe { allocate(context) };
     // SAFETY: As above. It is out and kept.
     unsafe { free_frame(context, frame) };
@@ -174,7 +174,7 @@ pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
 
 /// Waits at dispatch level.
 pub(crate) unsafe extern "win64-unwind" fn process_and_wait(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(waits)) }
 }
 
@@ -182,61 +182,61 @@ unsafe extern "win64-unwind" fn waits(clone: *mut KSSTREAM_POINTER) {
     let interval = -10_i64;
     // SAFETY: It is a number.
     unsafe { KeDelayExecutionThread(0, 0, &raw const interval) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
 /// Asks for its device at dispatch level.
 pub(crate) unsafe extern "win64-unwind" fn process_querying_device(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(asks)) }
 }
 
 unsafe extern "win64-unwind" fn asks(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
     // SAFETY: The pin is looked up.
     unsafe { KsGetDevice(pin.cast()) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
 /// Takes the device mutex at dispatch level.
 pub(crate) unsafe extern "win64-unwind" fn process_and_lock(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(locks)) }
 }
 
 unsafe extern "win64-unwind" fn locks(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsAcquireControl(pin.cast()) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
 /// Completes a frame twice.
 pub(crate) unsafe extern "win64-unwind" fn process_twice(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(deletes_twice)) }
 }
 
 unsafe extern "win64-unwind" fn deletes_twice(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
 /// Says that it used more bytes than a frame has.
 pub(crate) unsafe extern "win64-unwind" fn process_too_much(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(overstates)) }
 }
 
 unsafe extern "win64-unwind" fn overstates(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there, and locked.
+    // SAFETY: The clone has not been deleted and is locked.
     unsafe { fill(clone) };
     // SAFETY: As above.
     let header = unsafe { (*clone).StreamHeader };
@@ -248,12 +248,12 @@ unsafe extern "win64-unwind" fn overstates(clone: *mut KSSTREAM_POINTER) {
 
 /// Writes a header through a pointer that it has unlocked.
 pub(crate) unsafe extern "win64-unwind" fn process_unlocked(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(writes_unlocked)) }
 }
 
 unsafe extern "win64-unwind" fn writes_unlocked(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let header = unsafe { (*clone).StreamHeader };
     // SAFETY: As above.
     unsafe { fill(clone) };
@@ -267,39 +267,39 @@ unsafe extern "win64-unwind" fn writes_unlocked(clone: *mut KSSTREAM_POINTER) {
 
 /// Goes on beyond the end of a frame.
 pub(crate) unsafe extern "win64-unwind" fn process_too_far(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     if !edge.is_null() {
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         unsafe { KsStreamPointerAdvanceOffsets(edge, 0, BYTES + 1, 0) };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
 /// Deletes its leading edge.
 pub(crate) unsafe extern "win64-unwind" fn deletes_edge(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     if !edge.is_null() {
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         unsafe { KsStreamPointerDelete(edge) };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
 /// Attempts to process no pin.
 pub(crate) unsafe extern "win64-unwind" fn attempts_null_pin(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsPinAttemptProcessing(ptr::null_mut(), 1) };
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
 /// Changes the state of its pin by itself.
 pub(crate) unsafe extern "win64-unwind" fn writes_state(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { (*pin).DeviceState = KSSTATE_ACQUIRE };
     // SAFETY: As above.
     unsafe { process_pin(pin) }
@@ -307,7 +307,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_state(pin: *mut KSPIN) -> NTST
 
 /// Changes the format of its pin in place.
 pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     unsafe { (*format).SampleSize = 1 };
@@ -323,11 +323,11 @@ pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format. For a larger one its frames must grow.
     let usual = unsafe { (*format).SampleSize } <= BYTES;
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if usual && unsafe { grow(pin, BYTES) } == STATUS_SUCCESS {
         // SAFETY: As above.
         let descriptor = unsafe { (*pin).Descriptor };
@@ -336,7 +336,7 @@ pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
         // SAFETY: As above.
         unsafe { (*framing).CountItems = 1000 };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
@@ -346,9 +346,9 @@ pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
 ///
 /// The filter is there.
 unsafe fn last_pin(filter: *mut KSFILTER) -> *mut KSPIN {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let context = unsafe { (*filter).Context };
-    // SAFETY: The context is the device's, which lives.
+    // SAFETY: The context is the device's, which has not been removed.
     let device = unsafe { find::<Device>(context) };
     device.map_or(ptr::null_mut(), |device| device.last.load(SeqCst))
 }
@@ -360,7 +360,7 @@ pub(crate) unsafe extern "win64-unwind" fn uses_closed_pin(
 ) -> NTSTATUS {
     // SAFETY: The filter is there.
     let pin = unsafe { last_pin(filter) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     STATUS_SUCCESS
 }
@@ -384,7 +384,7 @@ pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let context = unsafe { (*pin).Context };
     // SAFETY: It is not used afterwards.
     unsafe { ExFreePool(context) };
@@ -399,7 +399,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         // SAFETY: The context is of an allocator that lives.
         let frame = unsafe { first_free_frame(own.allocator.load(SeqCst)) };
@@ -408,13 +408,13 @@ pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
             unsafe { frame.cast::<u8>().write(0x5a) };
         }
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
 /// Takes its device's mutex, and keeps it.
 pub(crate) unsafe extern "win64-unwind" fn returns_with_mutex(device: *mut KSDEVICE) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     unsafe { KsAcquireDevice(device) };
     STATUS_SUCCESS
 }
@@ -423,9 +423,9 @@ pub(crate) unsafe extern "win64-unwind" fn returns_with_mutex(device: *mut KSDEV
 pub(crate) unsafe extern "win64-unwind" fn walks_filters_without_mutex(
     device: *mut KSDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     let factory = unsafe { KsGetFirstChild(device.cast()) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsGetFirstChild(factory) };
     STATUS_SUCCESS
 }
@@ -446,7 +446,7 @@ pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(
 
 /// Keeps a clone when its frame is cancelled.
 pub(crate) unsafe extern "win64-unwind" fn process_cancellable(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_how(pin, Some(locked_then), Some(keeps_clone_after_cancel), true) }
 }
 
@@ -455,7 +455,7 @@ unsafe extern "win64-unwind" fn keeps_clone_after_cancel(_clone: *mut KSSTREAM_P
 /// Takes memory when its device is added, and nothing frees it.
 pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> NTSTATUS {
     let _kept = take(Idle);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { super::table::add_device(device) }
 }
 
@@ -463,6 +463,6 @@ pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> N
 pub(crate) unsafe extern "win64-unwind" fn half_default(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     // SAFETY: What it is given is looked up, and nothing is called.
     unsafe { KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, Some(free_short), None, None) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { create_pin(pin, irp) }
 }

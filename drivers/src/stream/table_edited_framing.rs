@@ -54,18 +54,18 @@ pub(crate) const EDITED_FRAMING: Shape = Shape {
 
 /// Only now it is known how large frames are. Its gate has an input that is off.
 unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
     if !nt_success(status) {
         return status;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { turn_gate(pin, -1) };
     // SAFETY: As above.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     let bytes = unsafe { (*format).SampleSize };
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { table::grow(pin, bytes.max(BYTES)) }
 }
 
@@ -73,7 +73,7 @@ unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTAT
 ///
 /// The pin is there.
 unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let gate = unsafe { KsPinGetAndGate(pin) };
     if !gate.is_null() {
         // SAFETY: A gate is changed in place.
@@ -90,57 +90,57 @@ unsafe extern "win64-unwind" fn set_format(
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
     if first_instance.is_null() {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let format = unsafe { (*pin).ConnectionFormat };
         // SAFETY: A pin has a format.
         let sub = unsafe { (*format).SubFormat };
         return if sub == MEDIASUBTYPE_RGB32 { STATUS_SUCCESS } else { STATUS_NO_MATCH };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         // SAFETY: It is this pin's allocator, or was.
         unsafe { count(own.allocator.load(SeqCst)) };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
 /// Its gate is open while it runs, and stays as it is when it stops.
 unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
     match (from, to) {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         (KSSTATE_PAUSE, KSSTATE_RUN) => unsafe { turn_gate(pin, 1) },
         // SAFETY: As above.
         (KSSTATE_RUN, KSSTATE_PAUSE) => unsafe { turn_gate(pin, -1) },
         _ => (),
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
 }
 
 /// The hardware fills a frame through a clone, while the leading edge is not locked.
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     loop {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
         if edge.is_null() {
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
         // SAFETY: The edge is there, and locked.
         unsafe { KsStreamPointerUnlock(edge, 0) };
         if !nt_success(status) {
             return status;
         }
-        // SAFETY: The clone is there, and locked.
+        // SAFETY: The clone has not been deleted and is locked.
         unsafe { table::fill_in_turn(clone) };
         // SAFETY: The edge is there. It may be cancelled by now: then it is not locked.
         let locked = nt_success(unsafe { KsStreamPointerLock(edge) });
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerDelete(clone) };
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         if locked && !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
             return STATUS_SUCCESS;
         }
@@ -172,7 +172,7 @@ impl Slab {
 ///
 /// The context is NULL, or of a slab that lives or rests.
 unsafe fn count(context: PVOID) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
     // SAFETY: As above.
     let place = unsafe { (*it).place(MOST) }.cast::<u64>();
@@ -185,33 +185,33 @@ unsafe extern "win64-unwind" fn initialize(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let bytes = unsafe { (*framing).FrameSize }.next_multiple_of(16);
     let all = bytes as usize * MOST as usize + size_of::<u64>();
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     let block = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, all, TAG) };
     if block.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
     let created = take(Slab { block, bytes, out: 0 });
     if created.is_null() {
-        // SAFETY: Nobody has it.
+        // SAFETY: No other component uses it.
         unsafe { ExFreePoolWithTag(block, TAG) };
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         own.allocator.store(created, SeqCst);
     }
-    // SAFETY: It is a place for a pointer.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 
 unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return ptr::null_mut() };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let it = unsafe { &mut *it };
     let Some(frame) = (0..MOST).find(|frame| it.out & 1 << frame == 0) else {
         return ptr::null_mut();
@@ -221,9 +221,9 @@ unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
 }
 
 unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let it = unsafe { &mut *it };
     if let Some(frame) = (0..MOST).find(|number| it.place(*number) == frame) {
         it.out &= !(1 << frame);
@@ -231,13 +231,13 @@ unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn delete(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     if let Some(it) = unsafe { pointer::<Slab>(context) } {
         // SAFETY: As above.
         let block = unsafe { (*it).block };
         // SAFETY: Nobody has a frame any more.
         unsafe { ExFreePoolWithTag(block, TAG) };
     }
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }

@@ -49,22 +49,22 @@ unsafe extern "win64-unwind" fn start_device(
 /// Gives every mapping of every frame to the hardware.
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     loop {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
         if edge.is_null() {
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
         if !nt_success(status) {
             return status;
         }
-        // SAFETY: The clone is there, and locked.
+        // SAFETY: The clone has not been deleted and is locked.
         unsafe { scatter(clone) };
         // One mapping at a time: the hardware interrupts after each.
         loop {
-            // SAFETY: The edge is there.
+            // SAFETY: The leading edge is valid.
             let left = unsafe { (*edge).OffsetOut.Remaining };
             // SAFETY: As above, and it is locked.
             let status = unsafe { KsStreamPointerAdvanceOffsets(edge, 0, left.min(1), 0) };
@@ -72,7 +72,7 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
                 break;
             }
         }
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerDelete(clone) };
     }
 }
@@ -83,7 +83,7 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
 ///
 /// The pointer is there, locked, and at the beginning of its frame.
 unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::fill_in_turn(at) };
     // SAFETY: As above.
     let shown = unsafe { at.read() };

@@ -60,13 +60,13 @@ unsafe extern "win64-unwind" fn frees(item: PVOID) {
 }
 
 fn memory() -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, 32, TAG) }
 }
 
 /// Walks what there is, makes another factory, and puts things into bags.
 unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
     let (mut own, mut created) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
@@ -161,7 +161,7 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
     if !right {
         return STATUS_UNSUCCESSFUL;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::create_pin(pin, irp) }
 }
 
@@ -175,7 +175,7 @@ unsafe fn is_among(first: PVOID, frame_limit: PVOID) -> Option<u32> {
     while !at.is_null() {
         found |= at == frame_limit;
         count += 1;
-        // SAFETY: It is there.
+        // SAFETY: The pointer is valid.
         at = unsafe { KsGetNextSibling(at) };
     }
     found.then_some(count)
@@ -187,7 +187,7 @@ unsafe extern "win64-unwind" fn turns_gate(
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let gate = unsafe { KsPinGetAndGate(pin) };
     let change = match (from, to) {
         (KSSTATE_STOP, KSSTATE_ACQUIRE) | (KSSTATE_RUN, KSSTATE_PAUSE) => -1,
@@ -196,7 +196,7 @@ unsafe extern "win64-unwind" fn turns_gate(
     };
     // SAFETY: A gate is changed in place.
     unsafe { (*gate).Count += change };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
 }
 
@@ -285,7 +285,7 @@ pub(crate) const FRAME_INJECTION: Shape = Shape {
 };
 
 unsafe extern "win64-unwind" fn creates_injecting(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
     // SAFETY: The pin is there, and stopped.
     unsafe { KsPinRegisterFrameReturnCallback(pin, Some(returned)) };
@@ -294,10 +294,10 @@ unsafe extern "win64-unwind" fn creates_injecting(pin: *mut KSPIN, irp: PIRP) ->
 
 /// Sends the first frame when it begins to run; each one that comes back goes out again.
 unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::set_state(pin, to, from) };
     if (to, from) == (KSSTATE_RUN, KSSTATE_PAUSE) {
-        // SAFETY: It asks for nothing.
+        // SAFETY: The function has no requirements.
         let frame = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize, TAG) };
         if frame.is_null() {
             return STATUS_INSUFFICIENT_RESOURCES;
@@ -314,7 +314,7 @@ unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSST
 ///
 /// The pin is there, and the frame is the driver's.
 unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let Some(own) = (unsafe { own(pin) }) else { return };
     let number = own.pictures.fetch_add(1, SeqCst);
     let bytes = picture(number);
@@ -337,7 +337,7 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
     // SAFETY: The pin is there, and so is the header for the call.
     let status = unsafe { KsPinSubmitFrame(pin, frame, BYTES, &raw mut header, frame) };
     if !nt_success(status) {
-        // SAFETY: Nobody has it.
+        // SAFETY: No other component uses it.
         unsafe { ExFreePool(frame) };
     }
 }
@@ -350,7 +350,7 @@ unsafe extern "win64-unwind" fn returned(
     context: PVOID,
     _status: NTSTATUS,
 ) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let runs = unsafe { (*pin).ClientState } == KSSTATE_RUN;
     if runs && data == context {
         // SAFETY: The frame is the driver's again.

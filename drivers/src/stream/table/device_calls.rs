@@ -53,9 +53,9 @@ pub(super) unsafe extern "win64-unwind" fn query_device(
 pub(super) unsafe extern "win64-unwind" fn stop_device(_device: *mut KSDEVICE, _irp: PIRP) {}
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(device: *mut KSDEVICE, _irp: PIRP) {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*device).Context };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }
 
@@ -64,9 +64,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_filter(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*filter).Context };
-    // SAFETY: The context is the device's, which lives.
+    // SAFETY: The context is the device's, which has not been removed.
     let device = unsafe { find::<Device>(context) };
     if device.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }

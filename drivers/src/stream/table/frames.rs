@@ -28,28 +28,28 @@ use std::sync::atomic::Ordering::SeqCst;
 /// The pin is there.
 pub(crate) unsafe fn delete_clones(pin: *mut KSPIN) {
     loop {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         let clone = unsafe { KsPinGetFirstCloneStreamPointer(pin) };
         if clone.is_null() {
             break;
         }
-        // SAFETY: It is there.
+        // SAFETY: The pointer is valid.
         unsafe { KsStreamPointerDelete(clone) };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     if let Some(own) = unsafe { own(pin) } {
         own.in_flight.store(0, SeqCst);
     }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_pin(pin: *mut KSPIN) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { delete_clones(pin) };
 }
 
 /// Gives every frame in the queue to the hardware.
 pub(crate) unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(timed_out)) }
 }
 
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTA
 ///
 /// The pin is there, and the routine takes a clone of its leading edge.
 pub(crate) unsafe fn process_with(pin: *mut KSPIN, full: Option<PFNKSSTREAMPOINTER>) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { process_how(pin, full, Some(cancelled), false) }
 }
 
@@ -75,7 +75,7 @@ pub(crate) unsafe fn process_how(
     cancel: Option<PFNKSSTREAMPOINTER>,
     unlocks_clones: bool,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
     loop {
         // SAFETY: As above.
@@ -84,19 +84,19 @@ pub(crate) unsafe fn process_how(
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, cancel, 0, &raw mut clone) };
         if !nt_success(status) {
             return status;
         }
         let before = u64::from(own.in_flight.fetch_add(1, SeqCst)) + 1;
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerScheduleTimeout(clone, full, before * INTERVAL) };
         if unlocks_clones {
             // SAFETY: As above.
             unsafe { KsStreamPointerUnlock(clone, 0) };
         }
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         if !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
             return STATUS_SUCCESS; // That was the last one: it is not locked any more.
         }
@@ -105,42 +105,42 @@ pub(crate) unsafe fn process_how(
 
 /// Gives frames to the hardware that can be cancelled there.
 pub(crate) unsafe extern "win64-unwind" fn process_unlocking(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_how(pin, Some(locked_then), Some(cancelled_in_flight), true) }
 }
 
 /// The frame of a clone is full, if it was not cancelled.
 pub(crate) unsafe extern "win64-unwind" fn locked_then(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     if nt_success(unsafe { KsStreamPointerLock(clone) }) {
         // SAFETY: It is locked now.
         unsafe { fill(clone) };
     }
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
 /// The hardware has one less.
 unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
     // SAFETY: A pointer has its pin.
     if let Some(own) = unsafe { own(pin) } {
         own.in_flight.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).ok();
     }
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { cancelled(clone) };
 }
 
 /// The frame of a clone is cancelled.
 pub(crate) unsafe extern "win64-unwind" fn cancelled(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
 /// The frame of a clone is full.
 pub(crate) unsafe extern "win64-unwind" fn timed_out(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { fill(clone) };
     // SAFETY: As above.
     unsafe { KsStreamPointerDelete(clone) };
@@ -152,7 +152,7 @@ pub(crate) unsafe extern "win64-unwind" fn timed_out(clone: *mut KSSTREAM_POINTE
 ///
 /// The pointer is there, and locked.
 pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { fill_at(at, |own, _| now(own)) };
 }
 
@@ -162,7 +162,7 @@ pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
 ///
 /// As above.
 pub(crate) unsafe fn fill_in_turn(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { fill_at(at, |_, number| in_turn(number)) };
 }
 
@@ -175,11 +175,11 @@ pub(crate) fn in_turn(number: u64) -> i64 {
 ///
 /// As above.
 unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let pin = unsafe { (*at).Pin };
     // SAFETY: A pointer has its pin.
     let Some(own) = (unsafe { own(pin) }) else { return };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let header = unsafe { (*at).StreamHeader };
     if header.is_null() {
         return;

@@ -49,7 +49,7 @@ impl Kind for Pin {
 ///
 /// The pin is there.
 pub(crate) unsafe fn own<'a>(pin: *mut KSPIN) -> Option<&'a Pin> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let context = unsafe { (*pin).Context };
     // SAFETY: The context is the pin's block, which lives as long as the pin.
     unsafe { find::<Pin>(context) }
@@ -61,18 +61,18 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
     if context.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let bag = unsafe { (*pin).Bag };
     // SAFETY: It is pool memory, and needs no routine.
     let status = unsafe { KsAddItemToObjectBag(bag, context, None) };
     if !nt_success(status) {
-        // SAFETY: Nobody has it.
+        // SAFETY: No other component uses it.
         unsafe { free(context) };
         return status;
     }
     // SAFETY: The context is the driver's.
     unsafe { (*pin).Context = context };
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { count_frames(pin) };
     STATUS_SUCCESS
 }
@@ -83,15 +83,15 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
 ///
 /// The pin is there, with its context.
 unsafe fn count_frames(pin: *mut KSPIN) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     let size = unsafe { (*format).FormatSize } as usize;
     let block = format.wrapping_add(1).cast::<u32>();
     let more = size >= size_of::<KSDATAFORMAT>() + size_of::<u32>();
-    // SAFETY: So many bytes are there.
+    // SAFETY: The buffer has this length.
     let frame_limit = if more { unsafe { block.read_unaligned() } } else { 0 };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     if let Some(own) = unsafe { own(pin) } {
         own.frame_limit.store(frame_limit.into(), SeqCst);
     }
@@ -101,9 +101,9 @@ pub(crate) unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, _irp: PIRP
     // SAFETY: The structure is known to who gave it.
     let device = unsafe { KsGetDevice(pin.cast()) };
     if let Some(device) = (!device.is_null()).then_some(device) {
-        // SAFETY: It is there.
+        // SAFETY: The pointer is valid.
         let context = unsafe { (*device).Context };
-        // SAFETY: The context is the device's, which lives.
+        // SAFETY: The context is the device's, which has not been removed.
         if let Some(it) = unsafe { find::<Device>(context) } {
             it.last.store(pin, SeqCst);
         }
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_format(
     _range: *const KSDATARANGE,
     _list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     let format = unsafe { format.read() };
@@ -135,7 +135,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_format(
     if format.SampleSize <= BYTES {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { grow(pin, format.SampleSize) }
 }
 
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_format(
 /// The pin is there.
 #[expect(clippy::cast_possible_truncation, reason = "structures of Windows's are small")]
 pub(crate) unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let bag = unsafe { (*pin).Bag };
     let size = size_of::<KSPIN_DESCRIPTOR_EX>() as u32;
     // SAFETY: It is a place for a pointer, and the descriptor has so many bytes.
@@ -181,17 +181,17 @@ pub(crate) unsafe extern "win64-unwind" fn set_state(
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
     if to == KSSTATE_ACQUIRE && from == KSSTATE_STOP {
         let mut clock = ptr::null_mut();
-        // SAFETY: It is a place for a pointer.
+        // SAFETY: The argument points at a writable pointer.
         if nt_success(unsafe { KsPinGetReferenceClockInterface(pin, &raw mut clock) }) {
             own.clock.store(clock, SeqCst);
         }
     }
     if to == KSSTATE_STOP {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         unsafe { delete_clones(pin) };
         // SAFETY: As above.
         unsafe { release_clock(pin) };
@@ -203,7 +203,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_state(
 ///
 /// The pin is there.
 pub(crate) unsafe fn release_clock(pin: *mut KSPIN) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(own) = (unsafe { own(pin) }) else { return };
     let clock = own.clock.swap(ptr::null_mut(), SeqCst);
     // SAFETY: It was given, and not released.
@@ -217,7 +217,7 @@ pub(crate) unsafe fn release(clock: *mut IKsReferenceClock) {
     if clock.is_null() {
         return;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let table = unsafe { (*clock).lpVtbl };
     // SAFETY: A clock has its table.
     if let Some(call) = unsafe { (*table).Release } {

@@ -124,7 +124,7 @@ impl Flown {
             pAdapterFuncs: &raw mut adapter_functions,
             DriverVersion: 0,
         };
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         assert_eq!(unsafe { open(&raw mut args) }, S_OK);
         let table = callbacks::table();
         let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
@@ -211,7 +211,7 @@ impl Flown {
         };
         args.Flags.Value = flags;
         let create = self.functions.pfnCreateResource.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { create(self.device, &raw mut args) })?;
         Ok(args.hResource)
     }
@@ -236,7 +236,7 @@ impl Flown {
             ..D3DDDIARG_COLORFILL::ZERO
         };
         let fill = self.functions.pfnColorFill.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { fill(self.device, &raw const args) })
     }
 
@@ -250,7 +250,7 @@ impl Flown {
             ..D3DDDIARG_BLT::ZERO
         };
         let blt = self.functions.pfnBlt.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { blt(self.device, &raw const args) })
     }
 
@@ -268,7 +268,7 @@ impl Flown {
             ..D3DDDIARG_LOCK::ZERO
         };
         let lock = self.functions.pfnLock.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { lock(self.device, &raw mut args) })?;
         Ok(args.pSurfData.addr())
     }
@@ -276,7 +276,7 @@ impl Flown {
     pub(crate) fn unlock(&self, resource: HANDLE) -> Result<(), HRESULT> {
         let args = D3DDDIARG_UNLOCK { hResource: resource, ..D3DDDIARG_UNLOCK::ZERO };
         let unlock = self.functions.pfnUnlock.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { unlock(self.device, &raw const args) })
     }
 
@@ -288,7 +288,7 @@ impl Flown {
             ..D3DDDIARG_LOCKASYNC::ZERO
         };
         let lock = self.functions.pfnLockAsync.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { lock(self.device, &raw mut args) })?;
         Ok(args.hCookie)
     }
@@ -296,7 +296,7 @@ impl Flown {
     pub(crate) fn unlock_async(&self, resource: HANDLE) -> Result<(), HRESULT> {
         let args = D3DDDIARG_UNLOCKASYNC { hResource: resource, ..D3DDDIARG_UNLOCKASYNC::ZERO };
         let unlock = self.functions.pfnUnlockAsync.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { unlock(self.device, &raw const args) })
     }
 
@@ -304,7 +304,7 @@ impl Flown {
         let args =
             D3DDDIARG_RENAME { hResource: resource, hCookie: cookie, ..D3DDDIARG_RENAME::ZERO };
         let rename = self.functions.pfnRename.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { rename(self.device, &raw const args) })
     }
 

@@ -101,7 +101,7 @@ pub(crate) unsafe fn create_until_failure(
         }
     }
     for info in infos {
-        // SAFETY: The word is the adapter's, and the element the kernel's.
+        // SAFETY: The handle is the adapter's, and the element is the kernel's.
         let status = unsafe { create_one(adapter, info) };
         if status != STATUS_SUCCESS {
             return status;
@@ -139,7 +139,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     let Ok(bytes) = usize::try_from(size) else { return STATUS_NO_MEMORY };
     let memory = known.board().allocate(size);
     let allocation = value::<Allocation>(info.hAllocation);
-    // SAFETY: The block is new, and nobody has seen it.
+    // SAFETY: The block is new and unpublished.
     unsafe { allocation.write(Allocation { owner: adapter, size, memory }) };
     (info.Size, info.Alignment, info.PitchAlignedSize) = (bytes, PAGE, 0);
     info.SupportedReadSegmentSet = 1;
@@ -211,7 +211,7 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     let destroy_args = unsafe { list(args.pAllocationList, args.NumAllocations) };
     let mut known = true;
     for allocation in destroy_args {
-        // SAFETY: The words are the adapter's and an allocation's, which ends here.
+        // SAFETY: The handles are the adapter's and that of an allocation, which is freed here.
         known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     if args.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource) {
@@ -271,7 +271,7 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
         return STATUS_BUFFER_TOO_SMALL;
     }
     let description = format::describe(u64::from(surface.Width) * u64::from(surface.Height));
-    // SAFETY: The place is the kernel's, and large enough.
+    // SAFETY: The kernel's buffer is large enough.
     let place = unsafe { list_mut(allocation.cast(), DESCRIPTION_SIZE) };
     place.copy_from_slice(&description);
     // SAFETY: As above.
@@ -297,13 +297,13 @@ mod tests {
                     hAllocation: handle,
                     ..DXGKARG_DESCRIBEALLOCATION::ZERO
                 };
-                // SAFETY: The structure is there, and the handle is NULL or of a block.
+                // SAFETY: The structure is valid, and the handle is NULL or a block's address.
                 let status = unsafe { describe_allocation(ptr::null_mut(), &raw mut args) };
                 (status, args.Width, args.Height)
             };
             assert_eq!(describe(handle), (STATUS_SUCCESS, 8192, 1));
             assert_eq!(describe(ptr::null_mut()).0, STATUS_INVALID_PARAMETER);
-            // SAFETY: It is not used, only looked for.
+            // SAFETY: The handle is only looked up, never dereferenced.
             unsafe { free(handle) };
             assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "it was freed");
         });
@@ -323,7 +323,7 @@ mod tests {
             ..DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA::ZERO
         };
         let ask = |args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA| {
-            // SAFETY: The structure and all it points to are there.
+            // SAFETY: The structure and all its pointers are valid.
             unsafe { standard_allocation(ptr::null_mut(), args) }
         };
         assert_eq!(ask(&mut args), STATUS_SUCCESS);

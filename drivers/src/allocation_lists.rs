@@ -92,7 +92,7 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     let Some((_, device, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The commands are there for the call; they are read once, into a copy.
+    // SAFETY: The commands are valid for the call and are copied once.
     let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
     // SAFETY: The kernel passes an array of this length.
     let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
@@ -111,13 +111,13 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     };
     let find_view = |name: Handle| {
         let place = list_index(name).and_then(|index| allocations.get(index));
-        // SAFETY: The words are those of views, which outlive the call.
+        // SAFETY: The handles are those of views that outlive the call.
         let view = place.and_then(|raw| unsafe { find::<View>(raw.hDeviceSpecificAllocation) });
         let name = view.map_or(name, |view| Handle(view.name));
         let target = adapter.board().state().target(device.space, name.0);
         let size = target.ok_or(DriverError::NoHandle)?.size;
         let named = allocations.iter().map(|raw| raw.hDeviceSpecificAllocation).find(|c_void| {
-            // SAFETY: The words are those of views, which outlive the call.
+            // SAFETY: The handles are those of views that outlive the call.
             unsafe { find::<View>(*c_void) }.is_some_and(|view| view.name == name.0)
         });
         Ok((named.ok_or(DriverError::Invalid)?.addr(), size))
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "win64-unwind" fn render(
             PatchOffset: it.patch_offset,
             SplitOffset: it.split_offset,
         };
-        // SAFETY: It is one of as many as there is room for.
+        // SAFETY: The index is below the array's length.
         unsafe { args.pPatchLocationListOut.write_unaligned(entry) };
         args.pPatchLocationListOut = args.pPatchLocationListOut.wrapping_add(1);
     }

@@ -61,7 +61,7 @@ pub(crate) unsafe fn pointer<T: Kind>(handle: HANDLE) -> Option<*mut T> {
     if handle.is_null() {
         return None;
     }
-    // SAFETY: By invariant 1 there is a block, and a block begins with a number.
+    // SAFETY: By invariant 1 the block exists, and a block begins with a number.
     let signature = unsafe { handle.cast::<u32>().read_volatile() };
     (signature == T::SIGNATURE).then(|| value(handle))
 }

@@ -72,7 +72,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
         return STATUS_INVALID_PARAMETER;
     };
     let space = known.board().open_space();
-    // SAFETY: It is a structure, and the member the kernel's handle until it is written.
+    // SAFETY: The structure is valid; the member is the kernel's handle until it is written.
     let kernel = unsafe { (*args).hDevice };
     let device = take(Device { adapter, space, kernel });
     if device.is_null() {
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends here and not before.
+    // SAFETY: The handle is the device's, which is freed here.
     let Some((device, adapter)) = (unsafe { device_and_adapter(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -144,7 +144,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);
     let given = format::decode(private).and_then(give);
     // It is the driver's to write, and its client sees nothing of that.
-    // SAFETY: There are so many bytes, and the driver's for the call; `private` is not used again.
+    // SAFETY: The buffer has this length; only the driver uses it, and `private` is not used again.
     unsafe {
         ptr::write_bytes(
             args.pDmaBufferPrivateData.cast::<u8>(),

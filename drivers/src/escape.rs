@@ -30,7 +30,7 @@ pub(crate) unsafe fn answer(adapter: HANDLE, args: &DXGKARG_ESCAPE, hardware: bo
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The private data is there for the call, and the driver's.
+    // SAFETY: The private data is valid for the call, and only the driver uses it.
     let private = unsafe { list_mut(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
     match format::answer_escape(private, hardware, || adapter.board().packets()) {
         Ok(()) => STATUS_SUCCESS,

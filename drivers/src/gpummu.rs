@@ -130,7 +130,7 @@ pub(crate) fn keep(
 ) -> Result<u64, NTSTATUS> {
     let call = adapter.interface.DxgkCbReserveGpuVirtualAddressRange;
     let call = call.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The kernel gave the function and the handle, and `order` outlives the call.
+    // SAFETY: The function and the handle are the kernel's; `order` outlives the call.
     match unsafe { call(adapter.interface.DeviceHandle, &raw mut order) } {
         STATUS_SUCCESS => Ok(order.StartVirtualAddress),
         status => Err(status),
@@ -295,7 +295,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
         let at = if it.repeat { 0 } else { index as usize };
         let Some(entry) = it.entries.get(at) else { return STATUS_INVALID_PARAMETER };
         let place = table.wrapping_byte_add((it.first + index) as usize * size_of::<u64>());
-        // SAFETY: The kernel has mapped the table, whole.
+        // SAFETY: The kernel has mapped the whole table.
         unsafe { place.write_volatile(encode_entry(entry)) };
     }
     STATUS_SUCCESS

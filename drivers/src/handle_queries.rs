@@ -54,7 +54,7 @@ unsafe extern "win64-unwind" fn start_and_map(
     let Ok(mapped) = map(it, start, length) else { return STATUS_UNSUCCESSFUL };
     it.registers = mapped;
     let register = it.registers.wrapping_byte_add(REGISTER).cast::<u32>();
-    // SAFETY: The register is inside of what was mapped, and aligned.
+    // SAFETY: The register lies inside the mapping and is aligned.
     unsafe { register.write_volatile(BITS) };
     // SAFETY: As above.
     let kept = unsafe { register.read_volatile() } == BITS;
@@ -112,12 +112,12 @@ unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
 pub(crate) fn registers(it: &Adapter, context: PVOID) -> Option<(PHYSICAL_ADDRESS, u32)> {
     let mut info = DXGK_DEVICE_INFO::ZERO;
     let call = it.interface.DxgkCbGetDeviceInformation?;
-    // SAFETY: The kernel gave both, and `info` outlives the call.
+    // SAFETY: Both are the kernel's, and `info` outlives the call.
     let status = unsafe { call(it.interface.DeviceHandle, &raw mut info) };
     if status != STATUS_SUCCESS || info.MiniportDeviceContext != context {
         return None;
     }
-    // SAFETY: The kernel gives a list, of at least its own length, and keeps it.
+    // SAFETY: The kernel passes a list of at least the stated length and keeps it.
     let list = unsafe { info.TranslatedResourceList.read_unaligned() };
     let partial = list.List.PartialResourceList;
     let CM_PARTIAL_RESOURCE_DESCRIPTOR { Start, Length, .. } = partial.PartialDescriptors;
@@ -129,7 +129,7 @@ pub(crate) fn map(it: &Adapter, start: PHYSICAL_ADDRESS, bytes: u32) -> Result<P
     let call = it.interface.DxgkCbMapMemory.ok_or(STATUS_UNSUCCESSFUL)?;
     let mut address = ptr::null_mut();
     let handle = it.interface.DeviceHandle;
-    // SAFETY: The kernel gave both, and `address` outlives the call.
+    // SAFETY: Both are the kernel's, and `address` outlives the call.
     let status = unsafe { call(handle, start, bytes, 0, 0, MmNonCached, &raw mut address) };
     if status == STATUS_SUCCESS { Ok(address) } else { Err(status) }
 }
@@ -151,7 +151,7 @@ fn config(it: &Adapter, offset: u32, buffer: &mut [u8; 4]) -> u32 {
 pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) -> u32 {
     let Some(call) = it.interface.DxgkCbReadDeviceSpace else { return 0 };
     let (handle, mut count) = (it.interface.DeviceHandle, 0);
-    // SAFETY: The kernel gave both; the places outlive the call.
+    // SAFETY: Both are the kernel's; the outputs outlive the call.
     unsafe { call(handle, kind, buffer.as_mut_ptr().cast(), offset, 4, &raw mut count) };
     count
 }
@@ -168,7 +168,7 @@ pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
 /// The resource of an allocation.
 pub(crate) fn parent(it: &Adapter, name: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
     let Some(call) = it.interface.DxgkCbGetHandleParent else { return 0 };
-    // SAFETY: The kernel gave the function.
+    // SAFETY: The function is the kernel's.
     unsafe { call(name) }
 }
 
@@ -187,6 +187,6 @@ pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDL
 pub(crate) fn indicate(it: &Adapter) {
     let Some(call) = it.interface.DxgkCbIndicateChildStatus else { return };
     let status = DXGK_CHILD_STATUS { Type: 1, ChildUid: 0, Data: [1, 0] };
-    // SAFETY: The kernel gave both, and `status` outlives the call.
+    // SAFETY: Both are the kernel's, and `status` outlives the call.
     unsafe { call(it.interface.DeviceHandle, &raw const status) };
 }

@@ -84,7 +84,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     for (at, layout) in features.segments.iter().enumerate() {
         let far = at * out.SegmentDescriptorStride;
         let place = out.pSegmentDescriptor.cast::<u8>().wrapping_add(far);
-        // SAFETY: The kernel has made room for the segments that were announced.
+        // SAFETY: The kernel's buffer has room for the announced segments.
         unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor(layout)) };
     }
     out.PagingBufferSegmentId = 1;
@@ -128,7 +128,7 @@ unsafe extern "win64-unwind" fn create_in_any_segment(
         let args = unsafe { args.read() };
         // SAFETY: The kernel passes an array of this length.
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
-            // SAFETY: The kernel gives the private data with its size.
+            // SAFETY: The kernel passes the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
             let wants = format::read_allocation_info(private)
                 .map_or_else(|_| anywhere(), |info| info.requirements);
@@ -221,7 +221,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     // SAFETY: As above.
     let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
     if let Some(Relocation { word, address, arrives }) = moved(&operation, known.board()) {
-        // SAFETY: The word is that of an allocation or an area, which lives until it was freed.
+        // SAFETY: The handle is that of an allocation or area that has not been freed.
         if let Some(number) = unsafe { number(word) } {
             let addresses = &mut known.board().state().addresses;
             if arrives {

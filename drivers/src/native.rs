@@ -13,7 +13,7 @@ use umd::{UserDriver, VisibleMemory};
 /// that writes where it should not can end the process, as a driver on Windows ends its
 /// application.
 pub fn load_umd(path: &Path) -> Result<Umd, LoadError> {
-    // SAFETY: Whoever names a file vouches for it: to run it is what was asked for.
+    // SAFETY: The user names the file and vouches for it.
     unsafe { Umd::load(path) }
 }
 

@@ -66,7 +66,7 @@ impl OperationData {
             }
             _ => return Self::default(),
         };
-        // SAFETY: It is a list, which is there for the call.
+        // SAFETY: The list is valid for the call.
         Self { runs: unsafe { runs(pages) }, ..Self::default() }
     }
 

@@ -28,7 +28,7 @@ unsafe extern "win64-unwind" fn create_and_change_handle(
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
     if status == STATUS_SUCCESS && !joined.is_null() {
-        // SAFETY: The word is the resource's, and the kernel uses the new one from here on.
+        // SAFETY: The handle is the resource's, and the kernel uses the new handle from here on.
         let resource = unsafe { moved(joined) };
         // SAFETY: The kernel passes a valid structure, and the member is an output.
         unsafe { (*args).hResource = resource };
@@ -48,7 +48,7 @@ unsafe extern "win64-unwind" fn destroy_and_change_handle(
     let stays = !given.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource);
     if stays && !given.hResource.is_null() {
         let args = args.cast_mut();
-        // SAFETY: The word is the resource's, and the kernel uses the new one from here on.
+        // SAFETY: The handle is the resource's, and the kernel uses the new handle from here on.
         let resource = unsafe { moved(given.hResource) };
         // SAFETY: The member is documented as in and out, although the parameter is const.
         unsafe { (*args).hResource = resource };

@@ -37,12 +37,12 @@ pub(crate) fn create_area(
     area.expose_provenance(); // A paging operation comes with its address.
     match ask(adapter, &mut order(adapter, device, context, area)) {
         Ok(name) => {
-            // SAFETY: The block is new, and nobody else has seen it.
+            // SAFETY: The block is new and unpublished.
             unsafe { (*value::<Area>(area)).name = name };
             Ok(area)
         }
         Err(status) => {
-            // SAFETY: Nobody has seen it.
+            // SAFETY: The object is unpublished.
             unsafe { free(area) };
             Err(status)
         }

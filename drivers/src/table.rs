@@ -128,7 +128,7 @@ impl Adapter {
 
     /// Its hardware.
     pub(crate) fn board(&self) -> &Board {
-        // SAFETY: It came as the physical device, and whoever plugs the driver in keeps that.
+        // SAFETY: The address came as the physical device, which the setup keeps alive.
         unsafe { &*self.board }
     }
 
@@ -199,7 +199,7 @@ impl Adapter {
             return STATUS_NOT_SUPPORTED;
         };
         let (handle, mut answer) = (self.interface.DeviceHandle, 0);
-        // SAFETY: The kernel gave both; the routine knows `context`, and `answer` outlives the call.
+        // SAFETY: Both are the kernel's; the routine expects `context`; `answer` outlives the call.
         unsafe { call(handle, Some(routine), context, message, &raw mut answer) }
     }
 
@@ -233,13 +233,13 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
     let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure, as long as the kernel that flies this version has it.
+    // SAFETY: The structure has the length of the version that the kernel flies.
     let given = unsafe { interface.read() };
     // SAFETY: The adapter exists, and no other call uses it.
     unsafe { (*adapter).interface = given };
     // SAFETY: As above.
     unsafe { (*adapter).board() }.reset();
-    // SAFETY: It is a place for a number: there is no display output.
+    // SAFETY: The output can hold a number. There is no display output.
     unsafe { sources.write(0) };
     // SAFETY: As above.
     unsafe { children.write(0) };
@@ -331,7 +331,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
         return STATUS_BUFFER_TOO_SMALL;
     }
     let nodes = args.pOutputData.wrapping_byte_add(NODE_COUNT).cast::<u32>();
-    // SAFETY: The place is inside the output data.
+    // SAFETY: The address lies inside the output buffer.
     unsafe { nodes.write_unaligned(NODES) };
     let scheduling = args.pOutputData.wrapping_byte_add(SCHEDULING).cast::<u32>();
     // SAFETY: As above.

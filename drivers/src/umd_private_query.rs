@@ -31,7 +31,7 @@ pub(crate) unsafe fn tell_user_mode(
         resident: board.features.is_some(),
         nodes: NODES,
     };
-    // SAFETY: The output is there for the call, and the driver's.
+    // SAFETY: The output buffer is valid for the call, and only the driver uses it.
     let output = unsafe { list_mut(args.pOutputData.cast(), args.OutputDataSize) };
     match info.write(output) {
         Ok(()) => STATUS_SUCCESS,

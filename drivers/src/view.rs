@@ -39,7 +39,7 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
     // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pOpenAllocation, args.NumAllocations) };
     for at in 0..infos.len() {
-        // SAFETY: The word is the device's, and the element the kernel's.
+        // SAFETY: The handle is the device's, and the element is the kernel's.
         let status = unsafe { open_one(device, &mut infos[at]) };
         if status != STATUS_SUCCESS {
             for info in infos[..at].iter_mut().rev() {
@@ -96,7 +96,7 @@ fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
     if !handle.is_null() {
         let held =
             DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: DXGK_HANDLE_ALLOCATION };
-        // SAFETY: The kernel gave the function, and what is released was acquired.
+        // SAFETY: The function is the kernel's, and the released data was acquired.
         unsafe { release(held) };
     }
     handle
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "win64-unwind" fn close_allocation(
     let views = unsafe { list(args.pOpenHandleList, args.NumAllocations) };
     let mut known = true;
     for view in views {
-        // SAFETY: The words are the device's and a view's, which ends here.
+        // SAFETY: The handles are the device's and that of a view, which is freed here.
         known &= unsafe { end_view(device, *view) };
     }
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }

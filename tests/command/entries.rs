@@ -58,7 +58,7 @@ fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
         for row in rows() {
             for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
                 let args = without_provenance_mut::<c_void>(address);
-                // SAFETY: The session is guarded, and nothing is mapped there.
+                // SAFETY: The session is guarded; the address is unmapped.
                 let status = unsafe { (row.call)(client.session(), at, args) };
                 assert_ne!(status, STATUS_SUCCESS, "{} with {address:#x}", row.name);
                 assert!(row.statuses.contains(&status), "{} answered {status:#x}", row.name);

@@ -34,7 +34,7 @@ fn standard(bench: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocati
 }
 
 fn query(bench: &TestClient, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
-    // SAFETY: `args` lives, and its buffer is NULL or lives with it.
+    // SAFETY: `args` is valid, and its buffer is NULL or lives as long as `args`.
     unsafe { thunk::D3DKMTQueryResourceInfo(bench.client.session(), at, args) }
 }
 

@@ -178,9 +178,9 @@ impl Ask {
         };
         let (session, to) = (desk.session(), &raw mut args);
         let status = match version {
-            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            // SAFETY: `args` and its arrays are locals with the lengths that `args` states.
             Version::One => unsafe { thunk::D3DKMTCreateAllocation(&session, desk.at, to) },
-            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            // SAFETY: `args` and its arrays are locals with the lengths that `args` states.
             Version::Two => unsafe { thunk::D3DKMTCreateAllocation2(&session, desk.at, to) },
         };
         let (allocation, private_size) = match version {
@@ -215,11 +215,11 @@ fn destroy_raw(
         ..D3DKMT_DESTROYALLOCATION2::ZERO
     };
     match version {
-        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        // SAFETY: The structure is a local; its list is NULL or has at least the stated length.
         Version::One => unsafe {
             thunk::D3DKMTDestroyAllocation(&session, desk.at, &raw const one)
         },
-        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        // SAFETY: The structure is a local; its list is NULL or has at least the stated length.
         Version::Two => unsafe {
             thunk::D3DKMTDestroyAllocation2(&session, desk.at, &raw const two)
         },
@@ -320,7 +320,7 @@ fn enumerate(
     let pAdapters = if command_capacity.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
     let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: command_capacity.unwrap_or(0), pAdapters };
     let session = desk.session();
-    // SAFETY: `args` lives here, and so does its array, which is NULL or as long as it says.
+    // SAFETY: `args` is a local; its array is NULL or a local of the stated length.
     let status = unsafe { thunk::D3DKMTEnumAdapters2(&session, desk.at, &raw mut args) };
     (status, args.NumAdapters, list)
 }

@@ -101,7 +101,7 @@ fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
 #[test]
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
-    // SAFETY: It is the good table.
+    // SAFETY: The table is the good driver's.
     let (plugged, state) = unsafe { plug(&GOOD, &log) };
     let seen = state.clone();
     let flown = fly_with(&log, &plugged, 1, |client, at| {
@@ -125,7 +125,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
 fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
-    // SAFETY: It is the good table, without an entry.
+    // SAFETY: The table is the good driver's without one entry.
     let (plugged, _board) = unsafe { plug(&table, &log) };
     let flown = fly_with(&log, &plugged, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();

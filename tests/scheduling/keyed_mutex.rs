@@ -32,7 +32,7 @@ const SECOND: i64 = 1000 * MILLISECOND;
 macro_rules! call {
     ($name:ident, $args:expr) => {{
         let mut args = $args;
-        // SAFETY: The arguments live here, and what they point to lives in the caller.
+        // SAFETY: The arguments are locals; their pointers are valid in the caller.
         let status = unsafe { d3dkmt::$name(&raw mut args) };
         (status, args)
     }};
@@ -41,7 +41,7 @@ macro_rules! call {
 /// The calls with NULL in place of a structure.
 macro_rules! null {
     ($($name:ident),+) => {
-        // SAFETY: NULL is answered.
+        // SAFETY: The function accepts NULL.
         [$(unsafe { d3dkmt::$name(ptr::null_mut()) }),+]
     };
 }
@@ -168,7 +168,7 @@ fn row_106_destroy_is_once() {
     let (mutex, _) = create(0);
     assert_eq!([destroy(mutex), destroy(mutex)], [SUCCESS, INVALID]);
     assert_eq!(null!(D3DKMTCreateKeyedMutex2), [INVALID]);
-    // SAFETY: NULL is answered.
+    // SAFETY: The function accepts NULL.
     assert_eq!(unsafe { d3dkmt::D3DKMTDestroyKeyedMutex(ptr::null()) }, INVALID);
 }
 

@@ -325,7 +325,7 @@ fn a_shared_fence_goes_back_for_all() {
     let seen = || {
         let read = memory.addr();
         let value = ptr::with_exposed_provenance::<u64>(read);
-        // SAFETY: The library answered that a fence's value is there, and the fence is.
+        // SAFETY: The library returned the address of the fence's value, and the fence exists.
         unsafe { value.read_volatile() }
     };
     assert_eq!(seen(), 4);
@@ -421,7 +421,7 @@ fn a_pointer_to_nothing_is_an_answer() {
             for address in [0_usize, 1, 0xdead_0000, usize::MAX - 3] {
                 $(
                     let args = ptr::without_provenance_mut::<u8>(address);
-                    // SAFETY: The library guards, and nothing is there.
+                    // SAFETY: The library guards every pointer; this one is unmapped.
                     let status = unsafe { d3dkmt::$name(args.cast()) };
                     assert_eq!(status, INVALID, "{} {address:#x}", stringify!($name));
                 )*

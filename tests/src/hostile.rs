@@ -84,12 +84,12 @@ impl Arena {
     }
 
     fn get<T>(&self, place: usize) -> T {
-        // SAFETY: It is inside the arena and aligned, and every number is a `T` of ours.
+        // SAFETY: The address is inside the arena and aligned; any bits are a valid `T`.
         unsafe { self.at::<T>(place).read() }
     }
 
     fn set<T>(&self, place: usize, value: T) {
-        // SAFETY: It is inside the arena and aligned.
+        // SAFETY: The address is inside the arena and aligned.
         unsafe { self.at::<T>(place).write(value) }
     }
 
@@ -242,7 +242,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: The mapping is ours, and nobody points into it any more.
+        // SAFETY: The mapping is ours, and no reference points into it.
         unsafe { libc::munmap(self.0.cast(), LENGTH + 0x1000) };
     }
 }

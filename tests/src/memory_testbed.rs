@@ -25,7 +25,7 @@ pub fn peek(address: usize, length: usize) -> Option<Vec<u8>> {
     let there = libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: length };
     // SAFETY: A number of ours.
     let process = unsafe { libc::getpid() };
-    // SAFETY: `bytes` is as long as it says; what is not there is an error and no trap.
+    // SAFETY: `bytes` has its stated length; an unmapped address is an error, not a fault.
     let read =
         unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
     (usize::try_from(read) == Ok(length)).then_some(bytes)
@@ -39,7 +39,7 @@ pub fn write_cpu(address: usize, bytes: &[u8]) -> bool {
         libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: bytes.len() };
     // SAFETY: A number of ours.
     let process = unsafe { libc::getpid() };
-    // SAFETY: `bytes` is only read, and what is locked holds no reference of anybody's.
+    // SAFETY: `bytes` is only read, and no reference points into the locked memory.
     let wrote =
         unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
     usize::try_from(wrote) == Ok(bytes.len())

@@ -173,7 +173,7 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
     if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) =
         (open_behaviour, callbacks.pfnQueryAdapterInfoCb2)
     {
-        // SAFETY: It is the runtime's, and looks at no arguments.
+        // SAFETY: The function is the runtime's and reads no arguments.
         let answer = unsafe { ask() };
         assert_eq!(answer, E_NOTIMPL, "it is a trap");
     } else if let Some(ask) = callbacks.pfnQueryAdapterInfoCb {
@@ -408,6 +408,6 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
 
 /// The driver, as one that is doubted.
 pub fn umd() -> Umd {
-    // SAFETY: Its functions stay, and answer what such functions answer.
+    // SAFETY: The functions stay loaded and follow the interface's contract.
     unsafe { Umd::untrusted(open_adapter) }
 }

@@ -81,7 +81,7 @@ unsafe extern "win64-unwind" fn acquires(context: PVOID) {
 
 /// Asks for its DPC when it is removed, long after it was stopped.
 unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, until the end of this call.
+    // SAFETY: The handle is the adapter's, which is freed at the end of this call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         queue(it, it.interface.DeviceHandle);
     }
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
 
 fn queue(it: &Adapter, handle: HANDLE) {
     if let Some(call) = it.interface.DxgkCbQueueDpc {
-        // SAFETY: The kernel gave the function, and follows no pointer.
+        // SAFETY: The function is the kernel's and dereferences no argument.
         unsafe { call(handle) };
     }
 }

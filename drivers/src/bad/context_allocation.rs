@@ -300,6 +300,6 @@ unsafe fn initialises<'a>(
     let driver_handle = unsafe { args.About.InitContextResource.hAllocation };
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    // SAFETY: The word is an area's, which outlives the call.
+    // SAFETY: The handle is an area's, and the area outlives the call.
     known.zip(unsafe { find::<Area>(driver_handle) })
 }

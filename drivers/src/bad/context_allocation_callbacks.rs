@@ -85,6 +85,6 @@ fn take(adapter: &Adapter, handle: HANDLE) {
 /// Gives back what it does not have, and is refused.
 fn free(adapter: &Adapter, handle: HANDLE) {
     let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation else { return };
-    // SAFETY: The kernel gave the function.
+    // SAFETY: The function is the kernel's.
     unsafe { call(handle, std::ptr::without_provenance_mut(0x40)) };
 }

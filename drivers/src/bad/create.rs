@@ -84,7 +84,7 @@ unsafe extern "win64-unwind" fn overruns_private_data(
     for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
         let end = info.pPrivateDriverData.wrapping_byte_add(info.PrivateDriverDataSize as usize);
         if !info.pPrivateDriverData.is_null() {
-            // SAFETY: The kernel has a guard there, for whoever does this.
+            // SAFETY: The kernel keeps guard bytes there.
             unsafe { end.cast::<u8>().write(0) };
         }
     }
@@ -112,7 +112,7 @@ unsafe extern "win64-unwind" fn without_handles(
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
-        // SAFETY: Nobody has seen the allocation.
+        // SAFETY: The allocation is unpublished.
         unsafe { destroy_one_allocation(adapter, info.hAllocation) };
         info.hAllocation = ptr::null_mut();
     }
@@ -128,7 +128,7 @@ unsafe extern "win64-unwind" fn reuses_allocation_handle(
     let (status, infos) = unsafe { created(adapter, args) };
     if let Some((first, rest)) = infos.split_first_mut() {
         for info in rest {
-            // SAFETY: Nobody has seen the allocation.
+            // SAFETY: The allocation is unpublished.
             unsafe { destroy_one_allocation(adapter, info.hAllocation) };
             info.hAllocation = first.hAllocation;
         }

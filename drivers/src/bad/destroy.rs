@@ -55,7 +55,7 @@ unsafe extern "win64-unwind" fn frees_pool_twice(
     let args = unsafe { args.read() };
     // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
-        // SAFETY: The block is not used; the pool does not follow what it is given.
+        // SAFETY: The block is not used; the pool does not dereference its argument.
         unsafe { free(*allocation) };
     }
     status
@@ -153,10 +153,10 @@ unsafe extern "win64-unwind" fn create_and_record(
 ) -> NTSTATUS {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
-    // SAFETY: The word is the adapter's, and `add_device_with_list` made all of them.
+    // SAFETY: The handle is the adapter's, created in `add_device_with_list`.
     let keeping = unsafe { pointer::<KeptAllocations>(adapter) };
     if let (Some(keeping), Some(newest)) = (keeping, infos.last()) {
-        // SAFETY: The adapter lives; calls that reach this member do not run at once.
+        // SAFETY: The adapter exists; calls that use this member never run concurrently.
         unsafe { (*keeping).kept = newest.hAllocation };
     }
     status
@@ -164,11 +164,11 @@ unsafe extern "win64-unwind" fn create_and_record(
 
 /// Writes to the allocation that was created last, which may be gone.
 unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends in the call below.
+    // SAFETY: The handle is the device's, which is freed in the call below.
     let Some(device) = (unsafe { find::<Device>(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The adapter outlives its devices, and `add_device_with_list` made all of them.
+    // SAFETY: The adapter was created in `add_device_with_list` and outlives its devices.
     let keeping = unsafe { pointer::<KeptAllocations>(device.adapter) };
     // SAFETY: As above.
     let kept = keeping

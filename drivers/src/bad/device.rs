@@ -24,10 +24,10 @@ unsafe extern "win64-unwind" fn returns_null_device(
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
     let mut created = unsafe { args.read() };
-    // SAFETY: The arguments are the kernel's, in another place.
+    // SAFETY: The arguments are the kernel's, copied to another address.
     let status = unsafe { create_device(adapter, &raw mut created) };
     if status == STATUS_SUCCESS {
-        // SAFETY: Nobody has seen the device.
+        // SAFETY: The device is unpublished.
         unsafe { destroy_device(created.hDevice) };
     }
     status
@@ -35,7 +35,7 @@ unsafe extern "win64-unwind" fn returns_null_device(
 
 /// Gives the device's address space back, and keeps its block.
 unsafe extern "win64-unwind" fn leaks_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends here and not before.
+    // SAFETY: The handle is the device's, which is freed here.
     if let Some((device, adapter)) = unsafe { device_and_adapter(handle) } {
         adapter.board().close_space(device.space);
     }

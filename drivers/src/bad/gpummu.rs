@@ -44,7 +44,7 @@ unsafe extern "win64-unwind" fn reserves_range_at_destroy(
 ) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
-    // SAFETY: The word is the process's, which ends behind this.
+    // SAFETY: The handle is the process's, which is freed after this.
     let name = unsafe { kernel_name(process) };
     if let Some((adapter, name)) = adapter.zip(name) {
         // It is refused, and nothing comes of it.

@@ -149,7 +149,7 @@ fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
 /// Lets go of what was acquired.
 fn release(adapter: &Adapter, held: HANDLE, kind: i32) {
     if let Some(call) = adapter.interface.DxgkCbReleaseHandleData.filter(|_| !held.is_null()) {
-        // SAFETY: The kernel gave the function, and follows no pointer.
+        // SAFETY: The function is the kernel's and dereferences no argument.
         unsafe { call(DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: kind }) };
     }
 }

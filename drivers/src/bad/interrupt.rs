@@ -161,7 +161,7 @@ unsafe extern "win64-unwind" fn start_with_paged_block(
 unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
-        // SAFETY: The block is the one of the start, and nobody reports any more.
+        // SAFETY: The block was created at start, and nothing reports any more.
         unsafe { ExFreePoolWithTag(it.registers, TAG) };
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
@@ -175,7 +175,7 @@ unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message
         if place.is_null() {
             return;
         }
-        // SAFETY: The block is large enough, and nobody else uses it.
+        // SAFETY: The block is large enough, and no other code uses it.
         unsafe { place.write(completed(adapter, node, 0)) };
         // SAFETY: It was just written.
         adapter.notify(unsafe { &*place });

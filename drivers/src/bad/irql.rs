@@ -57,7 +57,7 @@ unsafe extern "win64-unwind" fn polls_gpu_in_destroy(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The number is there.
+    // SAFETY: The pointer to the number is valid.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_allocation(adapter, args) }
@@ -68,7 +68,7 @@ unsafe extern "win64-unwind" fn create_slowly(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The number is there.
+    // SAFETY: The pointer to the number is valid.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_allocation(adapter, args) }

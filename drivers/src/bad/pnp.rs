@@ -70,7 +70,7 @@ unsafe extern "win64-unwind" fn omits_start_counts(
 ) -> NTSTATUS {
     let (mut sources, mut children) = (0, 0);
     let (sources, children) = (&raw mut sources, &raw mut children);
-    // SAFETY: The arguments are the kernel's, and two places that outlive the call.
+    // SAFETY: The arguments are the kernel's and two outputs that outlive the call.
     unsafe { start_device(context, info, interface, sources, children) }
 }
 

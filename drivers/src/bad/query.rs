@@ -55,7 +55,7 @@ unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32,
     // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
-        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        // SAFETY: The buffer has this length at WDDM 2.0, and only the driver uses it.
         let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
         caps.SchedulingCaps.Value = SCHEDULING;
         caps.MemoryManagementCaps.Flags.Value = MEMORY;
@@ -73,7 +73,7 @@ unsafe extern "win64-unwind" fn overruns_driver_caps(
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_DRIVERCAPS {
         let end = given.pOutputData.wrapping_byte_add(given.OutputDataSize as usize).cast::<u8>();
-        // SAFETY: It is none: the byte is not the driver's. The kernel keeps a guard there.
+        // SAFETY: The byte is out of bounds: the planted bug. The kernel keeps a guard there.
         unsafe { end.write(0) };
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
@@ -93,7 +93,7 @@ unsafe extern "win64-unwind" fn overruns_umd_query(
     }
     let size = u32::try_from(HARDWARE_INFO_SIZE).unwrap_or(0).max(given.OutputDataSize);
     let whole = DXGKARG_QUERYADAPTERINFO { OutputDataSize: size, ..given };
-    // SAFETY: It is none where the output is smaller. The kernel keeps a guard there.
+    // SAFETY: Out of bounds if the output is smaller. The kernel keeps a guard there.
     unsafe { query_adapter_info(adapter, &raw const whole) }
 }
 
@@ -106,7 +106,7 @@ unsafe extern "win64-unwind" fn trusts_umd_query_node(
     // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The input is there for the call.
+        // SAFETY: The input buffer is valid for the call.
         let question = unsafe { bytes(given.pInputData, given.InputDataSize) };
         if question.first().is_none_or(|byte| u32::from(*byte) >= NODES) {
             std::panic::resume_unwind(Box::new("a node that is none"));
@@ -141,7 +141,7 @@ unsafe extern "win64-unwind" fn omits_segment_descriptor(
         return unsafe { query_adapter_info(adapter, args) };
     };
     let first = out.pSegmentDescriptor;
-    // SAFETY: The kernel has made room for the segments that were announced.
+    // SAFETY: The kernel's buffer has room for the announced segments.
     describe(out, |far, segment| unsafe { put(first, far, segment) });
     if !first.is_null() {
         out.NbSegment = SEGMENTS - 1;
@@ -162,7 +162,7 @@ unsafe extern "win64-unwind" fn ignores_segment_stride(
     let (first, stride) = (out.pSegmentDescriptor, out.SegmentDescriptorStride);
     describe(out, |far, segment| {
         let far = far / stride * size_of::<DXGK_SEGMENTDESCRIPTOR4>();
-        // SAFETY: The kernel has made room for more than that.
+        // SAFETY: The kernel's buffer is larger than that.
         unsafe { put(first, far, segment) };
     });
     STATUS_SUCCESS
@@ -178,7 +178,7 @@ unsafe fn segments<'a>(
 ) -> Option<&'a mut DXGK_QUERYSEGMENTOUT4> {
     // SAFETY: The caller upholds this function's contract.
     let args = unsafe { args.read() };
-    // SAFETY: The output is such a structure then, and nobody else uses it now.
+    // SAFETY: The output buffer is that structure then, and only the driver uses it.
     (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })
 }
 

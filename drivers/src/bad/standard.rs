@@ -65,7 +65,7 @@ unsafe extern "win64-unwind" fn omits_standard_private_data(
     _adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the members are the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the members are outputs.
     let args = unsafe { &mut *args };
     (args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize) = (0, 0);
     abi::status::STATUS_SUCCESS

@@ -93,7 +93,7 @@ unsafe extern "win64-unwind" fn allocates_paged_in_submit(
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { submit_command(adapter, args) };
     if !block.is_null() {
-        // SAFETY: Nobody uses it.
+        // SAFETY: No other code uses it.
         unsafe { ExFreePoolWithTag(block, TAG) };
     }
     status

@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn resets_no_engine(
     // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
-        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        // SAFETY: The buffer has this length at WDDM 2.0, and only the driver uses it.
         let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
         caps.SupportPerEngineTDR = 0;
     }
@@ -387,7 +387,7 @@ unsafe extern "win64-unwind" fn overruns_debug_info(
     // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     let end = given.pBuffer.cast::<u8>().wrapping_add(given.BufferSize);
-    // SAFETY: It is not: that is the fault. A guard lies there.
+    // SAFETY: The write is out of bounds: the planted bug. Guard bytes lie there.
     unsafe { end.write(0) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { collect_dbg_info(adapter, args) }

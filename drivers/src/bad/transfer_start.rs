@@ -49,7 +49,7 @@ impl Miniport for LeaksOnTransferStart {
         let answer = self.inner.build_paging(at, args);
         if answer.is_ok() {
             for block in blocks.drain(..) {
-                // SAFETY: It was taken here, and nobody else knows of it.
+                // SAFETY: The block was allocated here and is unpublished.
                 self.pool.run_driver(|| unsafe { free(ptr::with_exposed_provenance_mut(block)) });
             }
         }

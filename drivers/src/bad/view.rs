@@ -40,7 +40,7 @@ unsafe extern "win64-unwind" fn writes_resource_data_on_open(
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many bytes.
+    // SAFETY: The kernel passes a buffer of this length.
     let common =
         unsafe { list_mut(given.pPrivateDriverData.cast::<u8>(), given.PrivateDriverSize) };
     if let Some(byte) = common.last_mut() {
@@ -63,7 +63,7 @@ unsafe extern "win64-unwind" fn frees_allocation_on_close(
     let given = unsafe { args.read() };
     // SAFETY: The kernel passes an array of this length.
     for view in unsafe { list(given.pOpenHandleList, given.NumAllocations) } {
-        // SAFETY: The word is the view's, which ends in the call below.
+        // SAFETY: The handle is the view's, which is freed in the call below.
         let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
         // SAFETY: This driver does not use it again; one that is freed is not followed.
         unsafe { destroy_one_allocation(known.adapter, view.allocation) };
@@ -80,12 +80,12 @@ unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
-        // SAFETY: The good entry has just made the view.
+        // SAFETY: The good entry has just created the view.
         let view = unsafe { find::<View>(info.hDeviceSpecificAllocation) };
         // SAFETY: An allocation outlives its views.
         let allocation = view.and_then(|view| unsafe { pointer::<Allocation>(view.allocation) });
         if let Some(allocation) = allocation {
-            // SAFETY: It lives, and this driver does not look at the member elsewhere.
+            // SAFETY: The object exists, and this driver uses the member nowhere else.
             unsafe { (*allocation).owner = device };
         }
     }
@@ -100,7 +100,7 @@ unsafe extern "win64-unwind" fn without_handles(
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
-        // SAFETY: Nobody has seen the view.
+        // SAFETY: The view is unpublished.
         unsafe { end_view(device, info.hDeviceSpecificAllocation) };
         info.hDeviceSpecificAllocation = ptr::null_mut();
     }

@@ -167,7 +167,7 @@ pub(crate) unsafe extern "win64-unwind" fn free_short(_context: PVOID, frame: PV
 pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
     // SAFETY: The context is this allocator's, which has not been deleted.
     let frame = unsafe { allocate(context) };
-    // SAFETY: As above. It is out and kept.
+    // SAFETY: As above. The output is kept.
     unsafe { free_frame(context, frame) };
     frame
 }
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "win64-unwind" fn process_and_wait(pin: *mut KSPIN) -> 
 
 unsafe extern "win64-unwind" fn waits(clone: *mut KSSTREAM_POINTER) {
     let interval = -10_i64;
-    // SAFETY: It is a number.
+    // SAFETY: The pointer is valid for a number.
     unsafe { KeDelayExecutionThread(0, 0, &raw const interval) };
     // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
@@ -358,7 +358,7 @@ pub(crate) unsafe extern "win64-unwind" fn uses_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The filter is there.
+    // SAFETY: The filter is open.
     let pin = unsafe { last_pin(filter) };
     // SAFETY: The function validates its arguments.
     unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
@@ -370,7 +370,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The filter is there.
+    // SAFETY: The filter is open.
     let pin = unsafe { last_pin(filter) };
     if !pin.is_null() {
         // SAFETY: The structure of a pin rests after its end, and can be written to.
@@ -386,7 +386,7 @@ pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(
 ) -> NTSTATUS {
     // SAFETY: The pin is open.
     let context = unsafe { (*pin).Context };
-    // SAFETY: It is not used afterwards.
+    // SAFETY: The pointer is not used afterwards.
     unsafe { ExFreePool(context) };
     STATUS_SUCCESS
 }
@@ -401,7 +401,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
 ) -> NTSTATUS {
     // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
-        // SAFETY: The context is of an allocator that lives.
+        // SAFETY: The context is that of an allocator that has not been deleted.
         let frame = unsafe { first_free_frame(own.allocator.load(SeqCst)) };
         if !frame.is_null() {
             // SAFETY: The frame is memory of the driver's.
@@ -461,7 +461,7 @@ pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> N
 
 /// Asks for a default allocator that frees what it does not allocate.
 pub(crate) unsafe extern "win64-unwind" fn half_default(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What it is given is looked up, and nothing is called.
+    // SAFETY: The function validates its arguments and calls nothing.
     unsafe { KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, Some(free_short), None, None) };
     // SAFETY: The caller upholds this function's contract.
     unsafe { create_pin(pin, irp) }

@@ -76,7 +76,7 @@ unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
     // SAFETY: The caller upholds this function's contract.
     let gate = unsafe { KsPinGetAndGate(pin) };
     if !gate.is_null() {
-        // SAFETY: A gate is changed in place.
+        // SAFETY: A gate is only changed in place.
         unsafe { (*gate).Count += change };
     }
 }
@@ -98,7 +98,7 @@ unsafe extern "win64-unwind" fn set_format(
     }
     // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
-        // SAFETY: It is this pin's allocator, or was.
+        // SAFETY: The pointer is this pin's allocator, deleted or not.
         unsafe { count(own.allocator.load(SeqCst)) };
     }
     // SAFETY: The caller upholds this function's contract.
@@ -129,14 +129,14 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
         let mut clone = ptr::null_mut();
         // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
-        // SAFETY: The edge is there, and locked.
+        // SAFETY: The leading edge is valid and locked.
         unsafe { KsStreamPointerUnlock(edge, 0) };
         if !nt_success(status) {
             return status;
         }
         // SAFETY: The clone has not been deleted and is locked.
         unsafe { table::fill_in_turn(clone) };
-        // SAFETY: The edge is there. It may be cancelled by now: then it is not locked.
+        // SAFETY: The leading edge is valid. If it was cancelled, it is not locked.
         let locked = nt_success(unsafe { KsStreamPointerLock(edge) });
         // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerDelete(clone) };
@@ -176,7 +176,7 @@ unsafe fn count(context: PVOID) {
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
     // SAFETY: As above.
     let place = unsafe { (*it).place(MOST) }.cast::<u64>();
-    // SAFETY: The block has so many bytes more.
+    // SAFETY: The block has this many additional bytes.
     unsafe { *place += 1 };
 }
 
@@ -235,7 +235,7 @@ unsafe extern "win64-unwind" fn delete(context: PVOID) {
     if let Some(it) = unsafe { pointer::<Slab>(context) } {
         // SAFETY: As above.
         let block = unsafe { (*it).block };
-        // SAFETY: Nobody has a frame any more.
+        // SAFETY: No frame is in use any more.
         unsafe { ExFreePoolWithTag(block, TAG) };
     }
     // SAFETY: No later call uses the block.

@@ -38,7 +38,7 @@ fn all(it: PVOID) {
     let mut number = 0;
     let mut place = ptr::null_mut();
     let mut header = KSSTREAM_HEADER::ZERO;
-    // SAFETY: What they are given is looked up, and the places are places.
+    // SAFETY: The functions validate their arguments, and the outputs can be written.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     unsafe {
         KsInitializeDriver(it, ptr::null_mut(), ptr::null());

@@ -39,7 +39,7 @@ unsafe extern "win64-unwind" fn start_device(
     _translated: PVOID,
     _raw: PVOID,
 ) -> NTSTATUS {
-    // SAFETY: The device is there; what an adapter is, only the driver knows.
+    // SAFETY: The device exists; the adapter pointer is opaque to the runtime.
     unsafe {
         KsDeviceRegisterAdapterObject(device, ptr::null_mut(), MOST, size_of::<Line>() as u32);
     }
@@ -66,7 +66,7 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
         loop {
             // SAFETY: The leading edge is valid.
             let left = unsafe { (*edge).OffsetOut.Remaining };
-            // SAFETY: As above, and it is locked.
+            // SAFETY: As above, and the frame is locked.
             let status = unsafe { KsStreamPointerAdvanceOffsets(edge, 0, left.min(1), 0) };
             if left <= 1 || !nt_success(status) {
                 break;
@@ -92,16 +92,16 @@ unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
     let header = unsafe { shown.StreamHeader.read() };
     let (data, used) = (header.Data.cast::<u8>(), header.DataUsed as usize);
     let mut frame = vec![0; used];
-    // SAFETY: The frame has so many bytes.
+    // SAFETY: The frame has this length.
     unsafe { ptr::copy_nonoverlapping(data, frame.as_mut_ptr(), used) };
     // SAFETY: As above.
     unsafe { ptr::write_bytes(data, 0, used) };
     let mut rest = &frame[..];
     for number in 0..offset.Remaining as usize {
         let line = offset.mappings().cast::<Line>().wrapping_add(number);
-        // SAFETY: There are so many lines, as wide as was asked for.
+        // SAFETY: The buffer has this many lines of the requested width.
         let mapping = unsafe { (*line).mapping };
-        // SAFETY: As above: what follows a mapping is the driver's.
+        // SAFETY: As above: memory after a mapping is the driver's.
         unsafe { (*line).own = u64::MAX };
         let (now, later) = rest.split_at(rest.len().min(mapping.ByteCount as usize));
         let to = usize::try_from(mapping.PhysicalAddress).unwrap_or(0);

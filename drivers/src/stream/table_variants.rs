@@ -55,7 +55,7 @@ fn must(is: bool) -> NTSTATUS {
 
 /// Frees an item of a bag.
 unsafe extern "win64-unwind" fn frees(item: PVOID) {
-    // SAFETY: It is pool memory, in no bag any more.
+    // SAFETY: The pointer is pool memory, no longer in a bag.
     unsafe { ExFreePool(item) };
 }
 
@@ -72,12 +72,12 @@ unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTAT
     let items = [memory(), memory(), memory()];
     if items.iter().any(|c_void| c_void.is_null()) {
         for item in items.into_iter().filter(|c_void| !c_void.is_null()) {
-            // SAFETY: Nobody has it yet.
+            // SAFETY: The object is unpublished.
             unsafe { ExFreePool(item) };
         }
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: What they are given is there, and the places are places.
+    // SAFETY: The arguments are valid, and the outputs can be written.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     let right = unsafe {
         KsAcquireDevice(device);
@@ -125,7 +125,7 @@ unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTAT
 
 /// Says that it creates a filter later, and does so at once.
 unsafe extern "win64-unwind" fn creates_pending(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What they are given is there.
+    // SAFETY: The arguments are valid.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     let right = unsafe {
         let found = KsGetFilterFromIrp(irp) == filter && KsGetPinFromIrp(irp).is_null();
@@ -144,7 +144,7 @@ unsafe extern "win64-unwind" fn creates_pending(filter: *mut KSFILTER, irp: PIRP
 
 /// Looks at what is around a pin.
 unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What they are given is there.
+    // SAFETY: The arguments are valid.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     let right = unsafe {
         let filter = KsPinGetParentFilter(pin);
@@ -194,7 +194,7 @@ unsafe extern "win64-unwind" fn turns_gate(
         (KSSTATE_PAUSE, KSSTATE_RUN) | (KSSTATE_ACQUIRE, KSSTATE_STOP) => 1,
         _ => 0,
     };
-    // SAFETY: A gate is changed in place.
+    // SAFETY: A gate is only changed in place.
     unsafe { (*gate).Count += change };
     // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
@@ -203,7 +203,7 @@ unsafe extern "win64-unwind" fn turns_gate(
 /// Fills frames at once, and has its trailing edge follow.
 unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
     let (mut first, mut last) = (0, 0);
-    // SAFETY: What they are given is there, and the places are places.
+    // SAFETY: The arguments are valid, and the outputs can be written.
     #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
     unsafe {
         let seen = KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_UNLOCKED);
@@ -257,11 +257,11 @@ unsafe extern "win64-unwind" fn processes_filter(
     // SAFETY: The index has a line for each kind of pins.
     let line = unsafe { index.read() };
     for at in 0..line.Count as usize {
-        // SAFETY: There are so many.
+        // SAFETY: The array has this length.
         let pin: *mut KSPROCESSPIN = unsafe { line.Pins.wrapping_add(at).read() };
         // SAFETY: A line points to pins.
         let edge = unsafe { (*pin).StreamPointer };
-        // SAFETY: The edge is there, and locked.
+        // SAFETY: The leading edge is valid and locked.
         unsafe { table::fill_in_turn(edge) };
         // SAFETY: As above.
         let there = unsafe { (*pin).BytesAvailable };
@@ -287,7 +287,7 @@ pub(crate) const FRAME_INJECTION: Shape = Shape {
 unsafe extern "win64-unwind" fn creates_injecting(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
-    // SAFETY: The pin is there, and stopped.
+    // SAFETY: The pin is open and stopped.
     unsafe { KsPinRegisterFrameReturnCallback(pin, Some(returned)) };
     status
 }
@@ -302,7 +302,7 @@ unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSST
         if frame.is_null() {
             return STATUS_INSUFFICIENT_RESOURCES;
         }
-        // SAFETY: The pin is there, and the frame is the driver's.
+        // SAFETY: The pin is open, and the frame is the driver's.
         unsafe { send(pin, frame) };
     }
     status
@@ -318,7 +318,7 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
     let Some(own) = (unsafe { own(pin) }) else { return };
     let number = own.pictures.fetch_add(1, SeqCst);
     let bytes = picture(number);
-    // SAFETY: The frame has so many bytes.
+    // SAFETY: The frame has this length.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), frame.cast::<u8>(), bytes.len()) };
     let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
@@ -334,7 +334,7 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
             | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
         ..KSSTREAM_HEADER::ZERO
     };
-    // SAFETY: The pin is there, and so is the header for the call.
+    // SAFETY: The pin is open, and the header is valid for the call.
     let status = unsafe { KsPinSubmitFrame(pin, frame, BYTES, &raw mut header, frame) };
     if !nt_success(status) {
         // SAFETY: No other component uses it.

@@ -50,7 +50,7 @@ fn call(function: usize, of: usize, args: usize) -> HRESULT {
     // SAFETY: It is a function of the runtime's; all of them are called with a handle and one
     // pointer, or look at neither.
     let function = unsafe { transmute::<*const (), Any>(function) };
-    // SAFETY: The runtime does not believe what this driver points to.
+    // SAFETY: The runtime validates this driver's pointers.
     unsafe { function(handle(of), with_exposed_provenance_mut(args)) }
 }
 
@@ -153,7 +153,7 @@ macro_rules! back {
     ($it:ident.$slot:ident, $args:expr) => {{
         let mut args = $args;
         match $it.callbacks.$slot {
-            // SAFETY: The structure lives here, and what it points to is not believed.
+            // SAFETY: The structure is a local, and its pointers are validated.
             Some(function) => unsafe { function(handle($it.inside), &raw mut args) },
             None => E_NOTIMPL,
         }

@@ -25,7 +25,7 @@ impl Kind for Device {
 
 pub(crate) unsafe extern "win64-unwind" fn add_device(device: *mut KSDEVICE) -> NTSTATUS {
     let context = take(Device::default());
-    // SAFETY: The structure is there, and its context is the driver's.
+    // SAFETY: The structure is valid, and its context is the driver's.
     unsafe { (*device).Context = context };
     if context.is_null() { STATUS_INSUFFICIENT_RESOURCES } else { STATUS_SUCCESS }
 }

@@ -113,7 +113,7 @@ pub(crate) unsafe extern "win64-unwind" fn process_unlocking(pin: *mut KSPIN) ->
 pub(crate) unsafe extern "win64-unwind" fn locked_then(clone: *mut KSSTREAM_POINTER) {
     // SAFETY: The clone has not been deleted.
     if nt_success(unsafe { KsStreamPointerLock(clone) }) {
-        // SAFETY: It is locked now.
+        // SAFETY: The memory is locked now.
         unsafe { fill(clone) };
     }
     // SAFETY: The clone has not been deleted.
@@ -191,7 +191,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     let bytes = picture(number);
     let used = said.FrameExtent.min(BYTES);
     let data = said.Data.cast::<u8>();
-    // SAFETY: The frame has so many bytes, and nobody else has it.
+    // SAFETY: The frame has this length, and no other component uses it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, used as usize) };
     let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };

@@ -63,7 +63,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
     }
     // SAFETY: The structure is valid.
     let bag = unsafe { (*pin).Bag };
-    // SAFETY: It is pool memory, and needs no routine.
+    // SAFETY: The pointer is pool memory and needs no free routine.
     let status = unsafe { KsAddItemToObjectBag(bag, context, None) };
     if !nt_success(status) {
         // SAFETY: No other component uses it.
@@ -98,7 +98,7 @@ unsafe fn count_frames(pin: *mut KSPIN) {
 }
 
 pub(crate) unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
-    // SAFETY: The structure is known to who gave it.
+    // SAFETY: The caller knows the structure.
     let device = unsafe { KsGetDevice(pin.cast()) };
     if let Some(device) = (!device.is_null()).then_some(device) {
         // SAFETY: The pointer is valid.
@@ -149,7 +149,7 @@ pub(crate) unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
     // SAFETY: The caller upholds this function's contract.
     let bag = unsafe { (*pin).Bag };
     let size = size_of::<KSPIN_DESCRIPTOR_EX>() as u32;
-    // SAFETY: It is a place for a pointer, and the descriptor has so many bytes.
+    // SAFETY: The output can hold a pointer, and the descriptor has this length.
     let place = unsafe { &raw mut (*pin).Descriptor };
     // SAFETY: As above.
     let status = unsafe { _KsEdit(bag, place.cast(), size, size, TAG) };

@@ -29,7 +29,7 @@ struct Everything;
 impl umd::VisibleMemory for Everything {
     fn read(address: usize, bytes: &mut [u8]) -> bool {
         let from = ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: The drivers of these tests touch what they have locked, which is there.
+        // SAFETY: The drivers of these tests touch only memory that they have locked.
         unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         true
     }

@@ -1,5 +1,5 @@
-//! Allocations and resources of the driver with a table: created, described and destroyed for
-//! the adapter.
+//! Allocations and resources of the table driver: created, described and destroyed for the
+//! adapter.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, bytes, find, free, list, list_mut, take, value};
@@ -24,11 +24,11 @@ const PAGE: u32 = 4096;
 /// An allocation (`hAllocation`).
 #[repr(C)]
 pub(crate) struct Allocation {
-    /// Whose it is: the adapter's, for it can outlive the device that asked for it.
+    /// The adapter. It owns the allocation, which can outlive the device that created it.
     pub(crate) owner: HANDLE,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// Its memory on the board.
+    /// The allocation's memory on the board.
     pub(crate) memory: u64,
 }
 
@@ -40,7 +40,7 @@ impl Kind for Allocation {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Resource {
-    /// How many bytes of private data it came with.
+    /// The size of the private data passed at creation.
     private: u32,
 }
 
@@ -48,7 +48,7 @@ impl Kind for Resource {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"reso");
 }
 
-/// The status that says why.
+/// The status of the failure.
 fn status(why: DriverError) -> NTSTATUS {
     match why {
         DriverError::NoMemory => STATUS_NO_MEMORY,
@@ -72,12 +72,12 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
     status
 }
 
-/// Creates a resource and allocations, in order, up to the first that fails. What it made is in
-/// the arguments.
+/// Creates a resource and its allocations, in order, up to the first failure. The created objects
+/// are in the arguments.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`.
+/// As for `create_allocation`.
 pub(crate) unsafe fn create_until_failure(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -110,11 +110,11 @@ pub(crate) unsafe fn create_until_failure(
     STATUS_SUCCESS
 }
 
-/// Creates one allocation. If that fails and a block was taken, it is in `info`.
+/// Creates one allocation. If that fails after its block was allocated, the block is in `info`.
 ///
 /// # Safety
 ///
-/// The handle is the adapter's, and the private data there.
+/// The handle is the adapter's, and the private data is valid.
 unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATUS {
     // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
@@ -126,7 +126,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     }
     // SAFETY: The caller upholds this function's contract.
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
-    // Where it is to be is said on a board with memory only.
+    // The segment set is used only on a board with memory.
     let size = if known.board().has_memory() {
         format::read_allocation_info(private).map(|info| info.size)
     } else {
@@ -147,11 +147,11 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     STATUS_SUCCESS
 }
 
-/// Ends what a create has made, the last first. `before` is the resource that was there.
+/// Destroys the objects of a failed create, last first. `before` is the older resource.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`, and nobody has seen what was made.
+/// As for `create_allocation`; the created objects are unpublished.
 unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, before: HANDLE) {
     // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
@@ -159,21 +159,21 @@ unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, befo
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in infos.iter_mut().rev() {
         let created = mem::replace(&mut info.hAllocation, ptr::null_mut());
-        // SAFETY: The allocation is this call's own, or none.
+        // SAFETY: The allocation was created in this call, or is NULL.
         unsafe { destroy_one_allocation(adapter, created) };
     }
     let created = mem::replace(&mut args.hResource, before);
     if created != before {
-        // SAFETY: The resource is this call's own.
+        // SAFETY: The resource was created in this call.
         unsafe { destroy_resource(created) };
     }
 }
 
-/// Ends an allocation. Answers whether it was one.
+/// Destroys an allocation. Returns whether the handle was an allocation's.
 ///
 /// # Safety
 ///
-/// The handles are the adapter's and an allocation's, which is not used afterwards.
+/// The handles are an adapter's and an allocation's, which is not used afterwards.
 pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
     // SAFETY: The caller upholds this function's contract.
     let known = unsafe { find::<Adapter>(adapter) };
@@ -186,7 +186,7 @@ pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> 
     true
 }
 
-/// Ends a resource. Answers whether it was one.
+/// Destroys a resource. Returns whether the handle was a resource's.
 ///
 /// # Safety
 ///
@@ -253,7 +253,7 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_GDISURFACE {
         return STATUS_NOT_SUPPORTED;
     }
-    // SAFETY: By its type the union is a pointer to this structure.
+    // SAFETY: The type says that the union is a pointer to this structure.
     let surface = unsafe { args.gdi().read() };
     if surface.Format != D3DDDIFMT_A8 {
         return STATUS_NOT_SUPPORTED;
@@ -305,7 +305,7 @@ mod tests {
             assert_eq!(describe(ptr::null_mut()).0, STATUS_INVALID_PARAMETER);
             // SAFETY: The handle is only looked up, never dereferenced.
             unsafe { free(handle) };
-            assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "it was freed");
+            assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "a freed handle is rejected");
         });
     }
 

@@ -1,5 +1,5 @@
-//! The driver with a table on a board with virtual addresses: processes, roots, page tables. What
-//! is not here is that of the driver with memory.
+//! The table driver on a board with virtual addresses: processes, root page tables, page tables.
+//! Everything else is the table driver with memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, list, take};
@@ -44,7 +44,7 @@ pub(crate) const GPUMMU: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
 /// A process (`hKmdProcess`).
 #[repr(C)]
 struct Process {
-    /// What the kernel calls it.
+    /// The kernel's handle of the process.
     kernel: HANDLE,
 }
 
@@ -117,13 +117,13 @@ unsafe extern "win64-unwind" fn query_tables(
     }
 }
 
-/// How many bytes of addresses one leaf page table of the board translates.
+/// The bytes of address space that one leaf page table of the board translates.
 pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
     let levels = adapter.board().mmu.map(|mmu_plan| mmu_plan.features().levels).unwrap_or_default();
     levels.first().map_or(0, |table_level| 4096 << table_level.index_bits)
 }
 
-/// `DxgkCbReserveGpuVirtualAddressRange`: where it is.
+/// Calls `DxgkCbReserveGpuVirtualAddressRange` and returns the address.
 pub(crate) fn keep(
     adapter: &Adapter,
     mut order: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
@@ -137,7 +137,7 @@ pub(crate) fn keep(
     }
 }
 
-/// Keeps addresses for itself, and others behind them that clients may use, too.
+/// Reserves a range for the driver, and a range behind it that clients may use, too.
 pub(crate) unsafe extern "win64-unwind" fn create_process(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
@@ -168,11 +168,11 @@ pub(crate) unsafe extern "win64-unwind" fn create_process(
     if args.hKmdProcess.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
 
-/// What the kernel calls a process.
+/// Returns the kernel's handle of a process.
 ///
 /// # Safety
 ///
-/// The word is a process's, which has not ended.
+/// The handle is a process's that has not been destroyed.
 pub(crate) unsafe fn kernel_name(process: HANDLE) -> Option<HANDLE> {
     // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Process>(process) }.map(|process| process.kernel)
@@ -204,7 +204,7 @@ unsafe extern "win64-unwind" fn root_page_table_size(
     usize::try_from(size.bytes).unwrap_or(0)
 }
 
-/// Whose pages they are does not matter: page tables are nobody's.
+/// The owner of the pages does not matter: page tables belong to no process.
 unsafe extern "win64-unwind" fn map_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_MAPCPUHOSTAPERTURE,
@@ -244,7 +244,7 @@ unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
     if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
-/// Contexts are told here which is the system's, for no packet of that one comes.
+/// Records the system context here, because it gets no packet.
 pub(crate) unsafe extern "win64-unwind" fn set_root_page_table(
     _adapter: HANDLE,
     args: *const DXGKARG_SETROOTPAGETABLE,

@@ -1,5 +1,5 @@
-//! The driver with a table on a board with memory: segments, paging, and a save area for each
-//! context. What is not here is the driver's without memory.
+//! The table driver on a board with memory: segments, paging, and a save area for each context.
+//! Everything else is the table driver without memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Allocation, create_allocation};
@@ -42,17 +42,17 @@ pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
     ..GOOD
 };
 
-/// All segments of the board.
+/// The set of all segments of the board.
 pub(crate) const ALL_SEGMENTS: u32 = 0b111;
 
 /// A context (`hContext`).
 #[repr(C)]
 pub(crate) struct ContextWithArea {
-    /// The device it is of.
+    /// The context's device.
     pub(crate) device: HANDLE,
-    /// Its number on the board.
+    /// The context's number on the board.
     pub(crate) number: u64,
-    /// Its save area.
+    /// The context's save area.
     pub(crate) area: HANDLE,
 }
 
@@ -116,7 +116,7 @@ fn descriptor(layout: &SegmentInfo) -> DXGK_SEGMENTDESCRIPTOR4 {
     it
 }
 
-/// Allocations are where their clients want them, or in any segment.
+/// Allocations go where their clients request, or into any segment.
 unsafe extern "win64-unwind" fn create_in_any_segment(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -156,7 +156,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     if args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
     }
-    // The system's own does no packet that would have to be saved.
+    // The system context executes no packet that has to be saved.
     let system = args.Flags.has(ContextFlags::SystemContext);
     let area = if system {
         ptr::null_mut()
@@ -169,7 +169,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     let number = adapter.board().state().next();
     let context = take(ContextWithArea { device, number, area });
     if context.is_null() {
-        // SAFETY: The area is this call's own.
+        // SAFETY: The area was created in this call.
         unsafe { free_area(adapter, area) };
         return STATUS_NO_MEMORY;
     }
@@ -183,18 +183,18 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_context_with_area(handle: HAN
     let Some((context, _, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The area ends with its context.
+    // SAFETY: The area is freed with its context.
     unsafe { free_area(adapter, context.area) };
     // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
 
-/// A context, with its device and its adapter.
+/// Returns a context with its device and its adapter.
 ///
 /// # Safety
 ///
-/// The handle is a context's, and none of them ends while the answer is used.
+/// The handle is a context's. The context, its device and its adapter outlive the result.
 pub(crate) unsafe fn context<'a>(
     handle: HANDLE,
 ) -> Option<(&'a ContextWithArea, &'a Device, &'a Adapter)> {
@@ -254,11 +254,11 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     }
 }
 
-/// What an allocation or an area is on the board.
+/// Returns the board's object for an allocation or an area.
 ///
 /// # Safety
 ///
-/// The word is of a block, freed or not.
+/// The handle is a block's address; the block may have been freed.
 unsafe fn number(word: usize) -> Option<u64> {
     let word = ptr::with_exposed_provenance_mut(word);
     // SAFETY: The caller upholds this function's contract.
@@ -304,7 +304,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let Ok(commands) = format::decode(private) else { return STATUS_INVALID_PARAMETER };
     let area = value::<Area>(context.area);
-    // SAFETY: The block was an area's, and stays readable.
+    // SAFETY: The block was an area's, and freed blocks stay readable.
     let (area, word) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let drawing = {

@@ -1,14 +1,14 @@
-//! A complete display miniport driver as a table, which keeps every rule.
+//! A complete display miniport driver with a function table. It breaks no rule.
 //!
-//! It is written as a driver in C would be: each thing it makes is a pool block, the block's
-//! address is the handle it gives, and there is no state besides. Its hardware is a [`Board`],
-//! its private data that of `softgpu::format`. Here is the life of its adapter; `context`,
-//! `allocation` and `view` have the rest.
+//! The driver is written like a driver in C: each object is a pool block, the block's address is
+//! the driver handle, and there is no other state. Its hardware is a [`Board`], its private data has
+//! the layout of `softgpu::format`. This module has the entries of the adapter; `context`, `allocation`
+//! and `view` have the others.
 //!
 //! # Safety
 //!
-//! The entries of the table are called as Microsoft's pages say: a structure is there and the
-//! driver's for the call, a handle is one that this driver gave and was not told to end.
+//! The table's entries are called as Microsoft documents them: a structure is valid and exclusive
+//! to the driver during the call, and a handle was returned by this driver and has not been destroyed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{
@@ -88,29 +88,29 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     ..DRIVER_INITIALIZATION_DATA::ZERO
 };
 
-/// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in `DXGK_DRIVERCAPS`.
+/// Offset of `GpuEngineTopology.NbAsymetricProcessingNodes` in `DXGK_DRIVERCAPS`.
 const NODE_COUNT: usize = 76;
 
-/// Where `SchedulingCaps` is there.
+/// Offset of `SchedulingCaps`.
 const SCHEDULING: usize = 64;
 
-/// Where `SupportPerEngineTDR` is there.
+/// Offset of `SupportPerEngineTDR`.
 const RESETS_ENGINES: usize = 538;
 
-/// What it does besides taking packets.
+/// The scheduling capabilities beyond accepting packets.
 const CLAIMS: u32 =
     Scheduling::MultiEngineAware | Scheduling::PreemptionAware | Scheduling::CancelCommandAware;
 
 /// An adapter (`MiniportDeviceContext`, `hAdapter`).
 #[repr(C)]
 pub(crate) struct Adapter {
-    /// Its hardware.
+    /// The adapter's hardware.
     board: *const Board,
-    /// The way back: all zero before `DxgkDdiStartDevice`.
+    /// The kernel's callbacks; all zero before `DxgkDdiStartDevice`.
     pub(crate) interface: DXGKRNL_INTERFACE,
-    /// Where its registers are mapped, for a driver that uses them.
+    /// Where the registers are mapped, in a driver that uses them.
     pub(crate) registers: PVOID,
-    /// Its hardware was pulled out: it is not touched any more.
+    /// The hardware was surprise-removed and is not touched any more.
     surprise_removed: bool,
 }
 
@@ -119,20 +119,20 @@ impl Kind for Adapter {
 }
 
 impl Adapter {
-    /// The adapter of a physical device, which is a board.
+    /// Creates the adapter of a physical device, which is a board.
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
         let board = device.cast_const().cast();
         let (interface, registers) = (DXGKRNL_INTERFACE::ZERO, ptr::null_mut());
         Self { board, interface, registers, surprise_removed: false }
     }
 
-    /// Its hardware.
+    /// The adapter's hardware.
     pub(crate) fn board(&self) -> &Board {
         // SAFETY: The address came as the physical device, which the setup keeps alive.
         unsafe { &*self.board }
     }
 
-    /// Reports a packet of a node done.
+    /// Reports that a node has completed a packet.
     pub(crate) fn notify_interrupt(&self, node: u32, fence: Fence) {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
@@ -154,19 +154,19 @@ impl Adapter {
         });
     }
 
-    /// Reports what an interrupt was for.
+    /// Notifies the kernel of an interrupt (`DxgkCbNotifyInterrupt`).
     pub(crate) fn notify(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
         // SAFETY: The function and the handle come from the kernel; `data` outlives the call.
         unsafe { call(self.interface.DeviceHandle, ptr::from_ref(data)) };
     }
 
-    /// Reports a packet of a node at fault.
+    /// Reports a faulted packet of a node.
     pub(crate) fn notify_fault(&self, node: u32, fence: Fence, flags: DXGK_PAGE_FAULT_FLAGS) {
         self.notify_fault_at(node, fence, flags, 0);
     }
 
-    /// The same, with the virtual address where it did.
+    /// Reports a faulted packet of a node, with the virtual address of the fault.
     pub(crate) fn notify_fault_at(
         &self,
         node: u32,
@@ -188,7 +188,7 @@ impl Adapter {
         self.notify(&data);
     }
 
-    /// Runs a routine with the interrupt held back.
+    /// Runs a routine synchronized with the interrupt (`DxgkCbSynchronizeExecution`).
     pub(crate) fn synchronize(
         &self,
         routine: KSYNCHRONIZE_ROUTINE,
@@ -203,7 +203,7 @@ impl Adapter {
         unsafe { call(handle, Some(routine), context, message, &raw mut answer) }
     }
 
-    /// Asks for its DPC.
+    /// Queues the adapter's DPC.
     pub(crate) fn queue_dpc(&self) {
         if let Some(call) = self.interface.DxgkCbQueueDpc {
             // SAFETY: The function and its argument come from the kernel.
@@ -257,7 +257,7 @@ pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTAT
     STATUS_SUCCESS
 }
 
-/// Without power the board keeps nothing; it comes up empty.
+/// The board loses its memory without power and comes up empty.
 pub(crate) unsafe extern "win64-unwind" fn set_power_state(
     context: PVOID,
     device: u32,
@@ -266,7 +266,7 @@ pub(crate) unsafe extern "win64-unwind" fn set_power_state(
 ) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     let adapter = unsafe { find::<Adapter>(context) };
-    // It has no children; one that is gone is none of its business.
+    // The adapter has no children, so a removed child needs no work.
     if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
         if state == PowerDeviceD0 {
             adapter.board().wake();
@@ -289,7 +289,7 @@ pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
     STATUS_SUCCESS
 }
 
-/// There is no display on any target.
+/// No target has a display.
 unsafe extern "win64-unwind" fn release_display(
     _context: PVOID,
     _target: u32,
@@ -311,7 +311,7 @@ pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTST
     STATUS_SUCCESS
 }
 
-/// There is nothing to do: the driver has no state of its own.
+/// Does nothing: the driver has no global state.
 unsafe extern "win64-unwind" fn unload() {}
 
 pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
@@ -374,7 +374,7 @@ pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
     it.synchronize(if on == 0 { vsync_off } else { vsync_on }, adapter, 0)
 }
 
-/// The interrupt routine looks at the display, too: so this runs while that does not.
+/// Runs synchronized with the interrupt routine, because that reads the display state, too.
 unsafe extern "win64-unwind" fn vsync_on(adapter: PVOID) -> BOOLEAN {
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     unsafe { set_vsync(adapter, true) }
@@ -387,7 +387,7 @@ unsafe extern "win64-unwind" fn vsync_off(adapter: PVOID) -> BOOLEAN {
 
 /// # Safety
 ///
-/// The word is the adapter's, which outlives the call.
+/// The handle is the adapter's, and the adapter outlives the call.
 unsafe fn set_vsync(adapter: PVOID, on: bool) -> BOOLEAN {
     // SAFETY: The caller upholds this function's contract.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else { return 0 };

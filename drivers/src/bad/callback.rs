@@ -1,5 +1,5 @@
-//! What goes wrong with callbacks: at which level, when and for whom they are called, and what
-//! is asked about the hardware.
+//! Bad drivers: callbacks at a wrong IRQL, at a wrong time or with a wrong object, and wrong
+//! requests about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, list};
@@ -52,11 +52,11 @@ pub(crate) const QUERIES_WRONG_CAPTURE_ADDRESS: DRIVER_INITIALIZATION_DATA =
     };
 pub(crate) const INDICATES_CHILD_WHILE_SYNCHRONIZED: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
 
-/// Does something with the adapter, then what the good DPC does.
+/// Runs `act` with the adapter, then the good DPC.
 ///
 /// # Safety
 ///
-/// As of `dpc_routine`.
+/// As for `dpc_routine`.
 pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -66,7 +66,7 @@ pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
     unsafe { dpc_routine(context) };
 }
 
-/// Asks for data in the DPC, where `DxgkCbAcquireHandleData` may not be called.
+/// Calls `DxgkCbAcquireHandleData` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn acquires(context: PVOID) {
     let acquire = |adapter: &Adapter| {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
@@ -79,7 +79,7 @@ unsafe extern "win64-unwind" fn acquires(context: PVOID) {
     unsafe { before_dpc(context, acquire) };
 }
 
-/// Asks for its DPC when it is removed, long after it was stopped.
+/// Queues its DPC when it is removed, after it was stopped.
 unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed at the end of this call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -89,7 +89,7 @@ unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATU
     unsafe { remove_device(context) }
 }
 
-/// Takes its own word for the adapter for the kernel's.
+/// Passes its own adapter handle instead of the kernel's.
 unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_dpc(context, |adapter| queue(adapter, context)) };
@@ -102,11 +102,11 @@ fn queue(it: &Adapter, handle: HANDLE) {
     }
 }
 
-/// Does something with the name of each allocation, then opens as the good driver does.
+/// Runs a function with the kernel handle of each allocation, then the good driver's open.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 pub(crate) unsafe fn before_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -126,7 +126,7 @@ pub(crate) unsafe fn before_open(
     unsafe { open_allocation(device, args) }
 }
 
-/// Asks for the parent of a resource, as if it were an allocation.
+/// Requests the parent of a resource as if the resource were an allocation.
 unsafe extern "win64-unwind" fn queries_resource_parent(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -141,7 +141,7 @@ unsafe extern "win64-unwind" fn queries_resource_parent(
     unsafe { before_open(device, args, ask) }
 }
 
-/// Asks where video is captured into what was not made for it.
+/// Requests the capture address of an allocation that was not created for capture.
 unsafe extern "win64-unwind" fn queries_wrong_capture_address(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -150,7 +150,7 @@ unsafe extern "win64-unwind" fn queries_wrong_capture_address(
     unsafe { before_open(device, args, capture) }
 }
 
-/// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.
+/// Calls `DxgkCbGetHandleParent` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -160,7 +160,7 @@ unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
     }
 }
 
-/// Asks in the DPC, where `DxgkCbEnumHandleChildren` may not be called.
+/// Calls `DxgkCbEnumHandleChildren` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -170,7 +170,7 @@ unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
     }
 }
 
-/// Asks in the DPC, where `DxgkCbGetDeviceInformation` may not be called.
+/// Calls `DxgkCbGetDeviceInformation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -180,7 +180,7 @@ unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
     }
 }
 
-/// Reads in the DPC, where `DxgkCbReadDeviceSpace` may not be called.
+/// Calls `DxgkCbReadDeviceSpace` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -190,7 +190,7 @@ unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
     }
 }
 
-/// Says while it holds its interrupt back that something is plugged in, which is for its DPC.
+/// Reports a connected display while synchronized with its interrupt, instead of in its DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -208,7 +208,7 @@ unsafe extern "win64-unwind" fn indicate_synchronized(context: PVOID) -> BOOLEAN
     1
 }
 
-/// Gives its registers back twice.
+/// Unmaps its registers twice.
 unsafe extern "win64-unwind" fn unmaps_registers_twice(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -242,7 +242,7 @@ macro_rules! starts {
 }
 
 starts! {
-    /// Maps a page more than it has.
+    /// Maps one page more than it has.
     and_maps_too_much |it, context| {
         if let Some((start, length)) = registers(it, context) {
             let _refused = map(it, start, length + 0x1000);

@@ -1,4 +1,4 @@
-//! What goes wrong with interrupts: in the interrupt routine, in its DPC, and around them.
+//! Bad drivers: interrupts, DPCs and vsync.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::bad::callback::{before_dpc, before_open};
@@ -72,12 +72,12 @@ pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA =
 pub(crate) const IGNORES_VSYNC_ENABLE: DRIVER_INITIALIZATION_DATA = with_control_interrupt(nothing);
 pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc);
 
-/// Reports what each node has done, in its own way, and asks for the DPC: as the good routine
-/// does, whose vsyncs it leaves to that.
+/// Reports each node's completed packets with `report` and queues the DPC, like the good routine.
+/// Vsyncs are left to the good routine.
 ///
 /// # Safety
 ///
-/// As of `interrupt_routine`.
+/// As for `interrupt_routine`.
 unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) -> BOOLEAN {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
@@ -93,7 +93,7 @@ unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) ->
     ours | unsafe { interrupt_routine(context, message) }
 }
 
-/// A report that a node has done its last packet.
+/// A report that a node has completed its last packet.
 fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
         InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
@@ -107,7 +107,7 @@ fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT
     data
 }
 
-/// Says in its interrupt routine that something is plugged in, which is for its DPC.
+/// Reports a connected display in its interrupt routine; that is allowed only in the DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -117,7 +117,7 @@ unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLE
     unsafe { interrupt_routine(context, message) }
 }
 
-/// Takes every interrupt for its own.
+/// Returns TRUE for every interrupt.
 unsafe extern "win64-unwind" fn claims(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) };
@@ -137,7 +137,7 @@ unsafe extern "win64-unwind" fn leaves_interrupt_asserted(context: PVOID, messag
     unsafe { interrupt_routine(context, message) }
 }
 
-/// Has a structure in paged pool, where another driver has its registers.
+/// Keeps an interrupt structure in paged pool, in the member where another driver has registers.
 unsafe extern "win64-unwind" fn start_with_paged_block(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -168,7 +168,7 @@ unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTS
     unsafe { stop_device(context) }
 }
 
-/// Reports with that structure.
+/// Reports with the structure in paged pool.
 unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         let place = adapter.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
@@ -184,7 +184,7 @@ unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports, and leaves.
+/// Reports, and does not queue its DPC.
 unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -> BOOLEAN {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
@@ -198,10 +198,10 @@ unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -
     ours
 }
 
-/// Thinks that its interrupt routine has said everything.
+/// Does not call `DxgkCbNotifyDpc` in its DPC.
 unsafe extern "win64-unwind" fn omits_notify_dpc(_context: PVOID) {}
 
-/// Reports a vsync with everything, and first.
+/// Reports a vsync together with each completion, vsync first.
 unsafe extern "win64-unwind" fn reports_vsync_before_fences(
     context: PVOID,
     message: u32,
@@ -214,13 +214,13 @@ unsafe extern "win64-unwind" fn reports_vsync_before_fences(
     unsafe { report_by(context, message, by) }
 }
 
-/// Counts the engines of a node from one on.
+/// Numbers the engines of a node from one.
 unsafe extern "win64-unwind" fn reports_wrong_engine(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |it, node| it.notify(&completed(it, node, 1))) }
 }
 
-/// Reports for a node that is not there, then for the right one.
+/// Reports for a node that does not exist, then for the right node.
 unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         adapter.notify_interrupt(8, adapter.board().done(node));
@@ -230,7 +230,7 @@ unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u3
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports every packet as a fault, in the way of WDDM 1.x.
+/// Reports every packet as faulted, in the WDDM 1.x form.
 unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
@@ -249,7 +249,7 @@ unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports every packet as a fault of fence zero.
+/// Reports every packet as faulted with fence zero.
 unsafe extern "win64-unwind" fn reports_fault_without_fence(
     context: PVOID,
     message: u32,
@@ -258,7 +258,7 @@ unsafe extern "win64-unwind" fn reports_fault_without_fence(
     unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
 }
 
-/// Says that an interrupt's work is done where there was none.
+/// Calls `DxgkCbNotifyDpc` without an interrupt.
 unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -273,7 +273,7 @@ unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
     unsafe { before_open(device, args, call) }
 }
 
-/// Synchronizes with a message that there is not.
+/// Synchronizes with an interrupt message that does not exist.
 unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -283,7 +283,7 @@ unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
     }
 }
 
-/// Synchronizes in a routine that is synchronized.
+/// Synchronizes inside a synchronized routine.
 unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
@@ -305,7 +305,7 @@ unsafe extern "win64-unwind" fn synchronized_routine(_context: PVOID) -> BOOLEAN
     1
 }
 
-/// Answers that it has switched whatever it was told to.
+/// Returns success for every interrupt type it is told to switch.
 unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,
@@ -318,7 +318,7 @@ unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
-/// Answers that vsync is switched, and leaves it at that.
+/// Returns success for vsync and does not switch it.
 unsafe extern "win64-unwind" fn nothing(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,
@@ -331,7 +331,7 @@ unsafe extern "win64-unwind" fn nothing(
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
-/// Gives its hardware a moment, where nobody waits.
+/// Waits for its hardware at an IRQL where waiting is not allowed.
 unsafe extern "win64-unwind" fn waits_in_dpc(context: PVOID) {
     let moment = -10_i64;
     // SAFETY: `moment` outlives the call.

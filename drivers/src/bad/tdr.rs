@@ -1,4 +1,4 @@
-//! What goes wrong when work is to be given back, and when a GPU does not move.
+//! Bad drivers: preemption, TDR and engine resets.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -21,16 +21,16 @@ use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::{Fence, HardwareModel as _};
 use softgpu::NODES;
 
-/// The good driver, which resets all of its hardware or nothing.
+/// The good driver, whose reset always covers the whole adapter.
 const RESETS_ALL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(resets_no_engine), ..GOOD };
 
-/// The good driver, with other reports of what was given back.
+/// The good driver with other reports of preempted packets.
 const fn reporting(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
 }
 
-/// A good driver, whose resets of engines fail: it may say so.
+/// A good driver whose engine resets fail, which is legal.
 pub(crate) const NO_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(fails_reset_engine), ..GOOD };
 pub(crate) const FAILS_PREEMPT_COMMAND: DRIVER_INITIALIZATION_DATA =
@@ -105,7 +105,7 @@ pub(crate) const TOUCHES_HARDWARE_DURING_RESET: DRIVER_INITIALIZATION_DATA =
         ..MEMORY
     };
 
-/// Answers as the good driver does, but does not reset single engines.
+/// Returns the good driver's capabilities without per-engine reset.
 unsafe extern "win64-unwind" fn resets_no_engine(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -122,17 +122,17 @@ unsafe extern "win64-unwind" fn resets_no_engine(
     status
 }
 
-/// The hardware behind an adapter.
+/// Returns an adapter's hardware.
 ///
 /// # Safety
 ///
-/// The word is the adapter's, which outlives the answer.
+/// The handle is the adapter's, and the adapter outlives the result.
 unsafe fn board<'a>(adapter: HANDLE) -> Option<&'a Board> {
     // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Adapter>(adapter) }.map(Adapter::board)
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn fails_preempt_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_PREEMPTCOMMAND,
@@ -140,7 +140,7 @@ unsafe extern "win64-unwind" fn fails_preempt_command(
     STATUS_UNSUCCESSFUL
 }
 
-/// Thinks that there is nothing to say of a node without work.
+/// Reports nothing for a node without work.
 unsafe extern "win64-unwind" fn omits_idle_preemption_report(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
@@ -156,11 +156,11 @@ unsafe extern "win64-unwind" fn omits_idle_preemption_report(
     unsafe { preempt_command(adapter, args) }
 }
 
-/// Reports what was given back in its own way, and the rest as the good driver does.
+/// Reports preemptions with `report`, and everything else as the good driver does.
 ///
 /// # Safety
 ///
-/// As of `interrupt_routine`.
+/// As for `interrupt_routine`.
 unsafe fn report_by(
     context: PVOID,
     message: u32,
@@ -185,13 +185,13 @@ unsafe fn report_by(
     ours | unsafe { interrupt_routine(context, message) }
 }
 
-/// Keeps to itself that a node gave something back.
+/// Does not report that a node was preempted.
 unsafe extern "win64-unwind" fn isr_hiding_preemption(context: PVOID, message: u32) -> BOOLEAN {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |_, _, _, _| ()) }
 }
 
-/// Keeps it to itself here, too.
+/// Does not report the preemption here, either.
 unsafe extern "win64-unwind" fn omits_preemption_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
@@ -206,7 +206,7 @@ unsafe extern "win64-unwind" fn omits_preemption_report(
     unsafe { query_current_fence(adapter, args) }
 }
 
-/// Says that more is done than the node was given.
+/// Reports a last completed fence beyond the node's submitted packets.
 unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     context: PVOID,
     message: u32,
@@ -218,7 +218,7 @@ unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     unsafe { report_by(context, message, by) }
 }
 
-/// Counts preemptions for itself.
+/// Reports its own count of preemptions as the preemption fence.
 unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     context: PVOID,
     message: u32,
@@ -230,12 +230,12 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     unsafe { report_by(context, message, by) }
 }
 
-/// Takes every interrupt for somebody else's.
+/// Returns FALSE for every interrupt.
 unsafe extern "win64-unwind" fn ignores_interrupts(_context: PVOID, _message: u32) -> BOOLEAN {
     0
 }
 
-/// Says what is done without reporting it.
+/// Returns the last completed fence without reporting it.
 unsafe extern "win64-unwind" fn omits_queried_fence_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
@@ -248,7 +248,7 @@ unsafe extern "win64-unwind" fn omits_queried_fence_report(
     STATUS_SUCCESS
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn fails_cancel_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_CANCELCOMMAND,
@@ -256,7 +256,7 @@ unsafe extern "win64-unwind" fn fails_cancel_command(
     STATUS_UNSUCCESSFUL
 }
 
-/// Does not know.
+/// Returns an unsuccessful query.
 unsafe extern "win64-unwind" fn fails_query_engine_status(
     _adapter: HANDLE,
     _args: *mut DXGKARG_QUERYENGINESTATUS,
@@ -264,7 +264,7 @@ unsafe extern "win64-unwind" fn fails_query_engine_status(
     STATUS_UNSUCCESSFUL
 }
 
-/// Lists the nodes that a reset hits besides the one that is reset: none.
+/// Lists the nodes affected by the reset besides the reset node: none.
 unsafe extern "win64-unwind" fn omits_node_from_dependency(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
@@ -274,7 +274,7 @@ unsafe extern "win64-unwind" fn omits_node_from_dependency(
     STATUS_SUCCESS
 }
 
-/// Says that a reset hits all nodes.
+/// Reports that the reset affects all nodes.
 unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
@@ -284,7 +284,7 @@ unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
     STATUS_SUCCESS
 }
 
-/// Its hardware does not do such things.
+/// Returns that the hardware does not support the call.
 unsafe extern "win64-unwind" fn fails_reset_engine(
     _adapter: HANDLE,
     _args: *mut DXGKARG_RESETENGINE,
@@ -292,7 +292,7 @@ unsafe extern "win64-unwind" fn fails_reset_engine(
     STATUS_UNSUCCESSFUL
 }
 
-/// Says that what is first is over, and leaves it there.
+/// Reports the first packet as aborted and leaves it in the node.
 unsafe extern "win64-unwind" fn keeps_work_after_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
@@ -305,7 +305,7 @@ unsafe extern "win64-unwind" fn keeps_work_after_reset(
     STATUS_SUCCESS
 }
 
-/// Says that more is over than the node was given.
+/// Reports an aborted fence beyond the node's submitted packets.
 unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
@@ -317,7 +317,7 @@ unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     status
 }
 
-/// Says of a node without work that a packet of it is over.
+/// Reports an aborted packet for a node without work.
 unsafe extern "win64-unwind" fn reports_abort_on_idle(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
@@ -336,17 +336,17 @@ unsafe extern "win64-unwind" fn reports_abort_on_idle(
     status
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn does_not_reset(_adapter: HANDLE) -> NTSTATUS {
     STATUS_UNSUCCESSFUL
 }
 
-/// Says yes, and does nothing.
+/// Returns success and does nothing.
 unsafe extern "win64-unwind" fn skips_reset_from_timeout(_adapter: HANDLE) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-/// Reports once more what was over before the reset.
+/// Reports the last fence from before the reset again.
 unsafe extern "win64-unwind" fn reports_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(adapter) } {
@@ -366,7 +366,7 @@ unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
     unsafe { report_late(context) }
 }
 
-/// Resets its hardware, and remembers fences from before.
+/// Resets its hardware and keeps the fences from before the reset.
 unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
     // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
@@ -379,7 +379,7 @@ unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTST
     status
 }
 
-/// Ends its notes with a NUL, for which there is no room.
+/// Ends its debug report with a NUL for which the buffer has no room.
 unsafe extern "win64-unwind" fn overruns_debug_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
@@ -393,7 +393,7 @@ unsafe extern "win64-unwind" fn overruns_debug_info(
     unsafe { collect_dbg_info(adapter, args) }
 }
 
-/// Looks at its hardware whenever it is to page.
+/// Accesses its hardware whenever it builds a paging buffer.
 unsafe extern "win64-unwind" fn touches_hardware_during_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,

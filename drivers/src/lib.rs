@@ -2,8 +2,9 @@
 //!
 //! The good drivers are the built-in driver in safe Rust, a driver with a function table as in C
 //! ([`GOOD`], on a [`Board`]), and the table driver with resource handles that change. The first
-//! two also exist with memory, and the built-in driver with context allocations that are updated. A bad
-//! driver is a good driver with one or two changed entries; [`ALL`] names the rule it breaks first.
+//! two also exist with memory, and the built-in driver with context allocations that are updated. A
+//! bad driver is a good driver with one or two changed entries; [`ALL`] names the rule it breaks
+//! first.
 //!
 //! No driver has global state, so any number of drivers can fly in one process.
 

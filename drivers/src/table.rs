@@ -1,14 +1,15 @@
 //! A complete display miniport driver with a function table. It breaks no rule.
 //!
 //! The driver is written like a driver in C: each object is a pool block, the block's address is
-//! the driver handle, and there is no other state. Its hardware is a [`Board`], its private data has
-//! the layout of `softgpu::format`. This module has the entries of the adapter; `context`, `allocation`
-//! and `view` have the others.
+//! the driver handle, and there is no other state. Its hardware is a [`Board`], its private data
+//! has the layout of `softgpu::format`. This module has the entries of the adapter; `context`,
+//! `allocation` and `view` have the others.
 //!
 //! # Safety
 //!
 //! The table's entries are called as Microsoft documents them: a structure is valid and exclusive
-//! to the driver during the call, and a handle was returned by this driver and has not been destroyed.
+//! to the driver during the call, and a handle was returned by this driver and has not been
+//! destroyed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{

@@ -1,5 +1,5 @@
-//! The driver with a table whose packets have lists, besides those at virtual addresses: it
-//! renders, patches, and starts what it patched.
+//! The table driver with allocation lists besides packets at virtual addresses: it renders,
+//! patches, and submits the patched buffers.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{bytes, find, list, value};
@@ -37,7 +37,7 @@ pub(crate) const ALLOCATION_LISTS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZ
     ..MEMORY
 };
 
-/// What a context with lists needs.
+/// The buffer and list sizes of a context with allocation lists.
 const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     DmaBufferSize: 0x400,
     AllocationListSize: 16,
@@ -195,7 +195,7 @@ unsafe extern "win64-unwind" fn submit_listed(
         return STATUS_INVALID_PARAMETER;
     };
     let area = value::<Area>(context.area);
-    // SAFETY: The block was an area's, and stays readable.
+    // SAFETY: The block was an area's, and freed blocks stay readable.
     let (number, driver_handle) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let start = told.DmaBufferSubmissionStartOffset;

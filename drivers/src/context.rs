@@ -1,4 +1,4 @@
-//! Devices, contexts, and the packets that go to the hardware, of the driver with a table.
+//! Devices, contexts and packets of the table driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, bytes, find, free, take};
@@ -13,10 +13,10 @@ use flight::Fence;
 use softgpu::{NODES, format};
 use std::ptr;
 
-/// How many bytes a DMA buffer has, and its private data.
+/// The size of a DMA buffer, and of its private data.
 const DMA_BUFFER: u32 = 0x1000;
 
-/// What its contexts need.
+/// The buffer sizes that its contexts need.
 pub(crate) const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     DmaBufferSize: DMA_BUFFER,
     DmaBufferPrivateDataSize: DMA_BUFFER,
@@ -27,11 +27,11 @@ pub(crate) const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
 /// A device (`hDevice`).
 #[repr(C)]
 pub(crate) struct Device {
-    /// The adapter it is of.
+    /// The device's adapter.
     pub(crate) adapter: HANDLE,
-    /// Its address space on the board.
+    /// The device's address space on the board.
     pub(crate) space: u64,
-    /// What the kernel calls it.
+    /// The kernel's handle of the device.
     pub(crate) kernel: HANDLE,
 }
 
@@ -42,7 +42,7 @@ impl Kind for Device {
 /// A context (`hContext`).
 #[repr(C)]
 pub(crate) struct Context {
-    /// The device it is of.
+    /// The context's device.
     pub(crate) device: HANDLE,
 }
 
@@ -50,11 +50,11 @@ impl Kind for Context {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"cont");
 }
 
-/// A device, with the adapter it is of.
+/// Returns a device and its adapter.
 ///
 /// # Safety
 ///
-/// The handle is a device's, and neither ends while the answer is used.
+/// The handle is a device's; the device and its adapter outlive the result.
 pub(crate) unsafe fn device_and_adapter<'a>(handle: HANDLE) -> Option<(&'a Device, &'a Adapter)> {
     // SAFETY: The caller upholds this function's contract.
     let device = unsafe { find::<Device>(handle) }?;
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     let fence = Fence(args.SubmissionFenceId);
     let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);
     let given = format::decode(private).and_then(give);
-    // It is the driver's to write, and its client sees nothing of that.
+    // The driver may write its private data; the client does not see the change.
     // SAFETY: The buffer has this length; only the driver uses it, and `private` is not used again.
     unsafe {
         ptr::write_bytes(

@@ -1,4 +1,4 @@
-//! Escapes of the driver with a table.
+//! Escapes of the table driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, list_mut};
@@ -9,7 +9,7 @@ use abi::ukm::D3DDDI_ESCAPEFLAGS;
 use abi::{HANDLE, NTSTATUS};
 use softgpu::format;
 
-/// Answers its own escapes, and refuses others: the process handle is of no use to it.
+/// Handles its own escapes and fails others. The process handle is not used.
 pub(crate) unsafe extern "win64-unwind" fn escape(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
@@ -20,11 +20,11 @@ pub(crate) unsafe extern "win64-unwind" fn escape(
     unsafe { answer(adapter, &args, args.Flags.has(D3DDDI_ESCAPEFLAGS::HardwareAccess)) }
 }
 
-/// Answers an escape, with or without the hardware.
+/// Handles an escape, with or without hardware access.
 ///
 /// # Safety
 ///
-/// As of the entry, whose structure was read.
+/// As for the entry, whose structure was read.
 pub(crate) unsafe fn answer(adapter: HANDLE, args: &DXGKARG_ESCAPE, hardware: bool) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {

@@ -1,6 +1,6 @@
-//! The good driver, which also uses the callbacks about its hardware and about handles.
+//! The good table driver, which also uses the callbacks about its hardware and about handles.
 //!
-//! An answer that is not as documented fails the entry that asked.
+//! A callback result that differs from the documentation fails the entry that called it.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::bad::create::with_flags;
@@ -30,11 +30,11 @@ pub(crate) const HANDLE_QUERIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZAT
     ..GOOD
 };
 
-/// A register that has the bits last written, and the bits written.
+/// A register that keeps the bits last written, and the bits to write.
 const REGISTER: usize = 0x20;
 const BITS: u32 = 0x5eed_f00d;
 
-/// Looks for its registers, maps them and writes to one; reads who made the board.
+/// Finds its registers, maps them and writes to one; reads the vendor from configuration space.
 unsafe extern "win64-unwind" fn start_and_map(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -61,7 +61,7 @@ unsafe extern "win64-unwind" fn start_and_map(
     if read && kept { status } else { STATUS_UNSUCCESSFUL }
 }
 
-/// Gives back what it mapped.
+/// Unmaps the registers.
 unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -71,8 +71,8 @@ unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
     unsafe { stop_device(context) }
 }
 
-/// Finds each allocation among the members of its resource, and asks where it is: nowhere, for
-/// the board has no segments.
+/// Finds each allocation among the members of its resource, and requests its capture address: it
+/// has none, because the board has no segments.
 unsafe extern "win64-unwind" fn open_with_handle_queries(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -98,7 +98,7 @@ unsafe extern "win64-unwind" fn open_with_handle_queries(
     unsafe { open_allocation(device, args) }
 }
 
-/// Says in its DPC that something is plugged in.
+/// Reports a connected display in its DPC.
 unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -108,7 +108,7 @@ unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
     unsafe { dpc_routine(context) };
 }
 
-/// Where the registers are, if the system says the right things.
+/// Returns the address of the registers, if the reported resources are correct.
 pub(crate) fn registers(it: &Adapter, context: PVOID) -> Option<(PHYSICAL_ADDRESS, u32)> {
     let mut info = DXGK_DEVICE_INFO::ZERO;
     let call = it.interface.DxgkCbGetDeviceInformation?;
@@ -134,7 +134,7 @@ pub(crate) fn map(it: &Adapter, start: PHYSICAL_ADDRESS, bytes: u32) -> Result<P
     if status == STATUS_SUCCESS { Ok(address) } else { Err(status) }
 }
 
-/// Ends a mapping.
+/// Unmaps a range.
 pub(crate) fn unmap(it: &Adapter, address: PVOID) {
     if let Some(call) = it.interface.DxgkCbUnmapMemory {
         // SAFETY: The function and its argument come from the kernel.
@@ -142,12 +142,12 @@ pub(crate) fn unmap(it: &Adapter, address: PVOID) {
     }
 }
 
-/// Reads of the configuration space, and answers how many bytes that were.
+/// Reads configuration space. Returns the number of bytes read.
 fn config(it: &Adapter, offset: u32, buffer: &mut [u8; 4]) -> u32 {
     space(it, DXGK_WHICHSPACE_CONFIG, offset, buffer)
 }
 
-/// Reads of a space of the device, and answers how many bytes that were.
+/// Reads a space of the device. Returns the number of bytes read.
 pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) -> u32 {
     let Some(call) = it.interface.DxgkCbReadDeviceSpace else { return 0 };
     let (handle, mut count) = (it.interface.DeviceHandle, 0);
@@ -156,7 +156,7 @@ pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) 
     count
 }
 
-/// Asks where an allocation is that video is captured into.
+/// Requests the capture address of an allocation.
 pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
     let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
     let mut asked =
@@ -165,14 +165,14 @@ pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
     unsafe { call(&raw mut asked) };
 }
 
-/// The resource of an allocation.
+/// Returns the resource of an allocation.
 pub(crate) fn parent(it: &Adapter, name: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
     let Some(call) = it.interface.DxgkCbGetHandleParent else { return 0 };
     // SAFETY: The function is the kernel's.
     unsafe { call(name) }
 }
 
-/// The allocations of a resource.
+/// Returns the allocations of a resource.
 pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
     let Some(call) = it.interface.DxgkCbEnumHandleChildren else { return Vec::new() };
     let member = |index| {
@@ -183,7 +183,7 @@ pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDL
     (0..u32::MAX).map(member).take_while(|number| *number != 0).collect()
 }
 
-/// Says that something is plugged in.
+/// Reports a connected display.
 pub(crate) fn indicate(it: &Adapter) {
     let Some(call) = it.interface.DxgkCbIndicateChildStatus else { return };
     let status = DXGK_CHILD_STATUS { Type: 1, ChildUid: 0, Data: [1, 0] };

@@ -1,5 +1,5 @@
-//! A good driver with a table that changes `hResource` wherever it may: whoever remembers a
-//! resource's first handle is wrong.
+//! A good table driver that changes `hResource` wherever that is allowed. A kernel that keeps using
+//! a resource's first handle fails with it.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Resource, create_allocation, destroy_allocation};
@@ -18,7 +18,7 @@ pub(crate) const RESOURCE_HANDLE_CHANGES: DRIVER_INITIALIZATION_DATA = DRIVER_IN
     ..GOOD
 };
 
-/// Gives the resource that new allocations joined another handle.
+/// Changes the handle of a resource that new allocations joined.
 unsafe extern "win64-unwind" fn create_and_change_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -36,7 +36,7 @@ unsafe extern "win64-unwind" fn create_and_change_handle(
     status
 }
 
-/// Gives a resource that stays another handle.
+/// Changes the handle of a resource that stays.
 unsafe extern "win64-unwind" fn destroy_and_change_handle(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
@@ -56,11 +56,11 @@ unsafe extern "win64-unwind" fn destroy_and_change_handle(
     status
 }
 
-/// Moves a resource to another block, if there is one.
+/// Moves a resource to another block, if a block can be allocated.
 ///
 /// # Safety
 ///
-/// The handle is a resource's, and not used afterwards.
+/// The handle is a resource's and is not used afterwards.
 unsafe fn moved(resource: HANDLE) -> HANDLE {
     // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Resource>(resource) }) else { return resource };

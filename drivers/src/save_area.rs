@@ -1,4 +1,4 @@
-//! Save areas of contexts, of the driver with a table and memory: context allocations.
+//! Save areas of contexts, as context allocations, of the table driver with memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, take, value};
@@ -13,9 +13,9 @@ use std::ptr;
 /// A save area (`hDriverAllocation`).
 #[repr(C)]
 pub(crate) struct Area {
-    /// The kernel's name for it (`hAllocation`).
+    /// The kernel's handle (`hAllocation`).
     pub(crate) name: HANDLE,
-    /// Its number on the board.
+    /// The area's number on the board.
     pub(crate) number: u64,
 }
 
@@ -23,7 +23,7 @@ impl Kind for Area {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"area");
 }
 
-/// Has the kernel make a save area for a context; both are named as the kernel does.
+/// Creates a save area for a context; both handles are the kernel's.
 pub(crate) fn create_area(
     adapter: &Adapter,
     device: HANDLE,
@@ -49,7 +49,7 @@ pub(crate) fn create_area(
     }
 }
 
-/// What is asked of the kernel for an area.
+/// The request for an area.
 pub(crate) fn order(
     adapter: &Adapter,
     device: HANDLE,
@@ -67,7 +67,7 @@ pub(crate) fn order(
     }
 }
 
-/// `DxgkCbCreateContextAllocation`: the kernel's name, or its refusal.
+/// Calls `DxgkCbCreateContextAllocation`. Returns the kernel's handle, or the failure.
 pub(crate) fn ask(
     adapter: &Adapter,
     order: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
@@ -80,7 +80,7 @@ pub(crate) fn ask(
     }
 }
 
-/// `DxgkCbDestroyContextAllocation`.
+/// Calls `DxgkCbDestroyContextAllocation`.
 pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
     if let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation {
         // SAFETY: The function and its argument come from the kernel.
@@ -88,11 +88,11 @@ pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
     }
 }
 
-/// Ends a save area.
+/// Destroys a save area.
 ///
 /// # Safety
 ///
-/// The handle is an area's, or was one's, and is not used afterwards.
+/// The handle is that of an area, live or freed, and is not used afterwards.
 pub(crate) unsafe fn free_area(adapter: &Adapter, area: HANDLE) {
     // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Area>(area) }) else { return };

@@ -1,4 +1,4 @@
-//! What the driver with a table tells its user-mode half.
+//! The table driver's private data for its user-mode driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, list_mut};
@@ -9,11 +9,11 @@ use abi::{HANDLE, NTSTATUS};
 use softgpu::NODES;
 use softgpu::format::HardwareInfo;
 
-/// Answers `DXGKQAITYPE_UMDRIVERPRIVATE`, whatever was sent: there is one question.
+/// Handles `DXGKQAITYPE_UMDRIVERPRIVATE`, whatever the input is: there is one query.
 ///
 /// # Safety
 ///
-/// As of the entry, whose structure was read.
+/// As for the entry, whose structure was read.
 pub(crate) unsafe fn tell_user_mode(
     adapter: HANDLE,
     args: &DXGKARG_QUERYADAPTERINFO,

@@ -1,4 +1,4 @@
-//! Views of the driver with a table: allocations opened and closed for a device.
+//! Views of the table driver: allocations opened and closed for a device.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::Allocation;
@@ -18,11 +18,11 @@ use std::{mem, ptr};
 /// A device's view of an allocation (`hDeviceSpecificAllocation`).
 #[repr(C)]
 pub(crate) struct View {
-    /// What it shows.
+    /// The allocation.
     pub(crate) allocation: HANDLE,
-    /// The memory of that, on the board.
+    /// The allocation's memory on the board.
     memory: u64,
-    /// The client's name for it.
+    /// The client's handle of the allocation.
     pub(crate) name: u32,
 }
 
@@ -44,7 +44,7 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
         if status != STATUS_SUCCESS {
             for info in infos[..at].iter_mut().rev() {
                 let created = mem::replace(&mut info.hDeviceSpecificAllocation, ptr::null_mut());
-                // SAFETY: The view is this call's own.
+                // SAFETY: The view was created in this call.
                 unsafe { end_view(device, created) };
             }
             return status;
@@ -78,7 +78,7 @@ unsafe fn open_one(device: HANDLE, info: &mut DXGK_OPENALLOCATIONINFO) -> NTSTAT
     STATUS_SUCCESS
 }
 
-/// This driver's handle of the allocation that a process calls `name`, or NULL.
+/// Returns this driver's handle of the allocation with the process's handle `name`, or NULL.
 fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
     let it = &adapter.interface;
     let (Some(acquire), Some(release)) = (it.DxgkCbAcquireHandleData, it.DxgkCbReleaseHandleData)
@@ -118,7 +118,7 @@ pub(crate) unsafe extern "win64-unwind" fn close_allocation(
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
-/// Ends a view. Answers whether it was one.
+/// Closes a view. Returns whether the handle was a view's.
 ///
 /// # Safety
 ///

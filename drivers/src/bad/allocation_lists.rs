@@ -1,5 +1,4 @@
-//! The driver with a table whose packets have lists, and one thing that a table alone can do
-//! wrong.
+//! Bad table drivers with allocation lists: bugs that only a driver with a table can have.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation_lists::{ALLOCATION_LISTS, patch, render};
@@ -7,15 +6,15 @@ use abi::display::{DXGKARG_PATCH, DXGKARG_RENDER};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
-/// Writes a byte behind the buffer it renders into.
+/// Writes a byte past the end of the buffer it renders into.
 pub(crate) const OVERRUNS_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(overruns_dma_buffer), ..ALLOCATION_LISTS };
 
-/// Renders, and leaves `pDmaBuffer` where it was.
+/// Renders and does not advance `pDmaBuffer`.
 pub(crate) const LEAVES_DMA_POINTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(leaves_dma_pointer), ..ALLOCATION_LISTS };
 
-/// Writes a byte behind the buffer it patches.
+/// Writes a byte past the end of the buffer it patches.
 pub(crate) const PATCHES_PAST_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiPatch: Some(patches_past_dma_buffer), ..ALLOCATION_LISTS };
 
@@ -26,7 +25,7 @@ unsafe extern "win64-unwind" fn overruns_dma_buffer(
     // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaSize as usize);
-    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { render(context, args) }
@@ -52,7 +51,7 @@ unsafe extern "win64-unwind" fn patches_past_dma_buffer(
     // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaBufferSize as usize);
-    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { patch(adapter, args) }

@@ -1,4 +1,4 @@
-//! What goes wrong with the memory of contexts.
+//! Bad drivers: callbacks for context allocations.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -23,7 +23,7 @@ pub(crate) const FREES_WITH_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
         ..GOOD
     };
 
-/// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
+/// Calls `DxgkCbCreateContextAllocation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID) {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
@@ -33,7 +33,7 @@ unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID
     unsafe { dpc_routine(context) };
 }
 
-/// Gives memory back in the DPC, where `DxgkCbDestroyContextAllocation` may not be called.
+/// Calls `DxgkCbDestroyContextAllocation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn frees(context: PVOID) {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
@@ -43,7 +43,7 @@ unsafe extern "win64-unwind" fn frees(context: PVOID) {
     unsafe { dpc_routine(context) };
 }
 
-/// Takes its own word for the adapter for the kernel's, when it asks for memory.
+/// Passes its own adapter handle instead of the kernel's when it creates a context allocation.
 unsafe extern "win64-unwind" fn passes_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
@@ -56,7 +56,7 @@ unsafe extern "win64-unwind" fn passes_wrong_adapter_handle(
     unsafe { create_device(adapter, args) }
 }
 
-/// Takes its own word for the adapter for the kernel's, when it gives memory back.
+/// Passes its own adapter handle instead of the kernel's when it destroys a context allocation.
 unsafe extern "win64-unwind" fn frees_with_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
@@ -69,7 +69,7 @@ unsafe extern "win64-unwind" fn frees_with_wrong_adapter_handle(
     unsafe { create_device(adapter, args) }
 }
 
-/// Asks for a page, and is refused.
+/// Requests a page. The request fails.
 fn take(adapter: &Adapter, handle: HANDLE) {
     let Some(call) = adapter.interface.DxgkCbCreateContextAllocation else { return };
     let mut args = DXGKARGCB_CREATECONTEXTALLOCATION {
@@ -82,7 +82,7 @@ fn take(adapter: &Adapter, handle: HANDLE) {
     unsafe { call(&raw mut args) };
 }
 
-/// Gives back what it does not have, and is refused.
+/// Destroys a context allocation that it does not have. The call fails.
 fn free(adapter: &Adapter, handle: HANDLE) {
     let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation else { return };
     // SAFETY: The function is the kernel's.

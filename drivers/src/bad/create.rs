@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiCreateAllocation`.
+//! Bad drivers: `DxgkDdiCreateAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{
@@ -61,10 +61,10 @@ pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DA
 pub(crate) const OVERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(overruns_private_data), ..GOOD };
 
-/// A bit of `FlagsWddm2` that has no name.
+/// A bit of `FlagsWddm2` that is not defined.
 const RESERVED: u32 = 1 << 11;
 
-/// Leaves what it had made when a later one fails.
+/// Does not free the created allocations when a later allocation fails.
 unsafe extern "win64-unwind" fn leaks_failed_create(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -73,7 +73,7 @@ unsafe extern "win64-unwind" fn leaks_failed_create(
     unsafe { create_until_failure(adapter, args) }
 }
 
-/// Writes a zero behind the private data of each allocation.
+/// Writes a zero past the private data of each allocation.
 unsafe extern "win64-unwind" fn overruns_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -92,7 +92,7 @@ unsafe extern "win64-unwind" fn overruns_private_data(
     unsafe { create_allocation(adapter, args) }
 }
 
-/// Answers a status that is not among those of the DDI where a description is bad.
+/// Returns a status that the DDI does not allow when a description is invalid.
 unsafe extern "win64-unwind" fn returns_illegal_create_status(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -104,7 +104,7 @@ unsafe extern "win64-unwind" fn returns_illegal_create_status(
     }
 }
 
-/// Succeeds and gives no `hAllocation`.
+/// Returns success without an `hAllocation`.
 unsafe extern "win64-unwind" fn without_handles(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -119,7 +119,7 @@ unsafe extern "win64-unwind" fn without_handles(
     status
 }
 
-/// Gives all allocations of one call the `hAllocation` of the first.
+/// Returns the first `hAllocation` of a call for all its allocations.
 unsafe extern "win64-unwind" fn reuses_allocation_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -136,7 +136,7 @@ unsafe extern "win64-unwind" fn reuses_allocation_handle(
     status
 }
 
-/// Sets flags that an allocation does not have, or not these together.
+/// Sets flags that are undefined or mutually exclusive.
 pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
@@ -149,7 +149,7 @@ pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     status
 }
 
-/// Destroys what the list really has, each once, and succeeds: the breach is in the create.
+/// Destroys each distinct handle of the list once and returns success: the bug is in the create.
 unsafe extern "win64-unwind" fn destroy_non_null(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
@@ -158,19 +158,19 @@ unsafe extern "win64-unwind" fn destroy_non_null(
     let mut args = unsafe { args.read() };
     // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
-        // SAFETY: One that is NULL or freed before is not followed.
+        // SAFETY: A handle that is NULL or freed is not dereferenced.
         unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     args.NumAllocations = 0;
-    // SAFETY: The arguments are the kernel's, but for the list.
+    // SAFETY: The arguments come from the kernel, except the list.
     unsafe { destroy_allocation(adapter, &raw const args) }
 }
 
-/// Creates as the good driver does; with the status, the elements that there are now.
+/// Creates as the good driver does. Returns the status and the elements.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`.
+/// As for `create_allocation`.
 pub(crate) unsafe fn created<'a>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,

@@ -1,4 +1,4 @@
-//! What goes wrong with devices and contexts.
+//! Bad drivers: devices and contexts.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::context::{create_device, destroy_device, device_and_adapter};
@@ -17,7 +17,7 @@ pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
 pub(crate) const LEAKS_REMOVED_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
 
-/// Succeeds and leaves `hDevice` as it was.
+/// Returns success and leaves `hDevice` unchanged.
 unsafe extern "win64-unwind" fn returns_null_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
@@ -33,7 +33,7 @@ unsafe extern "win64-unwind" fn returns_null_device(
     status
 }
 
-/// Gives the device's address space back, and keeps its block.
+/// Frees the device's address space and keeps its block.
 unsafe extern "win64-unwind" fn leaks_device(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The handle is the device's, which is freed here.
     if let Some((device, adapter)) = unsafe { device_and_adapter(handle) } {

@@ -1,4 +1,4 @@
-//! What goes wrong with the data behind a client's handle.
+//! Bad drivers: the data behind a client's handle.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::context::{create_context, device_and_adapter};
@@ -26,10 +26,10 @@ pub(crate) const LEAKS_HANDLE_DATA: DRIVER_INITIALIZATION_DATA =
 pub(crate) const RELEASES_HANDLE_DATA_TWICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_handle_data_twice), ..GOOD };
 
-/// Names follow each other, that of a new resource first.
+/// Handles are consecutive; a new resource's handle comes first.
 const STEP: D3DKMT_HANDLE = 0x40;
 
-/// Asks for each allocation's data as a driver of WDDM 1.x does, before it does it rightly.
+/// Gets each allocation's data as in WDDM 1.x, before it does so correctly.
 unsafe extern "win64-unwind" fn calls_gethandledata_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -38,7 +38,7 @@ unsafe extern "win64-unwind" fn calls_gethandledata_on_open(
     unsafe { each(device, args, get) }
 }
 
-/// Asks for data as a driver of WDDM 1.x does.
+/// Gets data as in WDDM 1.x (`DxgkCbGetHandleData`).
 unsafe extern "win64-unwind" fn calls_gethandledata(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
@@ -51,7 +51,7 @@ unsafe extern "win64-unwind" fn calls_gethandledata(
     unsafe { create_context(device, args) }
 }
 
-/// Asks for what the device has of the resource, which is nothing a device has.
+/// Requests device-specific data of the resource, which does not exist.
 unsafe extern "win64-unwind" fn acquires_device_specific_resource(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -68,7 +68,7 @@ unsafe extern "win64-unwind" fn acquires_device_specific_resource(
     unsafe { each(device, args, ask) }
 }
 
-/// Acquires each allocation's data once more, and never lets go of it.
+/// Acquires each allocation's data again and never releases it.
 unsafe extern "win64-unwind" fn leaks_handle_data(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -81,7 +81,7 @@ unsafe extern "win64-unwind" fn leaks_handle_data(
     }
 }
 
-/// Lets go of each allocation's data twice.
+/// Releases each allocation's data twice.
 unsafe extern "win64-unwind" fn releases_handle_data_twice(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -95,11 +95,11 @@ unsafe extern "win64-unwind" fn releases_handle_data_twice(
     unsafe { each(device, args, twice) }
 }
 
-/// Does something with the name of each allocation, then opens as the good driver does.
+/// Runs a function with the kernel handle of each allocation, then the good driver's open.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 unsafe fn each(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -127,7 +127,7 @@ fn of_allocation(name: D3DKMT_HANDLE) -> DXGKARGCB_GETHANDLEDATA {
     }
 }
 
-/// Calls `DxgkCbGetHandleData`, which answers nothing.
+/// Calls `DxgkCbGetHandleData`, which returns nothing.
 fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
     let asked = of_allocation(name);
     if let Some(call) = adapter.interface.DxgkCbGetHandleData {
@@ -136,7 +136,7 @@ fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
     }
 }
 
-/// Acquires, and answers what to let go with: NULL if nothing was acquired.
+/// Acquires data. Returns the value to release it with, NULL if nothing was acquired.
 fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
     let mut held = ptr::null_mut();
     if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
@@ -146,7 +146,7 @@ fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
     held
 }
 
-/// Lets go of what was acquired.
+/// Releases acquired data.
 fn release(adapter: &Adapter, held: HANDLE, kind: i32) {
     if let Some(call) = adapter.interface.DxgkCbReleaseHandleData.filter(|_| !held.is_null()) {
         // SAFETY: The function is the kernel's and dereferences no argument.

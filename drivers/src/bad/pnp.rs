@@ -1,4 +1,4 @@
-//! What goes wrong when an adapter comes, sleeps, is pulled out, is reset, stops and goes.
+//! Bad drivers: adapters that start, sleep, are surprise-removed, reset, stopped and removed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, pointer, take};
@@ -40,7 +40,7 @@ pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA = DRIVER_INI
     ..GOOD
 };
 
-/// What the driver writes down.
+/// The driver's records.
 #[repr(C)]
 struct LeakedBlock {
     times: u64,
@@ -50,7 +50,7 @@ impl Kind for LeakedBlock {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"note");
 }
 
-/// Takes a block that nothing frees when it meets its adapter.
+/// Allocates a block in `DxgkDdiAddDevice` that is never freed.
 unsafe extern "win64-unwind" fn leaks_add_device_memory(
     device: PDEVICE_OBJECT,
     context: *mut PVOID,
@@ -60,7 +60,7 @@ unsafe extern "win64-unwind" fn leaks_add_device_memory(
     unsafe { add_device(device, context) }
 }
 
-/// Says nothing of sources and children, as if none were the same as no answer.
+/// Leaves the numbers of sources and children unset.
 unsafe extern "win64-unwind" fn omits_start_counts(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -74,7 +74,7 @@ unsafe extern "win64-unwind" fn omits_start_counts(
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
-/// Takes a block that nothing frees when it starts.
+/// Allocates a block at start that is never freed.
 unsafe extern "win64-unwind" fn leaks_start_device_memory(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -87,7 +87,7 @@ unsafe extern "win64-unwind" fn leaks_start_device_memory(
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
-/// Hands a display on that is not there.
+/// Returns a post display that does not exist.
 unsafe extern "win64-unwind" fn releases_missing_post_display(
     context: PVOID,
     _target: u32,
@@ -97,7 +97,7 @@ unsafe extern "win64-unwind" fn releases_missing_post_display(
     unsafe { stop_device(context) }
 }
 
-/// Asks for its DPC as the machine goes down.
+/// Queues its DPC at shutdown.
 unsafe extern "win64-unwind" fn queues_dpc_in_reset(context: PVOID) {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) }
@@ -110,7 +110,7 @@ unsafe extern "win64-unwind" fn queues_dpc_in_reset(context: PVOID) {
     unsafe { reset_device(context) };
 }
 
-/// Changes its power, and says that it did not.
+/// Changes its power state and returns a failure.
 unsafe extern "win64-unwind" fn fails_set_power(
     context: PVOID,
     device: u32,
@@ -122,7 +122,7 @@ unsafe extern "win64-unwind" fn fails_set_power(
     STATUS_UNSUCCESSFUL
 }
 
-/// Resets its board when it stops, whether or not that is there.
+/// Resets its board when it stops, even after surprise removal.
 unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
@@ -131,7 +131,7 @@ unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTST
     STATUS_SUCCESS
 }
 
-/// Clears a register when it stops, whether or not that is there.
+/// Clears a register when it stops, even after surprise removal.
 unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTATUS {
     // SAFETY: The handle is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
@@ -148,7 +148,7 @@ unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTA
     unsafe { stop_device(context) }
 }
 
-/// Takes note that its hardware is gone, and says that it could not.
+/// Records its surprise removal and returns a failure.
 unsafe extern "win64-unwind" fn fails_surprise_removal(
     context: PVOID,
     kind: DXGK_SURPRISE_REMOVAL_TYPE,

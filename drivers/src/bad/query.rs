@@ -1,4 +1,4 @@
-//! What goes wrong when a driver is asked about its adapter.
+//! Bad drivers: adapter queries.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::bytes;
@@ -40,12 +40,12 @@ pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA =
     asked(omits_segment_descriptor);
 pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA = asked(ignores_segment_stride);
 
-/// The good driver, with another answer.
+/// The good driver with another query function.
 const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(query), ..GOOD }
 }
 
-/// Claims so much, and has no more than the good driver.
+/// Claims more capabilities than the good driver has.
 unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32, const TDR: u8>(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -64,7 +64,7 @@ unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32,
     status
 }
 
-/// Takes the output to be a byte longer than it is.
+/// Writes one byte past the output.
 unsafe extern "win64-unwind" fn overruns_driver_caps(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -80,7 +80,7 @@ unsafe extern "win64-unwind" fn overruns_driver_caps(
     unsafe { query_adapter_info(adapter, args) }
 }
 
-/// Tells user mode all it has to tell, however small the output is.
+/// Writes all its data for user mode, even if the output is smaller.
 unsafe extern "win64-unwind" fn overruns_umd_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -97,8 +97,7 @@ unsafe extern "win64-unwind" fn overruns_umd_query(
     unsafe { query_adapter_info(adapter, &raw const whole) }
 }
 
-/// Takes the first byte of a question for a node of its own. Where a driver in C would fault, it
-/// unwinds.
+/// Uses the first byte of a query as a node number. It unwinds where a driver in C would fault.
 unsafe extern "win64-unwind" fn trusts_umd_query_node(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -116,7 +115,7 @@ unsafe extern "win64-unwind" fn trusts_umd_query_node(
     unsafe { query_adapter_info(adapter, args) }
 }
 
-/// Says how it pages where only the number of segments is asked for, which is none.
+/// Sets the paging members when only the number of segments is requested, and returns no segment.
 unsafe extern "win64-unwind" fn fills_segment_count_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -130,7 +129,7 @@ unsafe extern "win64-unwind" fn fills_segment_count_query(
     STATUS_SUCCESS
 }
 
-/// Describes one segment less than it announced.
+/// Describes one segment less than announced.
 unsafe extern "win64-unwind" fn omits_segment_descriptor(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -149,7 +148,7 @@ unsafe extern "win64-unwind" fn omits_segment_descriptor(
     STATUS_SUCCESS
 }
 
-/// Takes the descriptors to lie one behind the other, whatever the stride is.
+/// Writes the descriptors contiguously, ignoring the stride.
 unsafe extern "win64-unwind" fn ignores_segment_stride(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
@@ -168,11 +167,11 @@ unsafe extern "win64-unwind" fn ignores_segment_stride(
     STATUS_SUCCESS
 }
 
-/// The answer, where segments are asked for.
+/// Returns the output structure if segments are queried.
 ///
 /// # Safety
 ///
-/// `args` points to a structure of the kernel's, and the answer is used during the call only.
+/// `args` points to the kernel's structure, and the result is used only during the call.
 unsafe fn segments<'a>(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> Option<&'a mut DXGK_QUERYSEGMENTOUT4> {
@@ -182,13 +181,13 @@ unsafe fn segments<'a>(
     (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })
 }
 
-/// Writes a descriptor so many bytes from the first.
+/// Writes a descriptor at an offset from the first descriptor.
 ///
 /// # Safety
 ///
-/// There is room for it.
+/// The buffer has room for the descriptor.
 unsafe fn put(first: *mut u8, far: usize, segment: DXGK_SEGMENTDESCRIPTOR4) {
     let place: PVOID = first.wrapping_add(far).cast();
-    // SAFETY: The caller promises the room.
+    // SAFETY: The caller provides the room.
     unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(segment) };
 }

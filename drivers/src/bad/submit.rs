@@ -1,4 +1,4 @@
-//! What goes wrong when work is given to the hardware.
+//! Bad drivers: submission to the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -31,7 +31,7 @@ pub(crate) const ALLOCATES_PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA =
 pub(crate) const RETURNS_NO_MEMORY_SUBMIT: DRIVER_INITIALIZATION_DATA =
     with_submit_command(returns_no_memory_submit);
 
-/// Takes paging work, and answers that it has not.
+/// Submits paging work and returns a failure.
 unsafe extern "win64-unwind" fn fails_submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
@@ -41,7 +41,7 @@ unsafe extern "win64-unwind" fn fails_submit_paging(
     STATUS_UNSUCCESSFUL
 }
 
-/// Takes a packet, and answers that it has no memory for it.
+/// Submits a packet and returns `STATUS_NO_MEMORY`.
 unsafe extern "win64-unwind" fn returns_no_memory_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -51,7 +51,7 @@ unsafe extern "win64-unwind" fn returns_no_memory_submit(
     STATUS_NO_MEMORY
 }
 
-/// Asks for data while it takes a packet, where `DxgkCbAcquireHandleData` may not be called.
+/// Calls `DxgkCbAcquireHandleData` while it submits a packet, where that is not allowed.
 unsafe extern "win64-unwind" fn acquires(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -71,7 +71,7 @@ unsafe extern "win64-unwind" fn acquires(
     unsafe { submit_command(adapter, args) }
 }
 
-/// Gives its hardware a moment before it takes a packet.
+/// Waits before it submits a packet.
 unsafe extern "win64-unwind" fn waits(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -83,7 +83,7 @@ unsafe extern "win64-unwind" fn waits(
     unsafe { submit_command(adapter, args) }
 }
 
-/// Takes paged pool for the time of a packet.
+/// Allocates paged pool while it submits a packet.
 unsafe extern "win64-unwind" fn allocates_paged_in_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,

@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
+//! Bad drivers: `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::destroy::leaks_destroyed_allocation;
@@ -50,7 +50,7 @@ unsafe extern "win64-unwind" fn writes_resource_data_on_open(
     unsafe { open_allocation(device, args) }
 }
 
-/// Frees the allocation with the view, and not when it is destroyed.
+/// Frees the allocation with the view instead of in the destroy.
 unsafe extern "win64-unwind" fn frees_allocation_on_close(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
@@ -65,14 +65,14 @@ unsafe extern "win64-unwind" fn frees_allocation_on_close(
     for view in unsafe { list(given.pOpenHandleList, given.NumAllocations) } {
         // SAFETY: The handle is the view's, which is freed in the call below.
         let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
-        // SAFETY: This driver does not use it again; one that is freed is not followed.
+        // SAFETY: This driver does not use the block again; a freed block is not dereferenced.
         unsafe { destroy_one_allocation(known.adapter, view.allocation) };
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { close_allocation(device, args) }
 }
 
-/// Makes the device the owner of the allocation, and leaves it that when the view is closed.
+/// Makes the device the owner of the allocation, and keeps that when the view is closed.
 unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -92,7 +92,7 @@ unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     status
 }
 
-/// Succeeds and gives no `hDeviceSpecificAllocation`.
+/// Returns success without an `hDeviceSpecificAllocation`.
 unsafe extern "win64-unwind" fn without_handles(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -107,7 +107,7 @@ unsafe extern "win64-unwind" fn without_handles(
     status
 }
 
-/// Closes nothing, for there are no views: the breach is in the open.
+/// Closes nothing because there are no views: the bug is in the open.
 unsafe extern "win64-unwind" fn nothing(
     _device: HANDLE,
     _args: *const DXGKARG_CLOSEALLOCATION,
@@ -115,11 +115,11 @@ unsafe extern "win64-unwind" fn nothing(
     STATUS_SUCCESS
 }
 
-/// Opens as the good driver does; with the status, the elements that there are now.
+/// Opens as the good driver does. Returns the status and the elements.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 unsafe fn opened<'a>(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,

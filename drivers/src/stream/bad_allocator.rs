@@ -90,7 +90,7 @@ impl Minidriver for Crooked {
         let mut repeated_frame = lock(&self.repeated_frame);
         *repeated_frame = repeated_frame.filter(|index| *index != word);
         if let Ok(services) = self.under.services() {
-            let _ = services.free_memory(word); // It is its own.
+            let _ = services.free_memory(word); // The block is its own.
         }
     }
 }

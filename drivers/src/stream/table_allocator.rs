@@ -1,4 +1,4 @@
-//! The allocator of the source with a table: frames of pool memory, kept until it is deleted.
+//! The allocator of the table source: frames of pool memory, cached until it is deleted.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::own;
@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtFr");
-/// How many frames it keeps.
+/// The number of cached frames.
 const MOST: usize = 8;
 
-/// An allocator: its context.
+/// The allocator's context.
 #[repr(C)]
 pub(crate) struct Allocator {
     bytes: u32,
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "win64-unwind" fn initialize(
     STATUS_SUCCESS
 }
 
-/// A frame that was freed, or a new one.
+/// Returns a cached frame, or a new one.
 pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
     // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as usize, TAG) }
 }
 
-/// Keeps a frame for the next time.
+/// Caches a frame.
 pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
     // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
@@ -89,11 +89,11 @@ pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVO
     unsafe { ExFreePoolWithTag(frame, TAG) };
 }
 
-/// A frame that is kept, or NULL.
+/// Returns a cached frame, or NULL.
 ///
 /// # Safety
 ///
-/// The context is NULL, or an allocator's, which lives or rests.
+/// The context is NULL or an allocator's, live or freed.
 pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
     // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
@@ -102,11 +102,11 @@ pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
     kept.into_iter().find(|c_void| !c_void.is_null()).unwrap_or(ptr::null_mut())
 }
 
-/// Frees the frames that are kept.
+/// Frees the cached frames.
 ///
 /// # Safety
 ///
-/// The context is an allocator's, which lives.
+/// The context is that of a live allocator.
 pub(crate) unsafe fn free_frames(context: PVOID) {
     loop {
         // SAFETY: The caller upholds this function's contract.
@@ -121,7 +121,7 @@ pub(crate) unsafe fn free_frames(context: PVOID) {
     }
 }
 
-/// Releases all that the allocator has.
+/// Frees everything that the allocator has.
 pub(crate) unsafe extern "win64-unwind" fn delete(context: PVOID) {
     // SAFETY: The context is this allocator's, which has not been deleted.
     unsafe { free_frames(context) };

@@ -1,6 +1,6 @@
-//! The source with a table as public samples are: it asks for larger frames when a pin is made,
-//! keeps a gate closed unless it runs, unlocks its leading edge while its hardware has the frame,
-//! and has all frames in one block.
+//! The table source in the style of public samples: it requests larger frames when a pin is
+//! created, keeps a gate closed unless it runs, unlocks its leading edge while its hardware has the
+//! frame, and has all frames in one block.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::pattern::BYTES;
@@ -22,10 +22,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtSl");
-/// How many frames its block has room for.
+/// The number of frames in the block.
 const MOST: u32 = 3;
 
-/// What it says before it knows a format: frames of half the size.
+/// The framing before a format is known: frames of half the size.
 const SMALL: KSALLOCATOR_FRAMING_EX = {
     let mut it = OWN_FRAMING;
     it.FramingItem[0].FramingRange.Range.MinFrameSize = BYTES / 2;
@@ -33,7 +33,7 @@ const SMALL: KSALLOCATOR_FRAMING_EX = {
     it
 };
 
-/// As careful as public samples.
+/// The dispatch tables of this source.
 pub(crate) const EDITED_FRAMING: Shape = Shape {
     pin: KSPIN_DISPATCH {
         Create: Some(create_pin),
@@ -52,7 +52,7 @@ pub(crate) const EDITED_FRAMING: Shape = Shape {
     ..GOOD
 };
 
-/// Only now it is known how large frames are. Its gate has an input that is off.
+/// The frame size is known only now. The gate gets an input that is off.
 unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
@@ -71,7 +71,7 @@ unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTAT
 
 /// # Safety
 ///
-/// The pin is there.
+/// The pin is open.
 unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
     // SAFETY: The caller upholds this function's contract.
     let gate = unsafe { KsPinGetAndGate(pin) };
@@ -81,7 +81,7 @@ unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
     }
 }
 
-/// The first time there is no pin yet: it only looks.
+/// In the first call there is no pin yet, and the function only checks the format.
 unsafe extern "win64-unwind" fn set_format(
     pin: *mut KSPIN,
     first_instance: *mut KSDATAFORMAT,
@@ -105,7 +105,7 @@ unsafe extern "win64-unwind" fn set_format(
     unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
-/// Its gate is open while it runs, and stays as it is when it stops.
+/// The gate is open while the pin runs, and stays unchanged when it stops.
 unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
     match (from, to) {
         // SAFETY: The pin is open.
@@ -147,12 +147,12 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     }
 }
 
-/// An allocator: one block, with a count behind its frames.
+/// An allocator: one block, with counters behind its frames.
 #[repr(C)]
 struct Slab {
     block: PVOID,
     bytes: u32,
-    /// A bit for each frame that is out.
+    /// A bit for each frame in use.
     out: u32,
 }
 
@@ -166,11 +166,11 @@ impl Slab {
     }
 }
 
-/// Counts behind the frames.
+/// Returns the counters behind the frames.
 ///
 /// # Safety
 ///
-/// The context is NULL, or of a slab that lives or rests.
+/// The context is NULL or that of a slab, live or freed.
 unsafe fn count(context: PVOID) {
     // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };

@@ -1,4 +1,4 @@
-//! A source that calls every `Ks*` function with pointers that mean nothing, in every call.
+//! A source that calls every `Ks*` function with invalid pointers, in every call.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::{self, Device, own};
@@ -31,7 +31,7 @@ use port::ks::{
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Calls everything with one pointer.
+/// Calls every function with one pointer.
 fn all(it: PVOID) {
     let mut pointer = ptr::null_mut();
     let mut clock = ptr::null_mut();
@@ -39,7 +39,7 @@ fn all(it: PVOID) {
     let mut place = ptr::null_mut();
     let mut header = KSSTREAM_HEADER::ZERO;
     // SAFETY: The functions validate their arguments, and the outputs can be written.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     unsafe {
         KsInitializeDriver(it, ptr::null_mut(), ptr::null());
         KsCreateFilterFactory(
@@ -114,7 +114,7 @@ fn all(it: PVOID) {
         .filter(|ks_export| matches!(ks_export.support, flight::Support::Missing(_)))
         .take(9)
     {
-        // SAFETY: A trap looks at no argument.
+        // SAFETY: An import that only traps reads no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =
             unsafe { std::mem::transmute(trap.address) };
         // SAFETY: As above.
@@ -122,7 +122,7 @@ fn all(it: PVOID) {
     }
 }
 
-/// NULL, what is no address, what is memory of nobody, a function, and what was given before.
+/// NULL, a non-canonical address, unallocated memory, a function, and an object of another kind.
 fn attack_with(mine: PVOID, before: PVOID) {
     let mut local = [0_u64; 32];
     let function: *const () = add_device as *const ();
@@ -139,7 +139,7 @@ fn attack_with(mine: PVOID, before: PVOID) {
     some.into_iter().for_each(all);
 }
 
-/// The last pin that there was, by its device's context.
+/// Returns the last pin, from the device's context.
 fn last(context: PVOID) -> PVOID {
     // SAFETY: The context is this driver's.
     let device = unsafe { find::<Device>(context) };
@@ -205,7 +205,7 @@ unsafe extern "win64-unwind" fn timed_out(clone: *mut abi::ks::KSSTREAM_POINTER)
     attack_with(clone.cast(), ptr::null_mut());
     // SAFETY: The caller upholds this function's contract.
     unsafe { table::timed_out(clone) };
-    // It was deleted.
+    // The allocator was deleted.
     attack_with(clone.cast(), clone.cast());
 }
 

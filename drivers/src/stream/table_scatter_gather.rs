@@ -1,4 +1,4 @@
-//! The source with a table whose hardware writes through mappings, as a driver with DMA does.
+//! The table source whose hardware writes through scatter-gather mappings, as with DMA.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::{self, DEVICE, GOOD, PIN, Shape};
@@ -14,17 +14,17 @@ use port::ks::{
 };
 use std::ptr;
 
-/// Its hardware takes so many bytes at once.
+/// The maximum size of a hardware transfer.
 const MOST: u32 = 100;
 
-/// A mapping, and what the driver keeps beside it.
+/// A mapping, and the driver's data behind it.
 #[repr(C)]
 struct Line {
     mapping: KSMAPPING,
     own: u64,
 }
 
-/// Writes through mappings.
+/// The source that writes through mappings.
 pub(crate) const SCATTER_GATHER: Shape = Shape {
     device: KSDEVICE_DISPATCH { Start: Some(start_device), ..DEVICE },
     pin: KSPIN_DISPATCH { Process: Some(process_pin), ..PIN },
@@ -32,7 +32,7 @@ pub(crate) const SCATTER_GATHER: Shape = Shape {
     ..GOOD
 };
 
-#[expect(clippy::cast_possible_truncation, reason = "a line of a table is small")]
+#[expect(clippy::cast_possible_truncation, reason = "a mapping table's row is small")]
 unsafe extern "win64-unwind" fn start_device(
     device: *mut KSDEVICE,
     _irp: PIRP,
@@ -46,7 +46,7 @@ unsafe extern "win64-unwind" fn start_device(
     STATUS_SUCCESS
 }
 
-/// Gives every mapping of every frame to the hardware.
+/// Passes every mapping of every frame to the hardware.
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     loop {
         // SAFETY: The pin is open.
@@ -77,11 +77,11 @@ unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     }
 }
 
-/// Plays the hardware: what a picture shows goes where the mappings say, and nowhere else.
+/// Simulates the hardware: the picture is written to the mappings only.
 ///
 /// # Safety
 ///
-/// The pointer is there, locked, and at the beginning of its frame.
+/// The stream pointer is valid, locked, and at the beginning of its frame.
 unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
     // SAFETY: The caller upholds this function's contract.
     unsafe { table::fill_in_turn(at) };
@@ -106,7 +106,7 @@ unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
         let (now, later) = rest.split_at(rest.len().min(mapping.ByteCount as usize));
         let to = usize::try_from(mapping.PhysicalAddress).unwrap_or(0);
         let to = ptr::with_exposed_provenance_mut::<u8>(to);
-        // SAFETY: The hardware here has the addresses of the processor.
+        // SAFETY: This hardware uses the processor's addresses.
         unsafe { ptr::copy_nonoverlapping(now.as_ptr(), to, now.len()) };
         rest = later;
     }

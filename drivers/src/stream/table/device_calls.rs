@@ -1,8 +1,8 @@
-//! The device and its filters: one pool block for the device, and nothing for a filter.
+//! The device and its filters: one pool block for the device, none for a filter.
 //!
 //! # Safety
 //!
-//! As the module of the tables says.
+//! As for the module of the tables.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, take};
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicPtr;
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Device {
-    /// The pin that was closed last: a good driver does not look at it.
+    /// The last closed pin. A good driver does not use it.
     pub(crate) last: AtomicPtr<KSPIN>,
 }
 

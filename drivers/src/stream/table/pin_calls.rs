@@ -1,8 +1,8 @@
-//! A pin: its pool block, its format, its state, and the clock it has while it is not stopped.
+//! A pin: its pool block, format, state, and the reference clock it holds while not stopped.
 //!
 //! # Safety
 //!
-//! As the module of the tables says.
+//! As for the module of the tables.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::device_calls::Device;
@@ -29,13 +29,13 @@ const TAG: u32 = u32::from_le_bytes(*b"WtKs");
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Pin {
-    /// How many pictures were begun, and how many the format asks for: zero is no end.
+    /// The number of pictures begun, and the number the format requests: zero means no end.
     pub(crate) pictures: AtomicU64,
     pub(crate) frame_limit: AtomicU64,
-    /// How many frames the hardware has.
+    /// The number of frames that the hardware has.
     pub(crate) in_flight: AtomicU32,
     clock: AtomicPtr<IKsReferenceClock>,
-    /// The context of its allocator: a good driver does not look at it.
+    /// The context of the pin's allocator. A good driver does not use it.
     pub(crate) allocator: AtomicPtr<std::ffi::c_void>,
 }
 
@@ -43,11 +43,11 @@ impl Kind for Pin {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"kpin");
 }
 
-/// The driver's own of a pin.
+/// Returns the driver's data of a pin.
 ///
 /// # Safety
 ///
-/// The pin is there.
+/// The pin is open.
 pub(crate) unsafe fn own<'a>(pin: *mut KSPIN) -> Option<&'a Pin> {
     // SAFETY: The caller upholds this function's contract.
     let context = unsafe { (*pin).Context };
@@ -55,7 +55,7 @@ pub(crate) unsafe fn own<'a>(pin: *mut KSPIN) -> Option<&'a Pin> {
     unsafe { find::<Pin>(context) }
 }
 
-/// The context of a pin is in its bag: who closes the pin frees it.
+/// The context of a pin is in the pin's object bag, so closing the pin frees it.
 pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIRP) -> NTSTATUS {
     let context = take(Pin::default());
     if context.is_null() {
@@ -77,11 +77,11 @@ pub(crate) unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, _irp: PIR
     STATUS_SUCCESS
 }
 
-/// Reads how many pictures the format asks for: they follow it.
+/// Reads the number of pictures that the format requests, which follows the format.
 ///
 /// # Safety
 ///
-/// The pin is there, with its context.
+/// The pin is open and has its context.
 unsafe fn count_frames(pin: *mut KSPIN) {
     // SAFETY: The caller upholds this function's contract.
     let format = unsafe { (*pin).ConnectionFormat };
@@ -117,7 +117,7 @@ pub(super) unsafe extern "win64-unwind" fn connect_pin(_pin: *mut KSPIN) -> NTST
 
 pub(super) unsafe extern "win64-unwind" fn disconnect_pin(_pin: *mut KSPIN) {}
 
-/// Takes pictures of four bytes for a pixel; for larger ones its frames grow, too.
+/// Accepts pictures of four bytes per pixel. For larger pictures it enlarges the frames.
 pub(crate) unsafe extern "win64-unwind" fn set_format(
     pin: *mut KSPIN,
     _old: *mut KSDATAFORMAT,
@@ -139,12 +139,12 @@ pub(crate) unsafe extern "win64-unwind" fn set_format(
     unsafe { grow(pin, format.SampleSize) }
 }
 
-/// Makes the frames of one pin larger, on a copy of its descriptor (`KsEdit`).
+/// Enlarges the frames of one pin, in a copy of its descriptor (`KsEdit`).
 ///
 /// # Safety
 ///
-/// The pin is there.
-#[expect(clippy::cast_possible_truncation, reason = "structures of Windows's are small")]
+/// The pin is open.
+#[expect(clippy::cast_possible_truncation, reason = "Windows structures are small")]
 pub(crate) unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
     // SAFETY: The caller upholds this function's contract.
     let bag = unsafe { (*pin).Bag };
@@ -175,7 +175,7 @@ pub(crate) unsafe fn grow(pin: *mut KSPIN, bytes: u32) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-/// Has a clock while it is not stopped, and nothing in flight when it is.
+/// Holds a clock while not stopped, and has no frame in flight when stopped.
 pub(crate) unsafe extern "win64-unwind" fn set_state(
     pin: *mut KSPIN,
     to: KSSTATE,
@@ -201,18 +201,18 @@ pub(crate) unsafe extern "win64-unwind" fn set_state(
 
 /// # Safety
 ///
-/// The pin is there.
+/// The pin is open.
 pub(crate) unsafe fn release_clock(pin: *mut KSPIN) {
     // SAFETY: The caller upholds this function's contract.
     let Some(own) = (unsafe { own(pin) }) else { return };
     let clock = own.clock.swap(ptr::null_mut(), SeqCst);
-    // SAFETY: It was given, and not released.
+    // SAFETY: The clock was acquired and has not been released.
     unsafe { release(clock) };
 }
 
 /// # Safety
 ///
-/// It is NULL, or a clock that was given and not released.
+/// The clock is NULL, or was acquired and has not been released.
 pub(crate) unsafe fn release(clock: *mut IKsReferenceClock) {
     if clock.is_null() {
         return;
@@ -226,13 +226,13 @@ pub(crate) unsafe fn release(clock: *mut IKsReferenceClock) {
     }
 }
 
-/// What time it is, by the pin's clock.
+/// Returns the time of the pin's clock.
 pub(super) fn now(own: &Pin) -> i64 {
     let clock = own.clock.load(SeqCst);
     if clock.is_null() {
         return 0;
     }
-    // SAFETY: It was given, and is released when the pin stops: nothing is filled after that.
+    // SAFETY: The clock is released only when the pin stops, and nothing is filled after that.
     let table = unsafe { (*clock).lpVtbl };
     // SAFETY: A clock has its table.
     let call = unsafe { (*table).GetTime };

@@ -1,5 +1,5 @@
 //! User-mode drivers from outside this crate: a shared object, or safe Rust.
-#![expect(unsafe_code, reason = "loads code that the user asked for, and vouches for safe code")]
+#![expect(unsafe_code, reason = "loads code that the user requested, and vouches for safe code")]
 
 use runtime::{LoadError, Umd};
 use std::path::Path;

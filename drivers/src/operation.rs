@@ -1,5 +1,5 @@
 //! Converts the paging operations of `DXGKARG_BUILDPAGINGBUFFER` into Rust types.
-#![expect(unsafe_code, reason = "reads what the kernel points at")]
+#![expect(unsafe_code, reason = "reads structures of the kernel")]
 
 use crate::block::{bytes, list};
 use crate::board::Board;

@@ -230,7 +230,7 @@ impl Capture {
         };
         let Ok(services) = self.services() else { return };
         for clone in mine {
-            let _ = services.delete_pointer(clone); // It may be cancelled already.
+            let _ = services.delete_pointer(clone); // The frame may be cancelled already.
         }
     }
 }
@@ -292,7 +292,7 @@ impl Minidriver for Capture {
 
     fn set_power(&self, _at: &mut Passive, on: bool) {
         self.inner().asleep = !on;
-        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // It returns nothing.
+        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // The entry returns nothing.
     }
 
     fn create_filter(
@@ -360,7 +360,7 @@ impl Minidriver for Capture {
     }
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
-        let _ = self.enter(Entry::PinReset, pin.pin); // It returns nothing.
+        let _ = self.enter(Entry::PinReset, pin.pin); // The entry returns nothing.
         self.drop_clones(pin.pin);
     }
 
@@ -417,7 +417,7 @@ impl Minidriver for Capture {
     }
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
-        let _ = self.enter(Entry::PinDisconnect, pin.pin); // It returns nothing.
+        let _ = self.enter(Entry::PinDisconnect, pin.pin); // The entry returns nothing.
     }
 
     fn initialize_allocator(
@@ -455,7 +455,7 @@ impl Minidriver for Capture {
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.enter(Entry::FreeFrame, NO_PIN); // It returns nothing.
+        let _ = self.enter(Entry::FreeFrame, NO_PIN); // The entry returns nothing.
         if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
             pool.free.push(frame.value());
         }
@@ -487,7 +487,7 @@ impl Minidriver for Capture {
     }
 
     fn pointer_timed_out(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
-        let _ = self.enter(Entry::PointerTimedOut, pin); // It returns nothing.
+        let _ = self.enter(Entry::PointerTimedOut, pin); // The entry returns nothing.
         let mine = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
@@ -506,7 +506,7 @@ impl Minidriver for Capture {
     }
 
     fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, _context: usize) {
-        let _ = self.enter(Entry::FrameReturned, pin); // It returns nothing.
+        let _ = self.enter(Entry::FrameReturned, pin); // The entry returns nothing.
         if let Ok(services) = self.services() {
             let _ = services.free_memory(frame);
         }

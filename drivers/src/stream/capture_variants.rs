@@ -146,7 +146,7 @@ impl InjectingCapture {
             && services.write_memory(driver_handle, 0, &picture(number)).is_ok()
             && services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_ok();
         if !signalled_value {
-            let _ = services.free_memory(driver_handle); // It is ours, and was not bagged.
+            let _ = services.free_memory(driver_handle); // The block is the driver's and in no object bag.
         }
     }
 }

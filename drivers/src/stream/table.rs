@@ -126,7 +126,7 @@ pub(crate) const fn pin(
 }
 
 /// A filter with one pin descriptor.
-#[expect(clippy::cast_possible_truncation, reason = "a structure of Windows's is small")]
+#[expect(clippy::cast_possible_truncation, reason = "Windows structures are small")]
 pub(crate) const fn filter(
     dispatch: *const KSFILTER_DISPATCH,
     pins: *const KSPIN_DESCRIPTOR_EX,

@@ -39,7 +39,7 @@ impl SoftDevice {
             }
         }
         if late {
-            let _ = self.submit(); // Too late, so whatever is answered.
+            let _ = self.submit(); // Too late; the result is ignored.
         }
         if self.deferred.len() > MAX_DEFERRED {
             self.free_deferred()?;
@@ -151,7 +151,7 @@ impl SoftDevice {
             }
             Flaw::FreesTwice => {
                 self.free(&whole, members)?;
-                self.released.push(whole); // And once more, when it is over.
+                self.released.push(whole); // Released again at the end.
                 Ok(())
             }
             Flaw::FreesLocked => {
@@ -194,7 +194,7 @@ impl SoftDevice {
     /// Releases the deferred resources.
     pub(super) fn free_deferred(&mut self) -> UmdResult<()> {
         for it in mem::take(&mut self.released) {
-            let _ = self.callbacks.deallocate(&it); // It has what it wanted.
+            let _ = self.callbacks.deallocate(&it); // The repeated release fails.
         }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
@@ -229,8 +229,8 @@ impl SoftDevice {
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
             if let Some(Ok((other, _))) = other {
-                let _ = self.callbacks.destroy_context(context); // It is gone.
-                let _ = self.callbacks.destroy_context(other); // It was only to be there.
+                let _ = self.callbacks.destroy_context(context); // Already destroyed.
+                let _ = self.callbacks.destroy_context(other); // Created only for this flaw.
             }
         }
         if let Some(queue) = self.queue.take() {

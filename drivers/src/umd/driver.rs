@@ -79,7 +79,7 @@ impl SoftAdapter {
 
 impl UserAdapter for SoftAdapter {
     fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
-        Ok(()) // It can nothing that is asked for here.
+        Ok(()) // It has none of these capabilities.
     }
 
     fn create_device(
@@ -182,7 +182,7 @@ impl SoftDevice {
         };
         let started = it.begin();
         if started.is_err() {
-            it.destroy_own_objects().ok(); // The first failure is the one to hand back.
+            it.destroy_own_objects().ok(); // The first failure is returned.
         }
         started.map(|()| it)
     }
@@ -300,7 +300,7 @@ impl UserDevice for SoftDevice {
     fn set_priority(&mut self, resource: Resource, priority: u32) -> UmdResult<()> {
         let group = self.group(resource)?;
         if group.members().is_empty() {
-            return Ok(()); // It is in the runtime's memory.
+            return Ok(()); // The surface is in the runtime's memory.
         }
         self.callbacks.set_priority(&group.whole(), &[priority])
     }

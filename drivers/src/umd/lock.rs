@@ -226,7 +226,7 @@ impl SoftDevice {
         surface.at = None;
         let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
         if late {
-            surface.asynchronous.push(locked); // It is unlocked when it goes.
+            surface.asynchronous.push(locked); // Unlocked when it is released.
             return Ok(());
         }
         self.unlock_allocation(locked)?;
@@ -260,7 +260,7 @@ impl SoftDevice {
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
         if self.group(resource)?.opened {
-            return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
+            return Err(E_NOTIMPL); // This would need a submitted copy.
         }
         if self.flaw == Flaw::SubmitsInLockAsync {
             self.submit()?;

@@ -98,7 +98,7 @@ pub(crate) unsafe fn process_how(
         }
         // SAFETY: The leading edge is valid.
         if !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
-            return STATUS_SUCCESS; // That was the last one: it is not locked any more.
+            return STATUS_SUCCESS; // The last frame: the edge is not locked any more.
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Four times the video memory in a random working set of two processes that know nothing but
-//! virtual addresses: every byte is right, and who gets one wrong is named.
+//! Four times the video memory in a random working set of two processes that use only virtual
+//! addresses: every byte is right, and a driver that writes a wrong byte is reported.
 //!
-//! Longer than others: planted errors are flown through the very story that good drivers fly.
+//! Longer than other files: planted bugs are flown through the same test as good drivers.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -57,11 +57,11 @@ const fn plan(mmu: MmuPlan) -> MemoryPlan {
     }
 }
 
-/// How often one who finds no room asks again, and after which time in steps of 100 ns.
+/// The number of retries without room, and the delay between them in units of 100 ns.
 const PATIENCE: u32 = 1000;
 const MOMENT: u64 = 10_000;
 
-/// An allocation, where it is mapped, and what each of its pages must hold.
+/// An allocation, its address, and the expected contents of each page.
 struct Held {
     handle: u32,
     address: u64,
@@ -93,7 +93,7 @@ impl Half {
         let client = Client::new(kernel);
         let adapter = client.adapters(at)?[0];
         let device = client.create_device(at, adapter)?;
-        // Each its node: packets of two nodes would run in any order.
+        // Each process has its node: packets of two nodes would run in any order.
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node)?;
         let queue = client.create_paging_queue(at, device, 0)?;
@@ -131,7 +131,7 @@ impl Half {
         Ok(half)
     }
 
-    /// One of so many pages, mapped anywhere, and empty.
+    /// Creates an empty allocation of some pages, mapped anywhere.
     fn create(
         &mut self,
         at: &mut Passive,
@@ -146,7 +146,7 @@ impl Half {
         Ok(it)
     }
 
-    /// One of 4 to 512 KiB, most of them in local memory.
+    /// Creates an allocation of 4 to 512 KiB, most of them in local memory.
     fn create_any(&mut self, at: &mut Passive) -> Tried<Held> {
         let largest = 1 << next_random(&mut self.random, 8);
         let pages = 1 + next_random(&mut self.random, largest);
@@ -154,7 +154,7 @@ impl Half {
         self.create(at, pages, &wants)
     }
 
-    /// What maps all of it anywhere.
+    /// A request that maps all of it anywhere.
     fn whole(&self, it: &Held) -> Map {
         Map {
             hPagingQueue: self.queue.queue,
@@ -165,7 +165,7 @@ impl Half {
         }
     }
 
-    /// Maps, and waits until that can be used.
+    /// Maps and waits until the mapping can be used.
     fn map(&self, at: &mut Passive, order: &Map) -> Tried<u64> {
         let (address, when) = self.client.map_address(at, order)?;
         self.wait(at, when)?;
@@ -184,15 +184,15 @@ impl Half {
         }
     }
 
-    /// Waits until all that was submitted is done.
+    /// Waits until all submitted work is complete.
     fn idle(&mut self, at: &mut Passive) -> Tried<()> {
         self.passed.1 += 1;
         self.client.signal_gpu(at, self.context, &[self.passed])?;
         self.client.wait_cpu(at, self.device, &[self.passed], CpuWait::default())
     }
 
-    /// Has these resident. Where memory is small, what the other process lists may leave no range
-    /// that is large enough: then it is asked again a moment later, as a client is to.
+    /// Makes allocations resident. In a small memory the other process may leave no free range that
+    /// is large enough: then the request is repeated a little later, as a client should.
     fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
         for _ in 0..PATIENCE {
             let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
@@ -205,7 +205,7 @@ impl Half {
         panic!("there is no room for {list:?}, though little is listed");
     }
 
-    /// Does this with these resident. What is not listed goes when its memory is wanted.
+    /// Runs a function while these are resident. Other allocations may be evicted.
     fn with_resident(
         &self,
         at: &mut Passive,
@@ -221,7 +221,7 @@ impl Half {
         self.client.evict(at, self.device, &list, lazily).map(drop)
     }
 
-    /// Has commands done that use these.
+    /// Executes commands that use these.
     fn submit(&self, at: &mut Passive, list: &[u32], commands: &[Command]) -> Tried<()> {
         let packet = encode(commands);
         self.with_resident(at, list, |at| self.client.submit(at, self.context, &packet))
@@ -239,7 +239,7 @@ impl Half {
         (first, 1 + next_random(&mut self.random, pages - first))
     }
 
-    /// Something to do.
+    /// Runs a random action.
     fn turn(&mut self, at: &mut Passive) -> Tried<()> {
         match next_random(&mut self.random, 24) {
             0 => self.map_elsewhere(at),
@@ -277,7 +277,7 @@ impl Half {
         (vec![self.held[from].handle, self.held[to].handle], [fill, copy])
     }
 
-    /// Has a packet write a program, byte by byte, and the next one fetch it.
+    /// A packet writes a program, byte by byte, and the next packet fetches it.
     fn fetched(&self, at: &mut Passive, mut list: Vec<u32>, commands: &[Command]) -> Tried<()> {
         let program = encode(commands);
         let write =
@@ -292,7 +292,7 @@ impl Half {
         })
     }
 
-    /// Frees all addresses of one, and maps it at others.
+    /// Frees all addresses of an allocation and maps it elsewhere.
     fn map_elsewhere(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         self.idle(at)?;
@@ -304,7 +304,7 @@ impl Half {
         Ok(())
     }
 
-    /// Frees some addresses of one, and maps them again.
+    /// Frees some addresses of an allocation and maps them again.
     fn free_a_part(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let (first, length) = self.some_pages(it);
@@ -349,16 +349,17 @@ impl Half {
         self.update(at, &[operation(UNMAP, &[base, window, Protection::Zero])])
     }
 
-    /// Updates addresses that no packet uses, and waits until that is done.
+    /// Updates addresses that no packet uses, and waits until that is complete.
     fn update(&mut self, at: &mut Passive, operations: &[Operation]) -> Tried<()> {
         self.idle(at)?;
         self.client.update_address(at, self.device, operations, None)?;
-        // It says no value; paging work is done in its order, so something behind it does.
+        // The update has no fence value; paging work completes in order, so a later operation has
+        // one.
         let again = Map { BaseAddress: self.program.address, ..self.whole(&self.program) };
         self.map(at, &again).map(drop)
     }
 
-    /// Destroys one, whose addresses go with it when packets are done, and creates another.
+    /// Destroys an allocation, whose addresses are freed after its packets, and creates another.
     fn replace(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let list = vec![self.held[it].handle];

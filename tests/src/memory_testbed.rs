@@ -189,11 +189,7 @@ pub fn with_memory_testbed(
         body(&MemoryTestbed { testbed, ram: ram.clone(), gpu, test_client, context }, at);
     });
     let before = kept.borrow().as_ref().map(|pair| pair.1);
-    assert_eq!(
-        Some(ram.allocated_bytes()),
-        before,
-        "pages of the machine's memory were leaked"
-    );
+    assert_eq!(Some(ram.allocated_bytes()), before, "pages of the machine's memory were leaked");
     events
 }
 

@@ -100,7 +100,11 @@ impl Minidriver for Camera {
         slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let framing = *self.framing.lock().unwrap();
-        let frame = self.services().ok()?.allocate_memory(framing.bytes, framing.alignment, framing.kind)?;
+        let frame = self.services().ok()?.allocate_memory(
+            framing.bytes,
+            framing.alignment,
+            framing.kind,
+        )?;
         Some(slot.set(frame))
     }
 

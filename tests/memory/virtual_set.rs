@@ -371,7 +371,7 @@ impl Half {
         Ok(())
     }
 
-    /// Reads everything back: through its addresses, and where it is.
+    /// Reads everything back through its addresses and at its location, and compares it.
     fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) -> Tried<()> {
         let process = self.client.session().process();
         let peek = |handle: u32, pages: &[u8], what: &str| {
@@ -400,7 +400,7 @@ impl Half {
         Ok(())
     }
 
-    /// Frees addresses that packets under way use.
+    /// Frees addresses that packets in flight use.
     fn free_too_early(&self, at: &mut Passive) -> Tried<()> {
         let it = &self.held[0];
         let length = it.pages.len() as u64 * PAGE;
@@ -421,22 +421,21 @@ impl Half {
     }
 }
 
-/// What two processes do.
+/// The configuration of two processes.
 #[derive(Clone, Copy)]
 struct Story {
-    /// Of both.
+    /// The allocations of both.
     allocations: usize,
     turns: usize,
-    /// Bytes are compared at the end; with a bad driver they may well be wrong.
+    /// Bytes are compared at the end; with a bad driver they may be wrong.
     compares: bool,
-    /// The first frees too early.
+    /// The first process frees too early.
     hasty: bool,
-    /// Bytes of everybody are compared whenever something moves, which takes its time; page tables
-    /// are always looked at.
+    /// All bytes are compared at every move, which is slow; page tables are always compared.
     watched: bool,
 }
 
-/// Looks at page tables, and at nothing else.
+/// Observes page tables only.
 struct OnlyTables(Arc<Oracle>);
 
 impl MemoryObserver for OnlyTables {
@@ -492,7 +491,7 @@ impl Story {
     ) -> Tried<()> {
         for turn in 0..self.turns / 2 {
             half.turn(at)?;
-            // Its packets and paging work are of two nodes.
+            // Packets and paging work use two nodes.
             if self.hasty && seed == 2 && turn == self.turns / 4 {
                 half.free_too_early(at)?;
             }
@@ -500,7 +499,7 @@ impl Story {
         if self.compares {
             half.compare(at, kernel, gpu)?;
         }
-        // The last that is remembered is what goes with the process.
+        // The last entry is destroyed with the process.
         let (from, to) = (half.window, half.mirror.address);
         let look = Command::CopyAt { from, to, length: MOST * PAGE };
         half.submit(at, &[half.mirror.handle], &[look])?;
@@ -508,16 +507,16 @@ impl Story {
     }
 }
 
-/// What came of a story.
+/// The result of a test run.
 struct Told {
-    /// What calls answered that ended a process early.
+    /// The statuses that ended a process early.
     refused: Vec<NTSTATUS>,
-    /// What is wrong with the end.
+    /// What is wrong at the end.
     left: Option<String>,
     findings: Vec<Finding>,
 }
 
-/// Tells a story on a driver. Each process has its own thread; page tables are looked at, too.
+/// Runs the test on a driver. Each process has its own thread; page tables are compared, too.
 fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> Told {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
     let plug = |log: &Arc<Log>| {
@@ -559,7 +558,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     Told { refused, left, findings: loud.cloned().collect() }
 }
 
-/// A story on good hardware with so much memory that all allocations are four times as much.
+/// A run on good hardware with memory for a quarter of all allocations.
 fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let share = 4096 / allocations as u64;
@@ -579,9 +578,9 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
         plug,
         Story { allocations, turns, compares: true, hasty: false, watched: allocations <= 256 },
     );
-    assert_eq!((told.findings, told.left), (Vec::new(), None), "nobody is to blame, all is gone");
-    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call is good");
-    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were left behind");
+    assert_eq!((told.findings, told.left), (Vec::new(), None), "no findings and no leaks");
+    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
+    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were leaked");
 }
 
 #[test]
@@ -611,7 +610,7 @@ fn every_byte_is_right_whoever_writes_the_tables() {
     }
 }
 
-/// A driver of the registry in a small story of that kind.
+/// A driver of the registry in a small run of this kind.
 fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     let make = drivers::find(driver).unwrap().make;
     let compares = driver == "table-gpummu";
@@ -619,7 +618,7 @@ fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     tell(on, make, story)
 }
 
-/// Whose fault it is, the rule that is found first, and what is said of it.
+/// Checks the blamed component, the first rule found, and its message.
 fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
     let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
     assert_eq!((first.rule.name(), first.component), (rule.name(), who), "{}", first.message);
@@ -663,7 +662,7 @@ fn addresses_freed_under_a_packet_are_named() {
         let told = planted("softgpu-gpummu", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
         named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
-        // Its device is lost, and only that.
+        // Only its device is lost.
         assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
     }
 }

@@ -1,8 +1,8 @@
-//! Rules that bind our own kernel, each broken by one event.
+//! Rules that bind our own kernel, each broken by one changed event.
 //!
-//! The kernel keeps them, so no driver and no client can show that they judge. A recorded trace
-//! can: it is quiet as it was recorded, and with one event missing, moved or changed it is not.
-//! What is found first is the rule, and the kernel is blamed.
+//! The kernel keeps these rules, so no driver and no client can show that they judge. A recorded
+//! trace can: it has no findings as recorded, and has findings with one event missing, moved or
+//! changed. The first finding is the rule, and it blames the kernel.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -24,25 +24,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::{Severity, rule};
 
-/// One event of a trace, changed. Events are named by words of their lines: the first line that
+/// One changed event of a trace. An event is identified by parts of its line: the first line that
 /// has all of them.
 enum Change {
-    /// It is not there.
+    /// The event is removed.
     Missing(&'static str),
-    /// It comes before another.
+    /// The event is moved before another.
     Early(&'static str, &'static str),
-    /// It comes after the next one of another kind.
+    /// The event is moved after the next event of another kind.
     Late(&'static str, &'static str),
-    /// A value of it (or its `subject`) is another one.
+    /// A value of the event (or its `subject`) is replaced.
     Set(&'static str, &'static str, &'static str),
 }
 
 use Change::{Early, Late, Missing, Set};
 
-/// A rule, and how it is broken.
+/// A rule, and the change that breaks it.
 struct Case {
     rule: RuleId,
-    /// Rules that no event can keep while it breaks this one.
+    /// Rules that every change for this rule also breaks.
     along: &'static [RuleId],
     flight: &'static str,
     about: &'static str,
@@ -308,7 +308,7 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        // The scheduler's is the only class of level one so far.
+        // The scheduler's class is the only class of level one so far.
         along: &[RuleId::KMD_LEVEL_003],
         ..case(
             RuleId::KMD_LEVEL_004,
@@ -361,7 +361,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// All of them.
+/// All cases.
 fn cases() -> impl Iterator<Item = &'static Case> {
     CASES
         .iter()
@@ -379,8 +379,8 @@ fn cases() -> impl Iterator<Item = &'static Case> {
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
 const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 
-/// Rules that bind the kernel and are not in the table: a door judges them on what a client asked
-/// for, so a client shows them (`windows.rs`, and the scenario of that name).
+/// Rules that bind the kernel and are not in the table: the thunks judge them on a client's
+/// arguments, so a client shows them (`windows.rs`, and the scenario of that name).
 const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_CREATE_006, "windows.rs"),
     (RuleId::ALLOC_CREATE_011, "windows.rs"),
@@ -390,9 +390,9 @@ const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_DESTROY_024, "destroy-count-without-list"),
 ];
 
-/// More names than a table gives before one that was closed can come again.
+/// More handles than a table issues before it reuses a closed handle.
 const MANY_NAMES: &str = "many names";
-/// Two threads of a process, and a driver that lets one in at a time.
+/// Two threads of a process, and a driver that allows one call at a time.
 const FIRST_GENERATION: &str = "first generation";
 
 #[test]
@@ -404,7 +404,7 @@ fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
     }
 }
 
-/// Quiet as recorded, judged, and broken by the change.
+/// Checks that the trace has no findings, that the rule judged, and that the change breaks it.
 fn check(case: &Case, events: &[Event]) {
     let what = format!("{}, {}: {}", case.rule.name(), case.flight, case.about);
     let verifier = verified(events);
@@ -430,7 +430,7 @@ fn check(case: &Case, events: &[Event]) {
 }
 
 impl Change {
-    /// The trace with this one change; its events are numbered anew.
+    /// The trace with this one change; its events are renumbered.
     fn apply(&self, events: &[Event]) -> Vec<Event> {
         let mut events = events.to_vec();
         match *self {
@@ -457,7 +457,7 @@ impl Change {
     }
 }
 
-/// The first event whose line has all these words.
+/// The first event whose line has all these parts.
 fn find(events: &[Event], words: &str) -> usize {
     let has = |event: &Event| {
         let line = event.to_string();
@@ -467,7 +467,7 @@ fn find(events: &[Event], words: &str) -> usize {
     events.iter().position(has).unwrap_or_else(|| panic!("no event has {words}"))
 }
 
-/// The same event, with another value.
+/// The same event with another value.
 fn with(event: &Event, name: &str, value: &str) -> Event {
     const SUBJECT: usize = 3;
     let line = event.to_string();
@@ -522,7 +522,7 @@ fn many_names(wing: &KernelTestbed, at: &mut Passive) {
     client.end(at);
 }
 
-/// Two threads of one process on one device, in a driver that takes its time.
+/// Two threads of one process on one device, in a slow driver.
 fn side_by_side(generation: Generation) -> Vec<Event> {
     let driver = VariantDriver::of(generation);
     let story = |wing: &KernelTestbed, at: &mut Passive| {

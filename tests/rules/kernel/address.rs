@@ -4,7 +4,7 @@ use super::Change::{Early, Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// The drivers of these flights, each with what stands before the scenario's name.
+/// The drivers of these flights, each with the prefix of the scenario's name.
 pub(crate) const DRIVERS: &[(&str, &str)] = &[
     ("virtual ", "softgpu-gpummu"),
     ("two levels ", "softgpu-gpummu-two-levels"),
@@ -96,7 +96,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
 ];
 
-/// The same rules again: a page table that is freed early, in every way there is.
+/// The same rules again: a page table that is freed early, in every way.
 pub(crate) const FREED_EARLY: &[Case] = &[
     case(
         RuleId::KMD_PAGING_022,

@@ -4,14 +4,14 @@ use super::Change::{Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// What comes, goes, makes room, and is thrown away.
+/// Allocations that become resident, are evicted, make room, and are discarded.
 pub(crate) const PAGED: &str = "paged";
-/// What the CPU sees, wherever it is.
+/// The bytes that the CPU sees, wherever the allocation is.
 pub(crate) const LOCKED: &str = "locked";
 
-/// What clients are told of their memory.
+/// What clients can query about their memory.
 pub(crate) const TOLD: &str = "told";
-/// What is taken back is locked at once.
+/// A reclaimed allocation is locked at once.
 pub(crate) const RECLAIMED: &str = "reclaimed";
 
 /// The cases.
@@ -215,7 +215,7 @@ pub(crate) const CASES: &[Case] = &[
         Set("view:2 lock.requested", "still", "true"),
     ),
     Case {
-        // A lock is one of the ways to move what is pinned.
+        // A lock is one of the ways to move a pinned allocation.
         along: &[RuleId::KMD_FLAGS_012],
         ..case(
             RuleId::ALLOC_LOCK_014,
@@ -268,5 +268,5 @@ pub(crate) const CASES: &[Case] = &[
     ),
 ];
 
-/// The client waits for the fence of what it took back.
+/// The client waits for the fence of the reclaim.
 const WAITS: &str = "wait.parked signal 3\"";

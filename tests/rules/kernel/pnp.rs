@@ -4,7 +4,7 @@ use super::Change::{Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// A driver with a table that is stopped and started again.
+/// A table driver that is stopped and started again.
 pub(crate) const TABLE: &str = "a table that starts again";
 
 /// The cases.

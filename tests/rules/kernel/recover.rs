@@ -4,11 +4,11 @@ use super::Change::{Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// Paging commands of a driver that ends all an engine has, behind a packet that does not end.
+/// Paging commands of a driver that aborts all packets of an engine, behind a hung packet.
 pub(crate) const BLUNT: &str = "softgpu-whole-engine-reset tdr-paging-hang";
-/// Paging commands that a node gives back.
+/// Paging commands that a node preempts.
 pub(crate) const BACK: &str = "table-memory tdr-paging-hang";
-/// An engine that cannot be reset by itself.
+/// An engine without per-engine reset.
 pub(crate) const UNABLE: &str = "table-no-engine-reset hang";
 /// An adapter with memory is reset.
 pub(crate) const LOST: &str = "softgpu-memory reset";

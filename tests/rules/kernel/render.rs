@@ -4,9 +4,9 @@ use super::Change::{Early, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// What packets use is elsewhere when they are patched.
+/// Allocations of packets have moved when they are patched.
 pub(crate) const MOVED: &str = "listed, moved";
-/// What packets use is locked.
+/// Allocations of packets are locked.
 pub(crate) const LOCKED: &str = "listed, locked";
 /// A device is lost.
 pub(crate) const LOST: &str = "listed, lost";

@@ -4,7 +4,7 @@ use super::Change::{Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// The CPU signals and waits where it sees the value of a fence.
+/// The CPU signals and waits through the mapped value of a fence.
 pub(crate) const SEEN: &str = "sync-cpu-signal-and-wait, with memory";
 
 /// The cases.

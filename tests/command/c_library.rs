@@ -140,8 +140,8 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
     let text = fs::read_to_string(root().join(source)).unwrap();
     let line = |what: &str| 1 + text.lines().position(|text| text.contains(what)).unwrap();
     for (what, call, function) in [
-        ("forgotten: the device", "D3DKMTCreateDevice", "forget_a_device"),
-        ("forgotten: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
+        ("leaked: the device", "D3DKMTCreateDevice", "forget_a_device"),
+        ("leaked: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
     ] {
         let said = format!("made by {call}, called by {function} at ");
         let named = report.lines().find(|text| text.contains(&said)).unwrap_or_else(|| {
@@ -150,8 +150,8 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
         assert!(named.contains(&format!("leaks.c:{}", line(what))), "{named}");
     }
     assert!(report.contains("WT-LEFT-001"), "{report}");
-    assert!(report.contains("ALLOC-DESTROY-001"), "a handle was made up: {report}");
-    let caller = format!("called   by main at tests/c/leaks.c:{}", line("with a handle made up"));
+    assert!(report.contains("ALLOC-DESTROY-001"), "the handle is invalid: {report}");
+    let caller = format!("called   by main at tests/c/leaks.c:{}", line("with an invalid handle"));
     assert!(report.contains(&caller), "no '{caller}' in:\n{report}");
     assert!(report.ends_with(" 2 things left alive\n"), "{report}");
 }

@@ -239,7 +239,10 @@ fn whoever_a_session_calls_for_is_named() {
     let verifier = verified(&events);
     let named: Vec<_> =
         verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
-    assert_eq!(named, [Component::Umd, Component::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
+    assert_eq!(
+        named,
+        [Component::Umd, Component::Client].map(|component| (RuleId::DEV_LIFE_001, component))
+    );
 }
 
 #[test]

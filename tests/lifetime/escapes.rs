@@ -68,7 +68,7 @@ fn work_that_never_ends_is_reset_for_level_two() {
         bench.submit(at, context, &[Command::Hang]).unwrap();
         let mirror = format::Escape::Mirror(1);
         let plain = asks(&other, mirror, 0);
-        assert!(other.client.escape(at, &plain).is_ok(), "level zero waits for nobody");
+        assert!(other.client.escape(at, &plain).is_ok(), "level zero does not wait");
         let fine = other.client.device_state(at, other.device).unwrap();
         assert_eq!(bench.client.device_state(at, bench.device), Ok(fine));
         let two = asks(&other, mirror, Flags::HardwareAccess);

@@ -13,7 +13,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
     let (next, all) = (AtomicU32::new(0), Mutex::new(BTreeSet::new()));
     let keep = |flown: Result<Seen, String>| {
         flown.map(|seen| {
-            all.lock().expect("nobody panics while holding it").extend(seen.outcomes);
+            all.lock().expect("no thread panics while holding it").extend(seen.outcomes);
             seen.calls
         })
     };
@@ -52,7 +52,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
     });
     match found {
         Some(case) => Err(case.shrink()),
-        None => Ok(all.into_inner().expect("nobody panicked while holding it")),
+        None => Ok(all.into_inner().expect("no thread panicked while holding it")),
     }
 }
 

@@ -292,7 +292,7 @@ fn nobody_is_inside_a_driver_that_sleeps() {
                 }
             }
         }
-        assert!(gpu_wait > 0, "{driver}: somebody wanted to");
+        assert!(gpu_wait > 0, "{driver}: a thread waited");
     }
 }
 

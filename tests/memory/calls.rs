@@ -252,7 +252,7 @@ fn who_uses_too_much_is_told_when_memory_is_short() {
         told.store(0, SeqCst);
         assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
         wing.host.run_until_idle(at);
-        assert_eq!(told.load(SeqCst), 0, "nobody is told any more");
+        assert_eq!(told.load(SeqCst), 0, "no client is notified any more");
         other.destroy_list(at, &[theirs]).unwrap();
         other.close(at, &[]).unwrap();
         bench.destroy_list(at, &mine).unwrap();

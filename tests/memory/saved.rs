@@ -559,8 +559,8 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
             }
             // The driver rejects commands that it cannot parse: the device is lost, its packets
             // continue.
-            let nobody = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
-            assert!(desk.client.submit(at, a, &format::encode(&[nobody])).is_err());
+            let unknown = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
+            assert!(desk.client.submit(at, a, &format::encode(&[unknown])).is_err());
             desk.close(at, &[a]);
         });
         let gone = place(&events, is(1, "context-allocation.destroyed"));

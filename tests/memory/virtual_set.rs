@@ -619,12 +619,13 @@ fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
 }
 
 /// Checks the blamed component, the first rule found, and its message.
-fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
+fn named(told: &Told, component: Component, rule: RuleId, said: &[&str]) {
     let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
-    assert_eq!((first.rule.name(), first.component), (rule.name(), who), "{}", first.message);
+    assert_eq!((first.rule.name(), first.component), (rule.name(), component), "{}", first.message);
     let lacks = said.iter().find(|text| !first.message.contains(**text));
     assert_eq!(lacks, None, "{}", first.message);
-    let others: Vec<_> = told.findings.iter().filter(|finding| finding.component != who).collect();
+    let others: Vec<_> =
+        told.findings.iter().filter(|finding| finding.component != component).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(told.left, None);
 }

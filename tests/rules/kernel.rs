@@ -177,7 +177,7 @@ const CASES: &[Case] = &[
     case(
         RuleId::CB_HANDLE_003,
         "create-resource",
-        "the data behind a handle is somebody else's",
+        "the handle data is another object's",
         Set("handle-data.acquired", "word", "driver-pointer:99"),
     ),
     case(

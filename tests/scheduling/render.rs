@@ -116,7 +116,7 @@ fn what_packets_list_is_there_though_memory_holds_two_of_three() {
             assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
         });
         let left = |event: &Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
-        assert!(events.iter().any(left), "{on:?}: nobody had to leave");
+        assert!(events.iter().any(left), "{on:?}: no allocation was evicted");
     }
 }
 

@@ -79,7 +79,7 @@ impl Faulty {
             *failed = Some(name);
         }
         if fault.panics {
-            resume_unwind(Box::new(name)); // As `panic!`, but nobody prints it.
+            resume_unwind(Box::new(name)); // As `panic!`, without the message.
         }
         Err(DriverError::NoMemory)
     }

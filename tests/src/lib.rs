@@ -1,5 +1,5 @@
 //! The harness of the integration tests: flights by name, and kernels without a scenario.
-#![deny(unsafe_code)] // Those who play applications are not safe.
+#![deny(unsafe_code)] // Modules that play applications allow it.
 
 pub mod application_calls;
 pub mod c_umd;

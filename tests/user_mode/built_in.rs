@@ -183,7 +183,7 @@ fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
     flown.flush().unwrap();
     flown.idle();
     flown.notes();
-    assert_eq!(discard(&flown), ["lock2 3", "unlock2 3"], "nobody uses it");
+    assert_eq!(discard(&flown), ["lock2 3", "unlock2 3"], "the memory is not in use");
     flown.fill((it, 0), 8, 4).unwrap();
     flown.notes();
     assert_eq!(discard(&flown), ["lock2 1", "unlock2 1"], "the first comes back");

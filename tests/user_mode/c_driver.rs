@@ -89,7 +89,7 @@ fn each_flaw_is_what_its_name_says() {
         "calls-after-device" => "CloseAdapter\ndeallocate\n",
         "wrong-thread" => "DestroyResource\nrender, elsewhere\n",
         "resource-and-list" => "Flush\ndeallocate resource and list of 2\n",
-        another_client => panic!("nobody knows how {another_client} looks"),
+        another_client => panic!("no symptom is listed for {another_client}"),
     };
     for flaw in FLAWS {
         let driver = driver(Some(flaw));

@@ -52,7 +52,7 @@ fn breaks(flaw: &str) -> RuleId {
         "calls-after-device" => RuleId::UMD_DESTROY_013,
         "wrong-thread" => RuleId::UMD_SUBMIT_004,
         "resource-and-list" => RuleId::UMD_DESTROY_023,
-        other => panic!("nobody knows what {other} breaks"),
+        other => panic!("no rule is listed for {other}"),
     }
 }
 

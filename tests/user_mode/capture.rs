@@ -115,8 +115,11 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
         }
         for (scenario, it) in all {
             if !driver.breaks.contains(&it.rule) || it.component != Component::Driver {
-                let (rule, who) = (it.rule.name(), it.component.name());
-                wrong.push(format!("{}, {scenario}: {rule}, {who}: {}", driver.name, it.message));
+                let (rule, component) = (it.rule.name(), it.component.name());
+                wrong.push(format!(
+                    "{}, {scenario}: {rule}, {component}: {}",
+                    driver.name, it.message
+                ));
             }
         }
     }
@@ -298,7 +301,7 @@ fn hit(
     let plugged = plug(Box::new(move || ringer.wake(&ring)));
     let memory = plugged.memory.clone();
     let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
-    let ended = host.spawn("somebody else", move |at| {
+    let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
         blow(&other, at);
     });

@@ -40,8 +40,12 @@ fn told_on(
     assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
     assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
     for finding in verified(&events).findings() {
-        let who = finding.component;
-        assert!([Component::Umd, Component::Client].contains(&who), "{who:?}: {}", finding.message);
+        let component = finding.component;
+        assert!(
+            [Component::Umd, Component::Client].contains(&component),
+            "{component:?}: {}",
+            finding.message
+        );
     }
     events
 }
@@ -205,7 +209,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
         let (answer, events) = one_call(|state| state.panics = Some(slot), (slot, called));
         let verifier = verified(&events);
         let crash = verifier.findings().iter().find(|finding| finding.rule == RuleId::WT_CRASH_001);
-        let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
+        let crash = crash.unwrap_or_else(|| panic!("{slot}: no finding"));
         assert_eq!(answer, Err(E_FAIL), "{slot}");
         assert_eq!(
             (crash.component, crash.message.contains("panicked")),

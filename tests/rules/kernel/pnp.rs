@@ -12,13 +12,13 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_PNP_002,
         TABLE,
-        "a driver is told to start with another word than it gave",
+        "a driver is started with a driver handle it did not return",
         Set("ddi.adapter", "word", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_PNP_006,
         TABLE,
-        "a driver that could not hand its display on is not told to stop",
+        "a driver whose display release failed is not stopped",
         Missing("ddi.call name=DxgkDdiStopDevice"),
     ),
 ];

@@ -37,19 +37,19 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_ALLOC_015,
         RENAMED,
-        "an instance is paged as something else than its driver knows",
+        "an instance is paged with another driver handle",
         Set("paging.built of=instance:1", "word", "driver-pointer:77"),
     ),
     case(
         RuleId::KMD_ALLOC_016,
         RENAMED,
-        "there are more instances than a driver wants",
+        "there are more instances than the driver's maximum",
         Set("allocation.limited", "most", "2"),
     ),
     case(
         RuleId::KMD_CTX_004,
         MOVED,
-        "a driver gets a smaller buffer than it wants",
+        "a driver gets a smaller buffer than it requires",
         Set("packet.rendered", "room", "512"),
     ),
     case(
@@ -61,25 +61,25 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_SUBMIT_009,
         MOVED,
-        "a packet is submitted while something it uses is elsewhere",
+        "a packet is submitted while one of its allocations is not resident",
         Set("packet.uses", "address", "4096"),
     ),
     case(
         RuleId::SUBMIT_CMD_005,
         "submit-broadcast",
-        "a client's private data is another one after the call",
+        "a client's private data changes in the call",
         Set("packet.private", "left", "0x00000000"),
     ),
     case(
         RuleId::SUBMIT_RENDER_007,
         LOCKED,
-        "a packet uses what is locked and can be in no aperture",
+        "a packet uses a locked allocation that can be in no aperture",
         Set("allocation:1 memory.requirements", "mappable", "false"),
     ),
     case(
         RuleId::SUBMIT_RENDER_008,
         LOST,
-        "a lost device is given work",
+        "a lost device gets work",
         Early("device.lost", "packet.rendered"),
     ),
 ];

@@ -1,7 +1,7 @@
-//! Races: the kernel on the `Free` host, in orders that shuttle draws.
+//! Races: the kernel on the threaded host, in orders that shuttle draws.
 //!
-//! Empty but for a build with `--cfg shuttle`; `cargo xtask test` makes one. Then each lock of the
-//! kernel and of the host, and each call of a driver, is a place where another may go on.
+//! Empty except in a build with `--cfg shuttle`, which `cargo xtask test` makes. Then each lock of
+//! the kernel and of the host, and each driver call, is a point where another thread may continue.
 #![cfg(shuttle)]
 
 use flight::{Component, Event, EventKind, Log, Passive, RuleId};
@@ -19,13 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use windtunnel::{HostKind, TestClient};
 
-/// How many orders there are from each seed; the seeds are drawn from side by side.
+/// The number of orders from each seed; the seeds run in parallel.
 const ORDERS: usize = 2_500;
 const SEEDS: Range<u64> = 1..5;
-/// The same, of a change of power.
+/// As above, for a change of power.
 const POWER_ORDERS: usize = 500;
 
-/// Tells a story in many orders, and looks at the events of each.
+/// Runs a test in many orders and checks the events of each.
 fn in_many_orders(
     seeds: Range<u64>,
     orders: usize,
@@ -42,13 +42,13 @@ fn in_many_orders(
     });
 }
 
-/// Work completes, its resource is destroyed, another is created into it, the device goes and the
-/// adapter is removed: all at once.
+/// Work completes, its resource is destroyed, another allocation is created into it, the device is
+/// destroyed and the adapter is removed: all concurrently.
 fn ends_meet() -> Vec<Event> {
     run(On::Free, softgpu, all_at_once)
 }
 
-/// The same, in a kernel whose worker destroys before it closes.
+/// As above, in a kernel whose worker destroys before it closes.
 fn ends_meet_reversed() -> Vec<Event> {
     run(On::Free, softgpu, |testbed, at| {
         testbed.kernel.plant_reversal();
@@ -81,7 +81,7 @@ fn all_at_once(testbed: &KernelTestbed, at: &mut Passive) {
     test_client.client.kill(at);
 }
 
-/// In how many orders something was so.
+/// Counts the orders in which a condition holds.
 struct EventOrders {
     all: AtomicUsize,
     so: AtomicUsize,
@@ -97,7 +97,8 @@ impl EventOrders {
         self.so.fetch_add(so.into(), Relaxed);
     }
 
-    /// It was so in some orders and not in others; this many there are.
+    /// Checks that the condition holds in some orders and not in others. Returns the number of
+    /// orders.
     fn differ(&self, all: usize) {
         let so = self.so.load(Relaxed);
         assert_eq!(self.all.load(Relaxed), all);
@@ -105,7 +106,7 @@ impl EventOrders {
     }
 }
 
-/// Whether the create was in time, and whether the removal was first to end the device.
+/// Whether the create was in time, and whether the removal was first to destroy the device.
 static CREATED: EventOrders = EventOrders::new();
 static REMOVED: EventOrders = EventOrders::new();
 
@@ -113,7 +114,7 @@ static REMOVED: EventOrders = EventOrders::new();
 fn complete_destroy_create_and_removal_meet_in_any_order() {
     in_many_orders(SEEDS, ORDERS, ends_meet, |events| {
         for finding in verified(&events).findings() {
-            assert_eq!(finding.who, Component::Client, "{}", finding.message);
+            assert_eq!(finding.component, Component::Client, "{}", finding.message);
         }
         let place = |name: &str| events.iter().position(|it| it.what.name() == name);
         let created = events.iter().filter(|it| it.what.name() == "allocation.created").count();
@@ -126,10 +127,10 @@ fn complete_destroy_create_and_removal_meet_in_any_order() {
     REMOVED.differ(all);
 }
 
-/// The thread of the story.
+/// The test's thread.
 const MAIN: u32 = 0;
 
-/// The thread that had the driver destroy the device.
+/// The thread that called the driver to destroy the device.
 fn ended_by(events: &[Event]) -> Option<u32> {
     let ends = |it: &&Event| it.what.name() == "device.destroyed";
     events.iter().find(ends).map(|it| it.thread)
@@ -141,13 +142,13 @@ static FOUND: EventOrders = EventOrders::new();
 fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
     in_many_orders(5..6, ORDERS, ends_meet_reversed, |events| {
         let verifier = verified(&events);
-        let mut ours = verifier.findings().iter().filter(|it| it.who == Component::Kernel);
+        let mut ours = verifier.findings().iter().filter(|it| it.component == Component::Kernel);
         FOUND.count(ours.any(|it| it.rule == RuleId::ALLOC_DESTROY_015));
     });
     FOUND.differ(ORDERS);
 }
 
-/// A client has memory paged in while its adapter sleeps and wakes.
+/// A client's memory is paged in while its adapter sleeps and wakes.
 fn pages_and_sleeps() -> Vec<Event> {
     let make = |log: &Arc<Log>| set_up_memory(log, MemoryPlan::default()).0;
     run(On::Free, make, |testbed, at| {
@@ -166,7 +167,7 @@ fn pages_and_sleeps() -> Vec<Event> {
     })
 }
 
-/// Whether something was paged before the power went, and whether something waited for it to come.
+/// Whether paging ran before the power went down, and whether paging waited for power.
 static BEFORE: EventOrders = EventOrders::new();
 static WAITED: EventOrders = EventOrders::new();
 

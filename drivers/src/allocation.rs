@@ -1,5 +1,5 @@
-//! Allocations and resources of the driver with a table: created, described and destroyed for
-//! the adapter.
+//! Allocations and resources of the table driver: created, described and destroyed for the
+//! adapter.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, bytes, find, free, list, list_mut, take, value};
@@ -24,11 +24,11 @@ const PAGE: u32 = 4096;
 /// An allocation (`hAllocation`).
 #[repr(C)]
 pub(crate) struct Allocation {
-    /// Whose it is: the adapter's, for it can outlive the device that asked for it.
+    /// The adapter. It owns the allocation, which can outlive the device that created it.
     pub(crate) owner: HANDLE,
-    /// How many bytes it has.
+    /// The size in bytes.
     pub(crate) size: u64,
-    /// Its memory on the board.
+    /// The allocation's memory on the board.
     pub(crate) memory: u64,
 }
 
@@ -40,7 +40,7 @@ impl Kind for Allocation {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Resource {
-    /// How many bytes of private data it came with.
+    /// The size of the private data passed at creation.
     private: u32,
 }
 
@@ -48,7 +48,7 @@ impl Kind for Resource {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"reso");
 }
 
-/// The status that says why.
+/// The status of the failure.
 fn status(why: DriverError) -> NTSTATUS {
     match why {
         DriverError::NoMemory => STATUS_NO_MEMORY,
@@ -61,36 +61,36 @@ pub(crate) unsafe extern "win64-unwind" fn create_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let before = unsafe { (*args).hResource };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_until_failure(adapter, args) };
     if status != STATUS_SUCCESS {
-        // SAFETY: The arguments are the kernel's, and nobody has seen what was made.
+        // SAFETY: The arguments come from the kernel, and the new objects are unpublished.
         unsafe { undo_create(adapter, args, before) };
     }
     status
 }
 
-/// Creates a resource and allocations, in order, up to the first that fails. What it made is in
-/// the arguments.
+/// Creates a resource and its allocations, in order, up to the first failure. The created objects
+/// are in the arguments.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`.
+/// As for `create_allocation`.
 pub(crate) unsafe fn create_until_failure(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in &mut *infos {
         info.hAllocation = ptr::null_mut();
     }
     if !args.hResource.is_null() {
-        // SAFETY: The word is the resource's, which outlives the call.
+        // SAFETY: The handle is the resource's, and the resource outlives the call.
         if unsafe { find::<Resource>(args.hResource) }.is_none() {
             return STATUS_INVALID_PARAMETER;
         }
@@ -101,7 +101,7 @@ pub(crate) unsafe fn create_until_failure(
         }
     }
     for info in infos {
-        // SAFETY: The word is the adapter's, and the element the kernel's.
+        // SAFETY: The handle is the adapter's, and the element is the kernel's.
         let status = unsafe { create_one(adapter, info) };
         if status != STATUS_SUCCESS {
             return status;
@@ -110,13 +110,13 @@ pub(crate) unsafe fn create_until_failure(
     STATUS_SUCCESS
 }
 
-/// Creates one allocation. If that fails and a block was taken, it is in `info`.
+/// Creates one allocation. If that fails after its block was allocated, the block is in `info`.
 ///
 /// # Safety
 ///
-/// The handle is the adapter's, and the private data there.
+/// The handle is the adapter's, and the private data is valid.
 unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -124,9 +124,9 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     if info.hAllocation.is_null() {
         return STATUS_NO_MEMORY;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
-    // Where it is to be is said on a board with memory only.
+    // The segment set is used only on a board with memory.
     let size = if known.board().has_memory() {
         format::read_allocation_info(private).map(|info| info.size)
     } else {
@@ -139,7 +139,7 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     let Ok(bytes) = usize::try_from(size) else { return STATUS_NO_MEMORY };
     let memory = known.board().allocate(size);
     let allocation = value::<Allocation>(info.hAllocation);
-    // SAFETY: The block is new, and nobody has seen it.
+    // SAFETY: The block is new and unpublished.
     unsafe { allocation.write(Allocation { owner: adapter, size, memory }) };
     (info.Size, info.Alignment, info.PitchAlignedSize) = (bytes, PAGE, 0);
     info.SupportedReadSegmentSet = 1;
@@ -147,55 +147,55 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     STATUS_SUCCESS
 }
 
-/// Ends what a create has made, the last first. `before` is the resource that was there.
+/// Destroys the objects of a failed create, last first. `before` is the older resource.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`, and nobody has seen what was made.
+/// As for `create_allocation`; the created objects are unpublished.
 unsafe fn undo_create(adapter: HANDLE, args: *mut DXGKARG_CREATEALLOCATION, before: HANDLE) {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) };
     for info in infos.iter_mut().rev() {
         let created = mem::replace(&mut info.hAllocation, ptr::null_mut());
-        // SAFETY: The allocation is this call's own, or none.
+        // SAFETY: The allocation was created in this call, or is NULL.
         unsafe { destroy_one_allocation(adapter, created) };
     }
     let created = mem::replace(&mut args.hResource, before);
     if created != before {
-        // SAFETY: The resource is this call's own.
+        // SAFETY: The resource was created in this call.
         unsafe { destroy_resource(created) };
     }
 }
 
-/// Ends an allocation. Answers whether it was one.
+/// Destroys an allocation. Returns whether the handle was an allocation's.
 ///
 /// # Safety
 ///
-/// The handles are the adapter's and an allocation's, which is not used afterwards.
+/// The handles are an adapter's and an allocation's, which is not used afterwards.
 pub(crate) unsafe fn destroy_one_allocation(adapter: HANDLE, handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { find::<Adapter>(adapter) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let allocation = unsafe { find::<Allocation>(handle) };
     let (Some(known), Some(allocation)) = (known, allocation) else { return false };
     known.board().release(allocation.memory);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(handle) };
     true
 }
 
-/// Ends a resource. Answers whether it was one.
+/// Destroys a resource. Returns whether the handle was a resource's.
 ///
 /// # Safety
 ///
 /// The handle is a resource's, which is not used afterwards.
 unsafe fn destroy_resource(handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { find::<Resource>(handle) }.is_some();
     if known {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         unsafe { free(handle) };
     }
     known
@@ -205,17 +205,17 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let destroy_args = unsafe { list(args.pAllocationList, args.NumAllocations) };
     let mut known = true;
     for allocation in destroy_args {
-        // SAFETY: The words are the adapter's and an allocation's, which ends here.
+        // SAFETY: The handles are the adapter's and that of an allocation, which is freed here.
         known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     if args.Flags.has(DXGK_DESTROYALLOCATIONFLAGS::DestroyResource) {
-        // SAFETY: The word is the resource's, which ends here.
+        // SAFETY: The handle is the resource's, which is freed here.
         known &= unsafe { destroy_resource(args.hResource) };
     }
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
@@ -225,9 +225,9 @@ pub(crate) unsafe extern "win64-unwind" fn describe_allocation(
     _adapter: HANDLE,
     args: *mut DXGKARG_DESCRIBEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the allocation's, which outlives the call.
+    // SAFETY: The handle is the allocation's, and the allocation outlives the call.
     let Some(allocation) = (unsafe { find::<Allocation>(args.hAllocation) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -248,12 +248,12 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
     _adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     if args.StandardAllocationType != D3DKMDT_STANDARDALLOCATION_GDISURFACE {
         return STATUS_NOT_SUPPORTED;
     }
-    // SAFETY: By its type the union is a pointer to this structure.
+    // SAFETY: The type says that the union is a pointer to this structure.
     let surface = unsafe { args.gdi().read() };
     if surface.Format != D3DDDIFMT_A8 {
         return STATUS_NOT_SUPPORTED;
@@ -271,7 +271,7 @@ pub(crate) unsafe extern "win64-unwind" fn standard_allocation(
         return STATUS_BUFFER_TOO_SMALL;
     }
     let description = format::describe(u64::from(surface.Width) * u64::from(surface.Height));
-    // SAFETY: The place is the kernel's, and large enough.
+    // SAFETY: The kernel's buffer is large enough.
     let place = unsafe { list_mut(allocation.cast(), DESCRIPTION_SIZE) };
     place.copy_from_slice(&description);
     // SAFETY: As above.
@@ -297,15 +297,15 @@ mod tests {
                     hAllocation: handle,
                     ..DXGKARG_DESCRIBEALLOCATION::ZERO
                 };
-                // SAFETY: The structure is there, and the handle is NULL or of a block.
+                // SAFETY: The structure is valid, and the handle is NULL or a block's address.
                 let status = unsafe { describe_allocation(ptr::null_mut(), &raw mut args) };
                 (status, args.Width, args.Height)
             };
             assert_eq!(describe(handle), (STATUS_SUCCESS, 8192, 1));
             assert_eq!(describe(ptr::null_mut()).0, STATUS_INVALID_PARAMETER);
-            // SAFETY: It is not used, only looked for.
+            // SAFETY: The handle is only looked up, never dereferenced.
             unsafe { free(handle) };
-            assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "it was freed");
+            assert_eq!(describe(handle).0, STATUS_INVALID_PARAMETER, "a freed handle is rejected");
         });
     }
 
@@ -323,7 +323,7 @@ mod tests {
             ..DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA::ZERO
         };
         let ask = |args: &mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA| {
-            // SAFETY: The structure and all it points to are there.
+            // SAFETY: The structure and all its pointers are valid.
             unsafe { standard_allocation(ptr::null_mut(), args) }
         };
         assert_eq!(ask(&mut args), STATUS_SUCCESS);

@@ -1,5 +1,5 @@
-//! The driver with a table whose packets have lists, besides those at virtual addresses: it
-//! renders, patches, and starts what it patched.
+//! The table driver with allocation lists besides packets at virtual addresses: it renders,
+//! patches, and submits the patched buffers.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{bytes, find, list, value};
@@ -37,7 +37,7 @@ pub(crate) const ALLOCATION_LISTS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZ
     ..MEMORY
 };
 
-/// What a context with lists needs.
+/// The buffer and list sizes of a context with allocation lists.
 const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     DmaBufferSize: 0x400,
     AllocationListSize: 16,
@@ -49,10 +49,10 @@ unsafe extern "win64-unwind" fn query_with_lists(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let asked = unsafe { args.read() };
     if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { tell_user_mode(adapter, &asked, true) };
     }
     // SAFETY: As above.
@@ -63,9 +63,9 @@ unsafe extern "win64-unwind" fn create_listed_context(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_context_with_area(device, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     if status == STATUS_SUCCESS && !args.Flags.has(ContextFlags::VirtualAddressing) {
         args.ContextInfo = INFO;
@@ -86,19 +86,19 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     handle: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((_, device, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The commands are there for the call; they are read once, into a copy.
+    // SAFETY: The commands are valid for the call and are copied once.
     let commands = unsafe { bytes(args.pCommand.cast_mut(), args.CommandLength) }.to_vec();
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let allocations = unsafe { list(args.pAllocationList.cast_const(), args.AllocationListSize) };
     let listings: Vec<AllocationListEntry> =
         allocations.iter().map(allocation_list_entry).collect();
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let (mut written, mut patches) = (0, Vec::new());
@@ -111,13 +111,13 @@ pub(crate) unsafe extern "win64-unwind" fn render(
     };
     let find_view = |name: Handle| {
         let place = list_index(name).and_then(|index| allocations.get(index));
-        // SAFETY: The words are those of views, which outlive the call.
+        // SAFETY: The handles are those of views that outlive the call.
         let view = place.and_then(|raw| unsafe { find::<View>(raw.hDeviceSpecificAllocation) });
         let name = view.map_or(name, |view| Handle(view.name));
         let target = adapter.board().state().target(device.space, name.0);
         let size = target.ok_or(DriverError::NoHandle)?.size;
         let named = allocations.iter().map(|raw| raw.hDeviceSpecificAllocation).find(|c_void| {
-            // SAFETY: The words are those of views, which outlive the call.
+            // SAFETY: The handles are those of views that outlive the call.
             unsafe { find::<View>(*c_void) }.is_some_and(|view| view.name == name.0)
         });
         Ok((named.ok_or(DriverError::Invalid)?.addr(), size))
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "win64-unwind" fn render(
             PatchOffset: it.patch_offset,
             SplitOffset: it.split_offset,
         };
-        // SAFETY: It is one of as many as there is room for.
+        // SAFETY: The index is below the array's length.
         unsafe { args.pPatchLocationListOut.write_unaligned(entry) };
         args.pPatchLocationListOut = args.pPatchLocationListOut.wrapping_add(1);
     }
@@ -151,12 +151,12 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     _adapter: HANDLE,
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.hContext.is_null() {
         return STATUS_SUCCESS; // Paging commands have their addresses.
     }
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let allocations = unsafe { list(args.pAllocationList, args.AllocationListSize) };
     let listings: Vec<AllocationListEntry> =
         allocations.iter().map(allocation_list_entry).collect();
@@ -172,7 +172,7 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
             ..PatchLocation::default()
         })
         .collect();
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaBufferSize as usize) };
     let part = args.DmaBufferSubmissionStartOffset..args.DmaBufferSubmissionEndOffset;
@@ -184,18 +184,18 @@ unsafe extern "win64-unwind" fn submit_listed(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     if told.hContext.is_null() {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { submit_paging(adapter, args) };
     }
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((context, _, adapter)) = (unsafe { context(told.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let area = value::<Area>(context.area);
-    // SAFETY: The block was an area's, and stays readable.
+    // SAFETY: The block was an area's, and freed blocks stay readable.
     let (number, driver_handle) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let start = told.DmaBufferSubmissionStartOffset;

@@ -1,8 +1,8 @@
-//! Drivers that break one rule each: the good one with an entry or two changed. Those on an adapter
-//! with memory are in safe Rust, the others have a table.
+//! Drivers that break one rule each: the good driver with one or two changed entries. Those on an
+//! adapter with memory are in safe Rust, the others have a function table.
 //!
-//! What an entry does wrong is its first sentence. Where it can, it changes what the kernel
-//! gave or what the good entry answered, and leaves the rest to that.
+//! The first sentence of an entry's doc says what the entry does wrong. Where possible, an entry
+//! changes the arguments or the result of the good entry and leaves the rest to that.
 
 pub(crate) mod adapter;
 pub(crate) mod allocation_lists;

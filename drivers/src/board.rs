@@ -1,13 +1,13 @@
-//! The hardware of the drivers with a table: engines, memory, and address spaces.
+//! The hardware of the table drivers: engines, memory, and address spaces.
 //!
-//! The engines are the built-in GPU's. A driver reaches a board through the pointer that
-//! `DxgkDdiAddDevice` gives it, and names what it has there by numbers: one that is wrong or
-//! old is refused or found to be nothing, so that a bad driver harms only itself.
+//! The engines are the built-in GPU's. A driver reaches a board through the pointer that it gets in
+//! `DxgkDdiAddDevice`, and names objects on the board by numbers. A wrong or old number is an error
+//! or is ignored, so a bad driver harms only itself.
 //!
 //! # Invariants
 //!
-//! 1. A number is given once and never again.
-//! 2. The board keeps the memory; packets look for it and find it gone.
+//! 1. A number is used once and never again.
+//! 2. The board owns the memory; packets look it up and may find it destroyed.
 //! 3. The lock is never held while the engines are called.
 
 use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
@@ -26,41 +26,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub struct Board {
     pub(crate) gpu: Gpu,
-    /// What memory it has, if it has some.
+    /// The memory segments, if it has memory.
     pub(crate) features: Option<MemoryFeatures>,
-    /// How it translates addresses, if it does.
+    /// The address translation, if it has any.
     pub(crate) mmu: Option<MmuPlan>,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// The last number given, to memory or to a space.
+    /// The last number used for memory or a space.
     last: u64,
     memory: BTreeMap<u64, Arc<Memory>>,
-    /// Where it is in the GPU's addresses, if it is in memory of the GPU's.
+    /// The GPU address, if the memory is GPU memory.
     pub(crate) addresses: BTreeMap<u64, u64>,
-    /// What each name means, in each space.
+    /// The meaning of each client handle in each space.
     spaces: BTreeMap<u64, BTreeMap<u32, u64>>,
-    /// The root of each context's addresses, by its number.
+    /// The root page table of each context, by the context's number.
     pub(crate) roots: BTreeMap<u64, TableRoot>,
-    /// The root that paging commands are of.
+    /// The root page table of paging commands.
     pub(crate) system: Option<TableRoot>,
-    /// The last fence acknowledged, of each node.
+    /// The last acknowledged fence of each node.
     done: [u32; NODES as usize],
-    /// The fences of packets that faulted, of each node, since they were last asked for.
+    /// The fences of faulted packets of each node since the last query.
     faulted: [Vec<(Fence, u64)>; NODES as usize],
-    /// What each node was asked to give back and has, since that was last asked for.
+    /// The preemption request that each node has completed since the last query.
     preempted: [Option<Fence>; NODES as usize],
 }
 
 impl Board {
-    /// A board with nothing on it.
+    /// Creates a board without memory.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A board with memory, which is part of the machine's; none if that is too small.
+    /// Creates a board with memory from the machine's RAM. `None` if the RAM is too small.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: MemoryPlan) -> Option<Self> {
         let plan = plan.whole();
         let gpu = Gpu::with_memory(ram, &plan)?;
@@ -68,12 +68,12 @@ impl Board {
         Some(Self { gpu, features, mmu: plan.mmu, ..Self::default() })
     }
 
-    /// Whether it has video memory.
+    /// Whether the board has video memory.
     pub fn has_memory(&self) -> bool {
         self.gpu.cpu_address().is_some()
     }
 
-    /// Sets memory aside and answers its number, which is not zero.
+    /// Allocates memory and returns its number, which is not zero.
     pub fn allocate(&self, size: u64) -> u64 {
         let mut state = self.state();
         let number = state.next();
@@ -81,14 +81,14 @@ impl Board {
         number
     }
 
-    /// Gives memory back. What is not there is not missed.
+    /// Frees memory. An unknown number is ignored.
     pub fn release(&self, memory: u64) {
         let mut state = self.state();
         state.memory.remove(&memory);
         state.addresses.remove(&memory);
     }
 
-    /// Opens an address space and answers its number.
+    /// Creates an address space and returns its number.
     pub fn open_space(&self) -> u64 {
         let mut state = self.state();
         let number = state.next();
@@ -96,19 +96,19 @@ impl Board {
         number
     }
 
-    /// Closes an address space, with every name in it.
+    /// Removes an address space with all its handles.
     pub fn close_space(&self, space: u64) {
         self.state().spaces.remove(&space);
     }
 
-    /// Names memory in a space. A name that comes round means the newer memory.
+    /// Publishes a handle of memory in a space. A reused handle means the newer memory.
     pub fn map(&self, space: u64, name: u32, memory: u64) {
         if let Some(names) = self.state().spaces.get_mut(&space) {
             names.insert(name, memory);
         }
     }
 
-    /// Ends a name, if it still means this memory.
+    /// Removes a handle if it still means this memory.
     pub fn unmap(&self, space: u64, name: u32, memory: u64) {
         if let Some(names) = self.state().spaces.get_mut(&space)
             && names.get(&name) == Some(&memory)
@@ -117,8 +117,8 @@ impl Board {
         }
     }
 
-    /// Queues commands of a space on a node; `fence` is done there when they are. Refused if a
-    /// name means nothing in the space, or there is no such node.
+    /// Queues commands of a space on a node, with `fence` at their end. Fails if a handle has no
+    /// meaning in the space, or if the node does not exist.
     pub fn submit(
         &self,
         space: u64,
@@ -138,13 +138,13 @@ impl Board {
         Ok(())
     }
 
-    /// Whether a node's engine has ended packets since this was last asked: what the interrupt
-    /// was for, which is acknowledged by reading it.
+    /// Whether a node's engine has completed packets since the last query. Reading acknowledges the
+    /// interrupt.
     pub fn acknowledge(&self, node: u32) -> bool {
         let (ended, mut over) = (self.gpu.take_completions(node), false);
         let (mut state, node) = (self.state(), node as usize);
         for it in &ended {
-            // What faulted is over as well.
+            // A faulted packet is complete, too.
             let (Completion::Done(fence)
             | Completion::Faulted(fence, _)
             | Completion::PageFaulted(fence, _)) = *it
@@ -172,33 +172,33 @@ impl Board {
         over
     }
 
-    /// The fences acknowledged of packets that faulted, since this was last asked, in their order,
-    /// each with the virtual address where it did, or zero.
+    /// The acknowledged fences of faulted packets since the last query, in order, each with the
+    /// virtual address of the fault, or zero.
     pub fn faulted(&self, node: u32) -> Vec<(Fence, u64)> {
         CallGuard::touch();
         self.state().faulted.get_mut(node as usize).map(mem::take).unwrap_or_default()
     }
 
-    /// The request by which a node has given back what it had, if it has since this was last
-    /// asked; it is acknowledged with what the node has ended.
+    /// The preemption request that a node has completed since the last query. It is acknowledged
+    /// with the node's completed packets.
     pub fn preempted(&self, node: u32) -> Option<Fence> {
         CallGuard::touch();
         self.state().preempted.get_mut(node as usize)?.take()
     }
 
-    /// Resets a node. Answers the last fence that is over by that.
+    /// Resets a node. Returns the last fence that the reset completed.
     pub fn reset_node(&self, node: u32) -> Fence {
         let over = self.gpu.reset_node(node);
         self.state().forget(node, over);
         over
     }
 
-    /// Takes that fence for the last one of a node that is over, whatever is.
+    /// Sets the last completed fence of a node, whatever the node has completed.
     pub fn set_last_fence(&self, node: u32, over: Fence) {
         self.state().forget(node, over);
     }
 
-    /// Resets all nodes: everything they were given is over.
+    /// Resets all nodes: all submitted packets end.
     pub fn reset_nodes(&self) {
         self.gpu.reset_nodes();
         for node in 0..NODES {
@@ -207,36 +207,36 @@ impl Board {
         }
     }
 
-    /// Whether there is a vsync to acknowledge.
+    /// Whether a vsync has not been acknowledged.
     pub fn shows_vsync(&self) -> bool {
         self.gpu.is_vsync_asserted()
     }
 
-    /// Has the display interrupt at its vsyncs, or not any more.
+    /// Enables or disables vsync interrupts.
     pub fn set_vsync(&self, on: bool) {
         self.gpu.set_vsync(on);
     }
 
-    /// Whether the interrupt was for a vsync, which is acknowledged by reading it.
+    /// Whether the interrupt was for a vsync. Reading acknowledges the vsync.
     pub fn acknowledge_vsync(&self) -> bool {
         self.gpu.take_vsync()
     }
 
-    /// Where the memory is that the system has at a virtual address of its own.
+    /// Returns the physical address for a virtual address of the system's address space.
     pub(crate) fn physical(&self, address: u64) -> Option<u64> {
         let root = self.state().system?;
         let TableEntry { segment, page, .. } = self.gpu.translate(root, address)?;
         Some(softgpu::segment_base(segment)? + page * PAGE + address % PAGE)
     }
 
-    /// The register that holds the last fence of a node acknowledged. Packets of a node end in
-    /// order, so it stands for those before it.
+    /// The register with the last acknowledged fence of a node. Packets of a node complete in
+    /// order, so the fence covers the earlier packets.
     pub fn done(&self, node: u32) -> Fence {
         CallGuard::touch();
         Fence(self.state().done.get(node as usize).copied().unwrap_or_default())
     }
 
-    /// The register that counts the packets done. It is good while no engine runs.
+    /// The register that counts completed packets. It is exact while no engine runs.
     pub fn packets(&self) -> u64 {
         self.gpu.packets()
     }
@@ -249,7 +249,7 @@ impl Board {
         }
     }
 
-    /// Its power comes: the same, but its fences go on where they were.
+    /// Powers up: drops every packet, but the fences continue.
     pub fn wake(&self) {
         self.gpu.start_after_power();
         for node in 0..NODES {
@@ -258,25 +258,26 @@ impl Board {
         }
     }
 
-    /// Loses its power: every packet, and every byte of video memory.
+    /// Powers down: loses every packet and every byte of video memory.
     pub fn lose_power(&self) {
         self.gpu.lose_power();
     }
 
-    /// Whether there is neither memory nor a space on it: whether its driver left nothing.
+    /// Whether the board has neither memory nor a space, so its driver leaked nothing.
     pub fn is_empty(&self) -> bool {
         let state = self.state();
         state.memory.is_empty() && state.spaces.is_empty()
     }
 
-    /// How many commands were skipped, since their memory was gone or their range outside.
+    /// The number of commands skipped because their memory was destroyed or their range was
+    /// outside.
     pub fn faults(&self) -> u64 {
         self.gpu.faults()
     }
 
     /// The bytes behind a client's handle, for tests.
     ///
-    /// `None` if it has no meaning in any space, or not the same in all, or the range is
+    /// `None` if the handle has no meaning in any space or different meanings, or if the range is
     /// outside.
     pub fn read(&self, name: Handle, range: Range<u64>) -> Option<Vec<u8>> {
         let memory = {
@@ -302,7 +303,7 @@ impl State {
         self.last
     }
 
-    /// A node was reset: up to that fence everything is over.
+    /// Records a node's reset: everything up to that fence has ended.
     fn forget(&mut self, node: u32, over: Fence) {
         let node = node as usize;
         if let Some(done) = self.done.get_mut(node) {
@@ -316,7 +317,7 @@ impl State {
         }
     }
 
-    /// Memory of the GPU's, as a space names it.
+    /// GPU memory as a space names it.
     pub(crate) fn target(&self, space: u64, name: u32) -> Option<Target> {
         let number = self.spaces.get(&space)?.get(&name)?;
         let size = self.memory.get(number)?.size();
@@ -375,16 +376,16 @@ mod tests {
     const NAME: Handle = Handle(0x4000_0040);
     const FILL: Command = Command::Fill { target: NAME, offset: 1, length: 2, value: 7 };
 
-    struct Nobody;
+    struct IgnoredInterrupts;
 
-    impl InterruptLine for Nobody {
+    impl InterruptLine for IgnoredInterrupts {
         fn raise(&self, _at: &mut Passive) {}
     }
 
     fn run(board: &Board) {
         let flight_result = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !board.idle() {
-                board.step(at, &Nobody);
+                board.step(at, &IgnoredInterrupts);
             }
         });
         flight_result.unwrap();

@@ -1,4 +1,4 @@
-//! Devices, contexts, and the packets that go to the hardware, of the driver with a table.
+//! Devices, contexts and packets of the table driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, bytes, find, free, take};
@@ -13,10 +13,10 @@ use flight::Fence;
 use softgpu::{NODES, format};
 use std::ptr;
 
-/// How many bytes a DMA buffer has, and its private data.
+/// The size of a DMA buffer, and of its private data.
 const DMA_BUFFER: u32 = 0x1000;
 
-/// What its contexts need.
+/// The buffer sizes that its contexts need.
 pub(crate) const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
     DmaBufferSize: DMA_BUFFER,
     DmaBufferPrivateDataSize: DMA_BUFFER,
@@ -27,11 +27,11 @@ pub(crate) const INFO: DXGK_CONTEXTINFO = DXGK_CONTEXTINFO {
 /// A device (`hDevice`).
 #[repr(C)]
 pub(crate) struct Device {
-    /// The adapter it is of.
+    /// The device's adapter.
     pub(crate) adapter: HANDLE,
-    /// Its address space on the board.
+    /// The device's address space on the board.
     pub(crate) space: u64,
-    /// What the kernel calls it.
+    /// The kernel's handle of the device.
     pub(crate) kernel: HANDLE,
 }
 
@@ -42,7 +42,7 @@ impl Kind for Device {
 /// A context (`hContext`).
 #[repr(C)]
 pub(crate) struct Context {
-    /// The device it is of.
+    /// The context's device.
     pub(crate) device: HANDLE,
 }
 
@@ -50,13 +50,13 @@ impl Kind for Context {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"cont");
 }
 
-/// A device, with the adapter it is of.
+/// Returns a device and its adapter.
 ///
 /// # Safety
 ///
-/// The handle is a device's, and neither ends while the answer is used.
+/// The handle is a device's; the device and its adapter outlive the result.
 pub(crate) unsafe fn device_and_adapter<'a>(handle: HANDLE) -> Option<(&'a Device, &'a Adapter)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let device = unsafe { find::<Device>(handle) }?;
     // SAFETY: An adapter outlives its devices.
     let adapter = unsafe { find::<Adapter>(device.adapter) }?;
@@ -67,30 +67,30 @@ pub(crate) unsafe extern "win64-unwind" fn create_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let space = known.board().open_space();
-    // SAFETY: It is a structure, and the member the kernel's handle until it is written.
+    // SAFETY: The structure is valid; the member is the kernel's handle until it is written.
     let kernel = unsafe { (*args).hDevice };
     let device = take(Device { adapter, space, kernel });
     if device.is_null() {
         known.board().close_space(space);
         return STATUS_NO_MEMORY;
     }
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).hDevice = device };
     STATUS_SUCCESS
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends here and not before.
+    // SAFETY: The handle is the device's, which is freed here.
     let Some((device, adapter)) = (unsafe { device_and_adapter(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     adapter.board().close_space(device.space);
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
@@ -99,9 +99,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let known = unsafe { find::<Device>(device) }.is_some();
     if !known || args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
@@ -115,11 +115,11 @@ pub(crate) unsafe extern "win64-unwind" fn create_context(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_context(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's, which ends here and not before.
+    // SAFETY: The handle is the context's, which is freed here.
     if unsafe { find::<Context>(handle) }.is_none() {
         return STATUS_INVALID_PARAMETER;
     }
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
@@ -128,9 +128,9 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some(context) = (unsafe { find::<Context>(args.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -138,13 +138,13 @@ pub(crate) unsafe extern "win64-unwind" fn submit_command(
     let Some((device, adapter)) = (unsafe { device_and_adapter(context.device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The private data is there for the call.
+    // SAFETY: The private data is valid for the call.
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let fence = Fence(args.SubmissionFenceId);
     let give = |commands| adapter.board().submit(device.space, args.NodeOrdinal, fence, commands);
     let given = format::decode(private).and_then(give);
-    // It is the driver's to write, and its client sees nothing of that.
-    // SAFETY: There are so many bytes, and the driver's for the call; `private` is not used again.
+    // The driver may write its private data; the client does not see the change.
+    // SAFETY: The buffer has this length; only the driver uses it, and `private` is not used again.
     unsafe {
         ptr::write_bytes(
             args.pDmaBufferPrivateData.cast::<u8>(),

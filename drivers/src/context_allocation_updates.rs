@@ -1,18 +1,18 @@
-//! A driver that gives its contexts other save areas while they run.
+//! A good driver that replaces the context allocations of running contexts.
 
 use flight::Passive;
 use kernel::miniport::{CreateAllocationArgs, CreatedAllocations, DriverResult, Miniport};
 use softgpu::SoftGpu;
 use std::sync::Arc;
 
-/// The built-in driver with memory. Whenever it creates allocations it frees the save areas of
-/// all contexts, whatever these are at, and makes new ones.
+/// The built-in driver with memory. Whenever it creates allocations, it frees the save areas of
+/// all contexts, running or not, and creates new ones.
 pub(crate) struct Changing {
     inner: Arc<SoftGpu>,
 }
 
 impl Changing {
-    /// It, around the built-in driver.
+    /// Wraps the built-in driver.
     pub(crate) fn around(inner: Arc<SoftGpu>) -> Arc<Self> {
         Arc::new(Self { inner })
     }
@@ -29,7 +29,7 @@ impl Miniport for Changing {
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
         let created = self.inner.create_allocations(at, args)?;
-        // Contexts that keep what they have are as good.
+        // A context may also keep its old area.
         let _ = self.inner.change_areas(at, true);
         Ok(created)
     }

@@ -1,4 +1,4 @@
-//! A driver around another one: it hands everything on, and does one thing wrong if asked to.
+//! A driver that forwards every call to an inner driver and can do one thing wrong.
 
 use crate::board::Board;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
@@ -12,54 +12,54 @@ use kernel::miniport::{
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A driver around another one.
+/// A driver around an inner driver.
 pub(crate) struct FaultyDriver {
     inner: Arc<dyn Miniport>,
     fault: Option<Fault>,
-    /// How many devices there are.
+    /// The number of devices.
     devices: AtomicU32,
-    /// The words of allocations it destroyed, and the device that created the last ones.
+    /// Driver handles of destroyed allocations, and the device that created the last allocations.
     remembered: Mutex<(Vec<usize>, usize)>,
-    /// The hardware that the inner one has only the address of.
+    /// The hardware that the inner driver uses only by its address.
     _board: Option<Arc<Board>>,
 }
 
-/// What it does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Says that an allocation has no bytes.
+    /// Reports a size of zero for an allocation.
     ReturnsZeroSize,
-    /// Says that an allocation has fewer bytes where pitches are aligned.
+    /// Reports a `PitchAlignedSize` below the size.
     ReturnsSmallPitchAlignedSize,
-    /// Writes to private data that it may only read: when somebody else opens it.
+    /// Writes to read-only private data when another device opens the allocation.
     EditsPrivateDataOnOpen,
-    /// Destroys everything and answers that it was busy.
+    /// Destroys everything and returns `Busy`.
     FailsDestroyAllocation,
-    /// Takes every interrupt for somebody else's.
+    /// Returns false for every interrupt.
     NeverReportsFence,
-    /// Answers that every interrupt is its own.
+    /// Returns true for every interrupt.
     ClaimsEveryInterrupt,
     /// Does nothing in its DPC.
     OmitsNotifyDpc,
-    /// Ends a device and answers that it was busy.
+    /// Destroys a device and returns `Busy`.
     FailsDestroyDevice,
-    /// Refuses a second device.
+    /// Fails to create a second device.
     OneDevice,
-    /// Refuses every context.
+    /// Fails to create any context.
     FailsCreateContext,
-    /// Finds new allocations in its table, where destroyed ones still are.
+    /// Returns driver handles of destroyed allocations for new allocations.
     KeepsDestroyedHandles,
-    /// Opens nothing for a device that did not create it.
+    /// Opens nothing for a device that did not create the allocation.
     RejectsSecondDeviceOpen,
 }
 
 impl FaultyDriver {
-    /// A driver that does one thing wrong.
+    /// Creates a driver that does one thing wrong.
     pub(crate) fn bad(inner: Arc<dyn Miniport>, fault: Fault) -> Arc<Self> {
         Self::new(inner, Some(fault), None)
     }
 
-    /// A driver that keeps the hardware of the inner one.
+    /// Creates a driver that keeps the hardware of the inner driver alive.
     pub(crate) fn with_board(inner: Arc<dyn Miniport>, board: Arc<Board>) -> Arc<Self> {
         Self::new(inner, None, Some(board))
     }
@@ -86,7 +86,7 @@ impl FaultyDriver {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is in the table for an allocation on its own, as if it were a new one.
+    /// The driver handle of a destroyed standalone allocation, returned for a new allocation.
     fn find_destroyed(&self, args: &CreateAllocationArgs<'_>) -> Option<usize> {
         let alone = args.allocations.len() == 1 && args.resource.is_none();
         let looks = alone && self.fault == Some(Fault::KeepsDestroyedHandles);

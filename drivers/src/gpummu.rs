@@ -1,5 +1,5 @@
-//! The driver with a table on a board with virtual addresses: processes, roots, page tables. What
-//! is not here is that of the driver with memory.
+//! The table driver on a board with virtual addresses: processes, root page tables, page tables.
+//! Everything else is the table driver with memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, list, take};
@@ -44,7 +44,7 @@ pub(crate) const GPUMMU: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
 /// A process (`hKmdProcess`).
 #[repr(C)]
 struct Process {
-    /// What the kernel calls it.
+    /// The kernel's handle of the process.
     kernel: HANDLE,
 }
 
@@ -56,9 +56,9 @@ unsafe extern "win64-unwind" fn query_tables(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let asked = unsafe { args.read() };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let Some(features) = known.and_then(|adapter| adapter.board().mmu).map(MmuPlan::features)
     else {
@@ -81,13 +81,13 @@ unsafe extern "win64-unwind" fn query_tables(
                 PageTableLevelCount: u32::try_from(features.levels.len()).unwrap_or(0),
                 ..DXGK_GPUMMUCAPS::ZERO
             };
-            // SAFETY: The output is such a structure, and the driver's for the call.
+            // SAFETY: The output buffer is that structure, and only the driver uses it.
             unsafe { asked.pOutputData.cast::<DXGK_GPUMMUCAPS>().write(caps) };
             STATUS_SUCCESS
         }
         DXGKQAITYPE_PAGETABLELEVELDESC => {
             let input = asked.pInputData.cast::<DXGK_QUERYPAGETABLELEVELDESCIN>();
-            // SAFETY: The input is such a structure.
+            // SAFETY: The input buffer is that structure.
             let level = usize::from(unsafe { (*input).LevelIndex });
             let Some(level) = features.levels.get(level) else { return STATUS_INVALID_PARAMETER };
             let text = DXGK_PAGE_TABLE_LEVEL_DESC {
@@ -97,56 +97,56 @@ unsafe extern "win64-unwind" fn query_tables(
                 PageTableSizeInBytes: level.bytes,
                 PageTableAlignmentInBytes: level.alignment,
             };
-            // SAFETY: The output is such a structure, and the driver's for the call.
+            // SAFETY: The output buffer is that structure, and only the driver uses it.
             unsafe { asked.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(text) };
             STATUS_SUCCESS
         }
         DXGKQAITYPE_DRIVERCAPS => {
-            // SAFETY: The arguments are the kernel's.
+            // SAFETY: The arguments come from the kernel and are valid for the call.
             let status = unsafe { query_memory(adapter, args) };
             if status == STATUS_SUCCESS {
-                // SAFETY: The output is such a structure, and the driver's for the call.
+                // SAFETY: The output buffer is that structure, and only the driver uses it.
                 let caps = unsafe { &mut *asked.pOutputData.cast::<DXGK_DRIVERCAPS>() };
                 caps.MemoryManagementCaps.Flags.Value |=
                     Memory::VirtualAddressingSupported | Memory::GpuMmuSupported;
             }
             status
         }
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         _ => unsafe { query_memory(adapter, args) },
     }
 }
 
-/// How many bytes of addresses one leaf page table of the board translates.
+/// The bytes of address space that one leaf page table of the board translates.
 pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
     let levels = adapter.board().mmu.map(|mmu_plan| mmu_plan.features().levels).unwrap_or_default();
     levels.first().map_or(0, |table_level| 4096 << table_level.index_bits)
 }
 
-/// `DxgkCbReserveGpuVirtualAddressRange`: where it is.
+/// Calls `DxgkCbReserveGpuVirtualAddressRange` and returns the address.
 pub(crate) fn keep(
     adapter: &Adapter,
     mut order: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> Result<u64, NTSTATUS> {
     let call = adapter.interface.DxgkCbReserveGpuVirtualAddressRange;
     let call = call.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The kernel gave the function and the handle, and `order` outlives the call.
+    // SAFETY: The function and the handle are the kernel's; `order` outlives the call.
     match unsafe { call(adapter.interface.DeviceHandle, &raw mut order) } {
         STATUS_SUCCESS => Ok(order.StartVirtualAddress),
         status => Err(status),
     }
 }
 
-/// Keeps addresses for itself, and others behind them that clients may use, too.
+/// Reserves a range for the driver, and a range behind it that clients may use, too.
 pub(crate) unsafe extern "win64-unwind" fn create_process(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     let span = leaf_table_span(adapter);
     let own = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE {
@@ -168,13 +168,13 @@ pub(crate) unsafe extern "win64-unwind" fn create_process(
     if args.hKmdProcess.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
 
-/// What the kernel calls a process.
+/// Returns the kernel's handle of a process.
 ///
 /// # Safety
 ///
-/// The word is a process's, which has not ended.
+/// The handle is a process's that has not been destroyed.
 pub(crate) unsafe fn kernel_name(process: HANDLE) -> Option<HANDLE> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Process>(process) }.map(|process| process.kernel)
 }
 
@@ -182,11 +182,11 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_process(
     _adapter: HANDLE,
     process: HANDLE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the process's, which ends here and not before.
+    // SAFETY: The handle is the process's, which is freed here.
     if unsafe { find::<Process>(process) }.is_none() {
         return STATUS_INVALID_PARAMETER;
     }
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(process) };
     STATUS_SUCCESS
 }
@@ -195,30 +195,30 @@ unsafe extern "win64-unwind" fn root_page_table_size(
     adapter: HANDLE,
     args: *mut DXGKARG_GETROOTPAGETABLESIZE,
 ) -> usize {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let plan = unsafe { find::<Adapter>(adapter) }.and_then(|adapter| adapter.board().mmu);
     let Some(size) = plan.map(|mmu_plan| mmu_plan.root_size(args.NumberOfPte)) else { return 0 };
     args.NumberOfPte = size.entries;
     usize::try_from(size.bytes).unwrap_or(0)
 }
 
-/// Whose pages they are does not matter: page tables are nobody's.
+/// The owner of the pages does not matter: page tables belong to no process.
 unsafe extern "win64-unwind" fn map_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_MAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
-    // SAFETY: The kernel gives so many numbers.
+    // SAFETY: The kernel passes an array of this length.
     let window = unsafe { list(args.pCpuHostAperturePages, count) };
     // SAFETY: As above.
     let memory = unsafe { list(args.pMemorySegmentPages, count) };
     let pairs: Vec<(u64, u64)> =
         window.iter().map(|number| u64::from(*number)).zip(memory.iter().copied()).collect();
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let shown = known.is_some_and(|adapter| adapter.board().gpu.map_host_aperture(&pairs));
     if shown && u32::from(args.SegmentId) == LOCAL {
@@ -232,26 +232,26 @@ unsafe extern "win64-unwind" fn unmap_cpu_host_aperture(
     adapter: HANDLE,
     args: *const DXGKARG_UNMAPCPUHOSTAPERTURE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = u32::try_from(args.NumberOfPages).unwrap_or(0);
-    // SAFETY: The kernel gives so many numbers.
+    // SAFETY: The kernel passes an array of this length.
     let window = unsafe { list(args.pCpuHostAperturePages, count) };
     let pages: Vec<u64> = window.iter().map(|number| u64::from(*number)).collect();
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let hidden = known.is_some_and(|adapter| adapter.board().gpu.unmap_host_aperture(&pages));
     if hidden { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
-/// Contexts are told here which is the system's, for no packet of that one comes.
+/// Records the system context here, because it gets no packet.
 pub(crate) unsafe extern "win64-unwind" fn set_root_page_table(
     _adapter: HANDLE,
     args: *const DXGKARG_SETROOTPAGETABLE,
 ) {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((ContextWithArea { number, area, .. }, _, adapter)) =
         (unsafe { context(args.hContext) })
     else {
@@ -273,20 +273,20 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let given = unsafe { &*args };
     if given.Operation != DXGK_OPERATION_UPDATE_PAGE_TABLE {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { build_paging_buffer(adapter, args) };
     }
-    // SAFETY: What the operation points at is there for the call.
+    // SAFETY: The operation's pointers are valid for the call.
     let data = unsafe { OperationData::read(given) };
     // SAFETY: As above.
     let Some(Operation::UpdateTable(it)) = (unsafe { data.operation(given) }) else {
         return STATUS_NOT_SUPPORTED;
     };
     let TableAddress::Cpu(start) = it.table else {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { build_paging_buffer(adapter, args) };
     };
     let Ok(start) = usize::try_from(start) else { return STATUS_INVALID_PARAMETER };
@@ -295,7 +295,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_with_tables(
         let at = if it.repeat { 0 } else { index as usize };
         let Some(entry) = it.entries.get(at) else { return STATUS_INVALID_PARAMETER };
         let place = table.wrapping_byte_add((it.first + index) as usize * size_of::<u64>());
-        // SAFETY: The kernel has mapped the table, whole.
+        // SAFETY: The kernel has mapped the whole table.
         unsafe { place.write_volatile(encode_entry(entry)) };
     }
     STATUS_SUCCESS

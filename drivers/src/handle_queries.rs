@@ -1,6 +1,6 @@
-//! The good driver, which also uses the callbacks about its hardware and about handles.
+//! The good table driver, which also uses the callbacks about its hardware and about handles.
 //!
-//! An answer that is not as documented fails the entry that asked.
+//! A callback result that differs from the documentation fails the entry that called it.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::bad::create::with_flags;
@@ -30,11 +30,11 @@ pub(crate) const HANDLE_QUERIES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZAT
     ..GOOD
 };
 
-/// A register that has the bits last written, and the bits written.
+/// A register that keeps the bits last written, and the bits to write.
 const REGISTER: usize = 0x20;
 const BITS: u32 = 0x5eed_f00d;
 
-/// Looks for its registers, maps them and writes to one; reads who made the board.
+/// Finds its registers, maps them and writes to one; reads the vendor from configuration space.
 unsafe extern "win64-unwind" fn start_and_map(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -42,11 +42,11 @@ unsafe extern "win64-unwind" fn start_and_map(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { start_device(context, info, interface, sources, children) };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else { return status };
-    // SAFETY: The adapter lives, and no other call of it runs.
+    // SAFETY: The adapter exists, and no other call uses it.
     let it = unsafe { &mut *adapter };
     let mut id = [0; 4];
     let read = (config(it, 0, &mut id), id) == (4, BOARD_ID) && config(it, 254, &mut id) == 2;
@@ -54,34 +54,34 @@ unsafe extern "win64-unwind" fn start_and_map(
     let Ok(mapped) = map(it, start, length) else { return STATUS_UNSUCCESSFUL };
     it.registers = mapped;
     let register = it.registers.wrapping_byte_add(REGISTER).cast::<u32>();
-    // SAFETY: The register is inside of what was mapped, and aligned.
+    // SAFETY: The register lies inside the mapping and is aligned.
     unsafe { register.write_volatile(BITS) };
     // SAFETY: As above.
     let kept = unsafe { register.read_volatile() } == BITS;
     if read && kept { status } else { STATUS_UNSUCCESSFUL }
 }
 
-/// Gives back what it mapped.
+/// Unmaps the registers.
 unsafe extern "win64-unwind" fn unmap_and_stop(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
-/// Finds each allocation among the members of its resource, and asks where it is: nowhere, for
-/// the board has no segments.
+/// Finds each allocation among the members of its resource, and requests its capture address: it
+/// has none, because the board has no segments.
 unsafe extern "win64-unwind" fn open_with_handle_queries(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
         let astray = |name: D3DKMT_HANDLE| match parent(it, name) {
             0 => false,
@@ -94,30 +94,30 @@ unsafe extern "win64-unwind" fn open_with_handle_queries(
             return STATUS_UNSUCCESSFUL;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
-/// Says in its DPC that something is plugged in.
+/// Reports a connected display in its DPC.
 unsafe extern "win64-unwind" fn dpc_and_indicate(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
-/// Where the registers are, if the system says the right things.
+/// Returns the address of the registers, if the reported resources are correct.
 pub(crate) fn registers(it: &Adapter, context: PVOID) -> Option<(PHYSICAL_ADDRESS, u32)> {
     let mut info = DXGK_DEVICE_INFO::ZERO;
     let call = it.interface.DxgkCbGetDeviceInformation?;
-    // SAFETY: The kernel gave both, and `info` outlives the call.
+    // SAFETY: Both are the kernel's, and `info` outlives the call.
     let status = unsafe { call(it.interface.DeviceHandle, &raw mut info) };
     if status != STATUS_SUCCESS || info.MiniportDeviceContext != context {
         return None;
     }
-    // SAFETY: The kernel gives a list, of at least its own length, and keeps it.
+    // SAFETY: The kernel passes a list of at least the stated length and keeps it.
     let list = unsafe { info.TranslatedResourceList.read_unaligned() };
     let partial = list.List.PartialResourceList;
     let CM_PARTIAL_RESOURCE_DESCRIPTOR { Start, Length, .. } = partial.PartialDescriptors;
@@ -129,64 +129,64 @@ pub(crate) fn map(it: &Adapter, start: PHYSICAL_ADDRESS, bytes: u32) -> Result<P
     let call = it.interface.DxgkCbMapMemory.ok_or(STATUS_UNSUCCESSFUL)?;
     let mut address = ptr::null_mut();
     let handle = it.interface.DeviceHandle;
-    // SAFETY: The kernel gave both, and `address` outlives the call.
+    // SAFETY: Both are the kernel's, and `address` outlives the call.
     let status = unsafe { call(handle, start, bytes, 0, 0, MmNonCached, &raw mut address) };
     if status == STATUS_SUCCESS { Ok(address) } else { Err(status) }
 }
 
-/// Ends a mapping.
+/// Unmaps a range.
 pub(crate) fn unmap(it: &Adapter, address: PVOID) {
     if let Some(call) = it.interface.DxgkCbUnmapMemory {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(it.interface.DeviceHandle, address) };
     }
 }
 
-/// Reads of the configuration space, and answers how many bytes that were.
+/// Reads configuration space. Returns the number of bytes read.
 fn config(it: &Adapter, offset: u32, buffer: &mut [u8; 4]) -> u32 {
     space(it, DXGK_WHICHSPACE_CONFIG, offset, buffer)
 }
 
-/// Reads of a space of the device, and answers how many bytes that were.
+/// Reads a space of the device. Returns the number of bytes read.
 pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) -> u32 {
     let Some(call) = it.interface.DxgkCbReadDeviceSpace else { return 0 };
     let (handle, mut count) = (it.interface.DeviceHandle, 0);
-    // SAFETY: The kernel gave both; the places outlive the call.
+    // SAFETY: Both are the kernel's; the outputs outlive the call.
     unsafe { call(handle, kind, buffer.as_mut_ptr().cast(), offset, 4, &raw mut count) };
     count
 }
 
-/// Asks where an allocation is that video is captured into.
+/// Requests the capture address of an allocation.
 pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
     let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
     let mut asked =
         DXGKARGCB_GETCAPTUREADDRESS { hAllocation: name, ..DXGKARGCB_GETCAPTUREADDRESS::ZERO };
-    // SAFETY: The kernel gave the function, and `asked` outlives the call.
+    // SAFETY: The function is the kernel's, and `asked` outlives the call.
     unsafe { call(&raw mut asked) };
 }
 
-/// The resource of an allocation.
+/// Returns the resource of an allocation.
 pub(crate) fn parent(it: &Adapter, name: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
     let Some(call) = it.interface.DxgkCbGetHandleParent else { return 0 };
-    // SAFETY: The kernel gave the function.
+    // SAFETY: The function is the kernel's.
     unsafe { call(name) }
 }
 
-/// The allocations of a resource.
+/// Returns the allocations of a resource.
 pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
     let Some(call) = it.interface.DxgkCbEnumHandleChildren else { return Vec::new() };
     let member = |index| {
         let asked = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
-        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        // SAFETY: The function is the kernel's, and `asked` outlives the call.
         unsafe { call(&raw const asked) }
     };
     (0..u32::MAX).map(member).take_while(|number| *number != 0).collect()
 }
 
-/// Says that something is plugged in.
+/// Reports a connected display.
 pub(crate) fn indicate(it: &Adapter) {
     let Some(call) = it.interface.DxgkCbIndicateChildStatus else { return };
     let status = DXGK_CHILD_STATUS { Type: 1, ChildUid: 0, Data: [1, 0] };
-    // SAFETY: The kernel gave both, and `status` outlives the call.
+    // SAFETY: Both are the kernel's, and `status` outlives the call.
     unsafe { call(it.interface.DeviceHandle, &raw const status) };
 }

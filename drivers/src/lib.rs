@@ -1,11 +1,12 @@
-//! Small drivers for tests: good ones that keep every rule, and bad ones that break one each.
+//! Small drivers for tests: good drivers that keep every rule, and bad drivers that break one each.
 //!
-//! The good ones are the built-in one in safe Rust, one with a table as a driver in C has it
-//! ([`GOOD`], on a [`Board`]), and that one again with resources that move; the first two come
-//! with memory as well, and the built-in one again with save areas that change. A bad one is a
-//! good one with an entry or two changed; [`ALL`] says which rule it breaks first.
+//! The good drivers are the built-in driver in safe Rust, a driver with a function table as in C
+//! ([`GOOD`], on a [`Board`]), and the table driver with resource handles that change. The first
+//! two also exist with memory, and the built-in driver with context allocations that are updated. A
+//! bad driver is a good driver with one or two changed entries; [`ALL`] names the rule it breaks
+//! first.
 //!
-//! No driver has global state: any number of them fly in one process.
+//! No driver has global state, so any number of drivers can fly in one process.
 
 mod allocation;
 mod allocation_lists;

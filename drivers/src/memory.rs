@@ -1,5 +1,5 @@
-//! The driver with a table on a board with memory: segments, paging, and a save area for each
-//! context. What is not here is the driver's without memory.
+//! The table driver on a board with memory: segments, paging, and a save area for each context.
+//! Everything else is the table driver without memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{Allocation, create_allocation};
@@ -42,17 +42,17 @@ pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
     ..GOOD
 };
 
-/// All segments of the board.
+/// The set of all segments of the board.
 pub(crate) const ALL_SEGMENTS: u32 = 0b111;
 
 /// A context (`hContext`).
 #[repr(C)]
 pub(crate) struct ContextWithArea {
-    /// The device it is of.
+    /// The context's device.
     pub(crate) device: HANDLE,
-    /// Its number on the board.
+    /// The context's number on the board.
     pub(crate) number: u64,
-    /// Its save area.
+    /// The context's save area.
     pub(crate) area: HANDLE,
 }
 
@@ -64,18 +64,18 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let asked = unsafe { args.read() };
     if asked.Type != DXGKQAITYPE_QUERYSEGMENT4 {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let Some(features) = known.and_then(|adapter| adapter.board().features.as_ref()) else {
         return STATUS_NOT_SUPPORTED;
     };
-    // SAFETY: The output is such a structure, and the driver's for the call.
+    // SAFETY: The output buffer is that structure, and only the driver uses it.
     let out = unsafe { &mut *asked.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
     if out.pSegmentDescriptor.is_null() {
         out.NbSegment = u32::try_from(features.segments.len()).unwrap_or(0);
@@ -84,7 +84,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     for (at, layout) in features.segments.iter().enumerate() {
         let far = at * out.SegmentDescriptorStride;
         let place = out.pSegmentDescriptor.cast::<u8>().wrapping_add(far);
-        // SAFETY: The kernel has made room for the segments that were announced.
+        // SAFETY: The kernel's buffer has room for the announced segments.
         unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(descriptor(layout)) };
     }
     out.PagingBufferSegmentId = 1;
@@ -116,19 +116,19 @@ fn descriptor(layout: &SegmentInfo) -> DXGK_SEGMENTDESCRIPTOR4 {
     it
 }
 
-/// Allocations are where their clients want them, or in any segment.
+/// Allocations go where their clients request, or into any segment.
 unsafe extern "win64-unwind" fn create_in_any_segment(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
     if status == STATUS_SUCCESS {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let args = unsafe { args.read() };
-        // SAFETY: The kernel gives so many elements.
+        // SAFETY: The kernel passes an array of this length.
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
-            // SAFETY: The kernel gives the private data with its size.
+            // SAFETY: The kernel passes the private data with its size.
             let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
             let wants = format::read_allocation_info(private)
                 .map_or_else(|_| anywhere(), |info| info.requirements);
@@ -147,16 +147,16 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     if args.NodeOrdinal >= NODES || args.EngineAffinity & !1 != 0 {
         return STATUS_INVALID_PARAMETER;
     }
-    // The system's own does no packet that would have to be saved.
+    // The system context executes no packet that has to be saved.
     let system = args.Flags.has(ContextFlags::SystemContext);
     let area = if system {
         ptr::null_mut()
@@ -169,7 +169,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
     let number = adapter.board().state().next();
     let context = take(ContextWithArea { device, number, area });
     if context.is_null() {
-        // SAFETY: The area is this call's own.
+        // SAFETY: The area was created in this call.
         unsafe { free_area(adapter, area) };
         return STATUS_NO_MEMORY;
     }
@@ -179,26 +179,26 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn destroy_context_with_area(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's, which ends here and not before.
+    // SAFETY: The handle is the context's, which is freed here.
     let Some((context, _, adapter)) = (unsafe { context(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The area ends with its context.
+    // SAFETY: The area is freed with its context.
     unsafe { free_area(adapter, context.area) };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
 
-/// A context, with its device and its adapter.
+/// Returns a context with its device and its adapter.
 ///
 /// # Safety
 ///
-/// The handle is a context's, and none of them ends while the answer is used.
+/// The handle is a context's. The context, its device and its adapter outlive the result.
 pub(crate) unsafe fn context<'a>(
     handle: HANDLE,
 ) -> Option<(&'a ContextWithArea, &'a Device, &'a Adapter)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let context = unsafe { find::<ContextWithArea>(handle) }?;
     // SAFETY: A device outlives its contexts.
     let (device, adapter) = unsafe { device_and_adapter(context.device) }?;
@@ -209,19 +209,19 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     let told = *args;
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: What the operation points at is there for the call.
+    // SAFETY: The operation's pointers are valid for the call.
     let given = unsafe { OperationData::read(args) };
     // SAFETY: As above.
     let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
     if let Some(Relocation { word, address, arrives }) = moved(&operation, known.board()) {
-        // SAFETY: The word is that of an allocation or an area, which lives until it was freed.
+        // SAFETY: The handle is that of an allocation or area that has not been freed.
         if let Some(number) = unsafe { number(word) } {
             let addresses = &mut known.board().state().addresses;
             if arrives {
@@ -231,7 +231,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
             }
         }
     }
-    // SAFETY: There are so many bytes, and the driver's for the call.
+    // SAFETY: The buffer has this length, and only the driver uses it.
     let buffer =
         unsafe { slice::from_raw_parts_mut(args.pDmaBuffer.cast(), args.DmaSize as usize) };
     let mut paging_args = BuildPagingBufferArgs {
@@ -254,14 +254,14 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     }
 }
 
-/// What an allocation or an area is on the board.
+/// Returns the board's object for an allocation or an area.
 ///
 /// # Safety
 ///
-/// The word is of a block, freed or not.
+/// The handle is a block's address; the block may have been freed.
 unsafe fn number(word: usize) -> Option<u64> {
     let word = ptr::with_exposed_provenance_mut(word);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     if let Some(it) = unsafe { find::<Allocation>(word) } {
         return Some(it.memory);
     }
@@ -273,9 +273,9 @@ pub(crate) unsafe extern "win64-unwind" fn submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -294,17 +294,17 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let Some((context, device, adapter)) = (unsafe { context(args.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The private data is there for the call.
+    // SAFETY: The private data is valid for the call.
     let private = unsafe { bytes(args.pDmaBufferPrivateData, args.DmaBufferPrivateDataSize) };
     let Ok(commands) = format::decode(private) else { return STATUS_INVALID_PARAMETER };
     let area = value::<Area>(context.area);
-    // SAFETY: The block was an area's, and stays readable.
+    // SAFETY: The block was an area's, and freed blocks stay readable.
     let (area, word) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let drawing = {

@@ -1,5 +1,5 @@
-//! Paging operations, as a driver with a table reads them.
-#![expect(unsafe_code, reason = "reads what the kernel points at")]
+//! Converts the paging operations of `DXGKARG_BUILDPAGINGBUFFER` into Rust types.
+#![expect(unsafe_code, reason = "reads structures of the kernel")]
 
 use crate::block::{bytes, list};
 use crate::board::Board;
@@ -20,7 +20,7 @@ use kernel::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
 use softgpu::AREA_SIZE;
 use std::{ptr, slice};
 
-/// What an operation points at.
+/// The arrays that a paging operation points at, copied.
 #[derive(Default)]
 pub(crate) struct OperationData {
     runs: Vec<Run>,
@@ -29,21 +29,21 @@ pub(crate) struct OperationData {
 }
 
 impl OperationData {
-    /// Reads them.
+    /// Copies the arrays of an operation.
     ///
     /// # Safety
     ///
-    /// The arguments are the kernel's.
+    /// `args` comes from the kernel, in a call of `DxgkDdiBuildPagingBuffer`.
     pub(crate) unsafe fn read(args: &DXGKARG_BUILDPAGINGBUFFER) -> Self {
         let about = &args.About;
         let pages = match args.Operation {
             DXGK_OPERATION_TRANSFER => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.Transfer };
                 let system = [it.Source, it.Destination]
                     .into_iter()
                     .find(|paging_place| paging_place.SegmentId == 0);
-                // From segment to segment there is none.
+                // A transfer between two segments has no page list.
                 system.map_or(ptr::null_mut(), |paging_place| paging_place.pMdl)
             }
             // SAFETY: As above.
@@ -53,28 +53,28 @@ impl OperationData {
                 let it = unsafe { about.UpdatePageTable };
                 let count =
                     if it.Flags.has(UpdateFlags::Repeat) { 1 } else { it.NumPageTableEntries };
-                // SAFETY: There are so many entries, for the call.
+                // SAFETY: The array has this many entries and is valid for the call.
                 let all = unsafe { list(it.pPageTableEntries, count) };
                 return Self { entries: all.iter().map(entry).collect(), ..Self::default() };
             }
             DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES => {
                 // SAFETY: As above.
                 let it = unsafe { about.CopyPageTableEntries };
-                // SAFETY: There are so many ranges, for the call.
+                // SAFETY: The array has this many ranges and is valid for the call.
                 let all = unsafe { list(it.pRanges, it.NumRanges) };
                 return Self { copies: all.iter().map(copy).collect(), ..Self::default() };
             }
             _ => return Self::default(),
         };
-        // SAFETY: It is a list, which is there for the call.
+        // SAFETY: The list is valid for the call.
         Self { runs: unsafe { runs(pages) }, ..Self::default() }
     }
 
-    /// What the operation is.
+    /// Returns the operation.
     ///
     /// # Safety
     ///
-    /// As of [`OperationData::read`], and the answer is used during the call only.
+    /// As for [`OperationData::read`]. The result is used only during the call.
     pub(crate) unsafe fn operation<'a>(
         &'a self,
         args: &'a DXGKARG_BUILDPAGINGBUFFER,
@@ -87,7 +87,7 @@ impl OperationData {
         };
         Some(match args.Operation {
             DXGK_OPERATION_TRANSFER => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.Transfer };
                 let pages = pages(it.MdlOffset, it.TransferSize / 4096);
                 Operation::Transfer(Transfer {
@@ -165,7 +165,7 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.UpdateContextAllocation };
                 let place = TransferEnd::Segment { number: 1, address: it.ContextAllocation };
-                // SAFETY: The private data is there for the call.
+                // SAFETY: The private data is valid for the call.
                 let private = unsafe { bytes(it.pDriverPrivateData, it.DriverPrivateDataSize) };
                 Operation::UpdateContext {
                     driver_handle: 0,
@@ -185,17 +185,17 @@ impl OperationData {
                 }
             }
             _ => {
-                // SAFETY: The caller promises the same.
+                // SAFETY: The caller upholds this function's contract.
                 return unsafe { self.at_addresses(args) };
             }
         })
     }
 
-    /// The same of operations on page tables and at virtual addresses.
+    /// The operations on page tables and at virtual addresses.
     ///
     /// # Safety
     ///
-    /// As above.
+    /// As for [`OperationData::read`].
     unsafe fn at_addresses<'a>(
         &'a self,
         args: &'a DXGKARG_BUILDPAGINGBUFFER,
@@ -203,7 +203,7 @@ impl OperationData {
         let about = &args.About;
         Some(match args.Operation {
             DXGK_OPERATION_UPDATE_PAGE_TABLE => {
-                // SAFETY: The operation says which member it is.
+                // SAFETY: The operation selects the union member.
                 let it = unsafe { about.UpdatePageTable };
                 let place = it.PageTableAddress.GpuPhysical;
                 let table = match it.UpdateMode {
@@ -294,17 +294,17 @@ fn copy(it: &DXGK_BUILDPAGINGBUFFER_COPY_RANGE) -> EntryCopy {
     }
 }
 
-/// Where an operation leaves something.
+/// A location that an operation fills or empties.
 pub(crate) struct Relocation {
-    /// The driver's word for it.
+    /// The driver handle of the object.
     pub(crate) word: usize,
-    /// The GPU's address.
+    /// The GPU address.
     pub(crate) address: u64,
-    /// It has come there; otherwise it has left.
+    /// Whether the object is now at the address; otherwise it has left the address.
     pub(crate) arrives: bool,
 }
 
-/// What an operation says about where something is.
+/// Returns the object that an operation moves, with its address. `None` if it moves none.
 pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocation> {
     let mapped = |segment: u32, page: u64| {
         let segments = &board.features.as_ref()?.segments;
@@ -352,20 +352,20 @@ fn end<'a>(place: &PagingPlace, pages: Pages<'a>) -> TransferEnd<'a> {
     }
 }
 
-/// The pages of a list, each for itself.
+/// Returns the pages of an MDL as runs of one page each.
 ///
 /// # Safety
 ///
-/// It is a list, or null.
+/// `list` is NULL or a valid MDL.
 unsafe fn runs(list: PVOID) -> Vec<Run> {
     if list.is_null() {
         return Vec::new();
     }
     let list = list.cast::<MDL>();
-    // SAFETY: The caller promises the list.
+    // SAFETY: The caller passes a valid MDL.
     let count = unsafe { (*list).ByteCount } as usize / 4096;
     let first = list.wrapping_add(1).cast::<u64>();
-    // SAFETY: The numbers of its pages lie behind it.
+    // SAFETY: The page numbers follow the MDL.
     let pages = unsafe { slice::from_raw_parts(first, count) };
     pages.iter().map(|value| Run { start: value * PAGE, bytes: PAGE }).collect()
 }

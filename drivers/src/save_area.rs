@@ -1,4 +1,4 @@
-//! Save areas of contexts, of the driver with a table and memory: context allocations.
+//! Save areas of contexts, as context allocations, of the table driver with memory.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, take, value};
@@ -13,9 +13,9 @@ use std::ptr;
 /// A save area (`hDriverAllocation`).
 #[repr(C)]
 pub(crate) struct Area {
-    /// The kernel's name for it (`hAllocation`).
+    /// The kernel's handle (`hAllocation`).
     pub(crate) name: HANDLE,
-    /// Its number on the board.
+    /// The area's number on the board.
     pub(crate) number: u64,
 }
 
@@ -23,7 +23,7 @@ impl Kind for Area {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"area");
 }
 
-/// Has the kernel make a save area for a context; both are named as the kernel does.
+/// Creates a save area for a context; both handles are the kernel's.
 pub(crate) fn create_area(
     adapter: &Adapter,
     device: HANDLE,
@@ -37,19 +37,19 @@ pub(crate) fn create_area(
     area.expose_provenance(); // A paging operation comes with its address.
     match ask(adapter, &mut order(adapter, device, context, area)) {
         Ok(name) => {
-            // SAFETY: The block is new, and nobody else has seen it.
+            // SAFETY: The block is new and unpublished.
             unsafe { (*value::<Area>(area)).name = name };
             Ok(area)
         }
         Err(status) => {
-            // SAFETY: Nobody has seen it.
+            // SAFETY: The object is unpublished.
             unsafe { free(area) };
             Err(status)
         }
     }
 }
 
-/// What is asked of the kernel for an area.
+/// The request for an area.
 pub(crate) fn order(
     adapter: &Adapter,
     device: HANDLE,
@@ -67,37 +67,37 @@ pub(crate) fn order(
     }
 }
 
-/// `DxgkCbCreateContextAllocation`: the kernel's name, or its refusal.
+/// Calls `DxgkCbCreateContextAllocation`. Returns the kernel's handle, or the failure.
 pub(crate) fn ask(
     adapter: &Adapter,
     order: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> Result<HANDLE, NTSTATUS> {
     let call = adapter.interface.DxgkCbCreateContextAllocation.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The kernel gave the function, and `order` outlives the call.
+    // SAFETY: The function is the kernel's, and `order` outlives the call.
     match unsafe { call(&raw mut *order) } {
         STATUS_SUCCESS => Ok(order.hAllocation),
         status => Err(status),
     }
 }
 
-/// `DxgkCbDestroyContextAllocation`.
+/// Calls `DxgkCbDestroyContextAllocation`.
 pub(crate) fn give_back(adapter: &Adapter, name: HANDLE) {
     if let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle, name) };
     }
 }
 
-/// Ends a save area.
+/// Destroys a save area.
 ///
 /// # Safety
 ///
-/// The handle is an area's, or was one's, and is not used afterwards.
+/// The handle is that of an area, live or freed, and is not used afterwards.
 pub(crate) unsafe fn free_area(adapter: &Adapter, area: HANDLE) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(known) = (unsafe { find::<Area>(area) }) else { return };
     give_back(adapter, known.name);
     adapter.board().release(known.number);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(area) };
 }

@@ -1,19 +1,19 @@
-//! The memory of an adapter, as a driver with a table describes it: an aperture, and video
-//! memory that the CPU does not see.
+//! The memory segments that a table driver describes: an aperture, and video memory that is not CPU
+//! visible.
 
 use abi::display::{DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags};
 
-/// How many segments there are.
+/// The number of segments.
 pub(crate) const SEGMENTS: u32 = 2;
 
-/// How many bytes each of them has.
+/// The size of each segment in bytes.
 const SIZE: usize = 1 << 20;
 
-/// How many bytes a paging buffer has.
+/// The size of a paging buffer in bytes.
 const PAGING_BUFFER: u32 = 0x1000;
 
-/// Answers in two passes: first the number of segments, then what each is, by the stride.
-/// `write` puts a descriptor so many bytes from the first.
+/// Returns the segments in two passes: first their number, then their descriptors at the stride.
+/// `write` writes a descriptor at a byte offset from the first.
 pub(crate) fn describe(
     out: &mut DXGK_QUERYSEGMENTOUT4,
     mut write: impl FnMut(usize, DXGK_SEGMENTDESCRIPTOR4),
@@ -30,7 +30,7 @@ pub(crate) fn describe(
     out.PagingBufferPrivateDataSize = 0;
 }
 
-/// What each segment is. WINDOWS: the first one is an aperture (observed).
+/// The segments. WINDOWS: the first one is an aperture (observed).
 fn segments() -> [DXGK_SEGMENTDESCRIPTOR4; SEGMENTS as usize] {
     let segment = |flags, base| DXGK_SEGMENTDESCRIPTOR4 {
         Flags: Flags { Value: flags },

@@ -1,8 +1,8 @@
-//! Streaming minidrivers for tests: capture sources of a test pattern, good ones and bad ones.
+//! Streaming minidrivers for tests: good and bad capture sources of a test pattern.
 //!
-//! They are safe Rust on the trait of the crate `stream`; those called `table-...` are tables, as
-//! drivers in C have them. A bad one is a good one with a flaw: a function that runs at the beginning of
-//! each of its calls, another descriptor, or an entry or two changed.
+//! They are safe Rust on the trait of the crate `stream`; drivers named `table-...` have function
+//! tables, as in C. A bad driver is a good driver with a flaw: a function that runs at the
+//! beginning of each call, another descriptor, or one or two changed entries.
 
 mod bad_allocator;
 mod bad_calls;

@@ -1,14 +1,15 @@
-//! A complete display miniport driver as a table, which keeps every rule.
+//! A complete display miniport driver with a function table. It breaks no rule.
 //!
-//! It is written as a driver in C would be: each thing it makes is a pool block, the block's
-//! address is the handle it gives, and there is no state besides. Its hardware is a [`Board`],
-//! its private data that of `softgpu::format`. Here is the life of its adapter; `context`,
-//! `allocation` and `view` have the rest.
+//! The driver is written like a driver in C: each object is a pool block, the block's address is
+//! the driver handle, and there is no other state. Its hardware is a [`Board`], its private data
+//! has the layout of `softgpu::format`. This module has the entries of the adapter; `context`,
+//! `allocation` and `view` have the others.
 //!
 //! # Safety
 //!
-//! The entries of the table are called as Microsoft's pages say: a structure is there and the
-//! driver's for the call, a handle is one that this driver gave and was not told to end.
+//! The table's entries are called as Microsoft documents them: a structure is valid and exclusive
+//! to the driver during the call, and a handle was returned by this driver and has not been
+//! destroyed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{
@@ -88,29 +89,29 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     ..DRIVER_INITIALIZATION_DATA::ZERO
 };
 
-/// Where `GpuEngineTopology.NbAsymetricProcessingNodes` is in `DXGK_DRIVERCAPS`.
+/// Offset of `GpuEngineTopology.NbAsymetricProcessingNodes` in `DXGK_DRIVERCAPS`.
 const NODE_COUNT: usize = 76;
 
-/// Where `SchedulingCaps` is there.
+/// Offset of `SchedulingCaps`.
 const SCHEDULING: usize = 64;
 
-/// Where `SupportPerEngineTDR` is there.
+/// Offset of `SupportPerEngineTDR`.
 const RESETS_ENGINES: usize = 538;
 
-/// What it does besides taking packets.
+/// The scheduling capabilities beyond accepting packets.
 const CLAIMS: u32 =
     Scheduling::MultiEngineAware | Scheduling::PreemptionAware | Scheduling::CancelCommandAware;
 
 /// An adapter (`MiniportDeviceContext`, `hAdapter`).
 #[repr(C)]
 pub(crate) struct Adapter {
-    /// Its hardware.
+    /// The adapter's hardware.
     board: *const Board,
-    /// The way back: all zero before `DxgkDdiStartDevice`.
+    /// The kernel's callbacks; all zero before `DxgkDdiStartDevice`.
     pub(crate) interface: DXGKRNL_INTERFACE,
-    /// Where its registers are mapped, for a driver that uses them.
+    /// Where the registers are mapped, in a driver that uses them.
     pub(crate) registers: PVOID,
-    /// Its hardware was pulled out: it is not touched any more.
+    /// The hardware was surprise-removed and is not touched any more.
     surprise_removed: bool,
 }
 
@@ -119,20 +120,20 @@ impl Kind for Adapter {
 }
 
 impl Adapter {
-    /// The adapter of a physical device, which is a board.
+    /// Creates the adapter of a physical device, which is a board.
     pub(crate) fn new(device: PDEVICE_OBJECT) -> Self {
         let board = device.cast_const().cast();
         let (interface, registers) = (DXGKRNL_INTERFACE::ZERO, ptr::null_mut());
         Self { board, interface, registers, surprise_removed: false }
     }
 
-    /// Its hardware.
+    /// The adapter's hardware.
     pub(crate) fn board(&self) -> &Board {
-        // SAFETY: It came as the physical device, and whoever plugs the driver in keeps that.
+        // SAFETY: The address came as the physical device, which the setup keeps alive.
         unsafe { &*self.board }
     }
 
-    /// Reports a packet of a node done.
+    /// Reports that a node has completed a packet.
     pub(crate) fn notify_interrupt(&self, node: u32, fence: Fence) {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
@@ -154,19 +155,19 @@ impl Adapter {
         });
     }
 
-    /// Reports what an interrupt was for.
+    /// Notifies the kernel of an interrupt (`DxgkCbNotifyInterrupt`).
     pub(crate) fn notify(&self, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
         let Some(call) = self.interface.DxgkCbNotifyInterrupt else { return };
-        // SAFETY: The kernel gave both, and `data` outlives the call.
+        // SAFETY: The function and the handle come from the kernel; `data` outlives the call.
         unsafe { call(self.interface.DeviceHandle, ptr::from_ref(data)) };
     }
 
-    /// Reports a packet of a node at fault.
+    /// Reports a faulted packet of a node.
     pub(crate) fn notify_fault(&self, node: u32, fence: Fence, flags: DXGK_PAGE_FAULT_FLAGS) {
         self.notify_fault_at(node, fence, flags, 0);
     }
 
-    /// The same, with the virtual address where it did.
+    /// Reports a faulted packet of a node, with the virtual address of the fault.
     pub(crate) fn notify_fault_at(
         &self,
         node: u32,
@@ -188,7 +189,7 @@ impl Adapter {
         self.notify(&data);
     }
 
-    /// Runs a routine with the interrupt held back.
+    /// Runs a routine synchronized with the interrupt (`DxgkCbSynchronizeExecution`).
     pub(crate) fn synchronize(
         &self,
         routine: KSYNCHRONIZE_ROUTINE,
@@ -199,14 +200,14 @@ impl Adapter {
             return STATUS_NOT_SUPPORTED;
         };
         let (handle, mut answer) = (self.interface.DeviceHandle, 0);
-        // SAFETY: The kernel gave both; the routine knows `context`, and `answer` outlives the call.
+        // SAFETY: Both are the kernel's; the routine expects `context`; `answer` outlives the call.
         unsafe { call(handle, Some(routine), context, message, &raw mut answer) }
     }
 
-    /// Asks for its DPC.
+    /// Queues the adapter's DPC.
     pub(crate) fn queue_dpc(&self) {
         if let Some(call) = self.interface.DxgkCbQueueDpc {
-            // SAFETY: The kernel gave both.
+            // SAFETY: The function and its argument come from the kernel.
             unsafe { call(self.interface.DeviceHandle) };
         }
     }
@@ -217,7 +218,7 @@ pub(crate) unsafe extern "win64-unwind" fn add_device(
     context: *mut PVOID,
 ) -> NTSTATUS {
     let adapter = take(Adapter::new(device));
-    // SAFETY: It is a place for the driver's word.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(adapter) };
     if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
@@ -229,17 +230,17 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(adapter) = (unsafe { pointer::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure, as long as the kernel that flies this version has it.
+    // SAFETY: The structure has the length of the version that the kernel flies.
     let given = unsafe { interface.read() };
-    // SAFETY: The adapter lives, and no other call of it runs.
+    // SAFETY: The adapter exists, and no other call uses it.
     unsafe { (*adapter).interface = given };
     // SAFETY: As above.
     unsafe { (*adapter).board() }.reset();
-    // SAFETY: It is a place for a number: there is no display output.
+    // SAFETY: The output can hold a number. There is no display output.
     unsafe { sources.write(0) };
     // SAFETY: As above.
     unsafe { children.write(0) };
@@ -247,7 +248,7 @@ pub(crate) unsafe extern "win64-unwind" fn start_device(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -257,16 +258,16 @@ pub(crate) unsafe extern "win64-unwind" fn stop_device(context: PVOID) -> NTSTAT
     STATUS_SUCCESS
 }
 
-/// Without power the board keeps nothing; it comes up empty.
+/// The board loses its memory without power and comes up empty.
 pub(crate) unsafe extern "win64-unwind" fn set_power_state(
     context: PVOID,
     device: u32,
     state: DEVICE_POWER_STATE,
     _action: POWER_ACTION,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     let adapter = unsafe { find::<Adapter>(context) };
-    // It has no children; one that is gone is none of its business.
+    // The adapter has no children, so a removed child needs no work.
     if let Some(adapter) = adapter.filter(|_| device == DISPLAY_ADAPTER_HW_ID) {
         if state == PowerDeviceD0 {
             adapter.board().wake();
@@ -281,15 +282,15 @@ pub(crate) unsafe extern "win64-unwind" fn notify_surprise_removal(
     context: PVOID,
     _kind: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(adapter) = unsafe { pointer::<Adapter>(context) } {
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         unsafe { (*adapter).surprise_removed = true };
     }
     STATUS_SUCCESS
 }
 
-/// There is no display on any target.
+/// No target has a display.
 unsafe extern "win64-unwind" fn release_display(
     _context: PVOID,
     _target: u32,
@@ -299,29 +300,29 @@ unsafe extern "win64-unwind" fn release_display(
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_device(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives until `remove_device`.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         adapter.board().reset();
     }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, and this is the last call about it.
+    // SAFETY: The handle is the adapter's, and no later call uses it.
     unsafe { free(context) };
     STATUS_SUCCESS
 }
 
-/// There is nothing to do: the driver has no state of its own.
+/// Does nothing: the driver has no global state.
 unsafe extern "win64-unwind" fn unload() {}
 
 pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         return unsafe { tell_user_mode(adapter, &args, false) };
     }
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
@@ -331,7 +332,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
         return STATUS_BUFFER_TOO_SMALL;
     }
     let nodes = args.pOutputData.wrapping_byte_add(NODE_COUNT).cast::<u32>();
-    // SAFETY: The place is inside the output data.
+    // SAFETY: The address lies inside the output buffer.
     unsafe { nodes.write_unaligned(NODES) };
     let scheduling = args.pOutputData.wrapping_byte_add(SCHEDULING).cast::<u32>();
     // SAFETY: As above.
@@ -346,7 +347,7 @@ pub(crate) unsafe extern "win64-unwind" fn interrupt_routine(
     context: PVOID,
     _message: u32,
 ) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = BOOLEAN::from(adapter.report());
     if adapter.board().acknowledge_vsync() {
@@ -364,7 +365,7 @@ pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
     kind: DXGK_INTERRUPT_TYPE,
     on: BOOLEAN,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -374,9 +375,9 @@ pub(crate) unsafe extern "win64-unwind" fn control_interrupt(
     it.synchronize(if on == 0 { vsync_off } else { vsync_on }, adapter, 0)
 }
 
-/// The interrupt routine looks at the display, too: so this runs while that does not.
+/// Runs synchronized with the interrupt routine, because that reads the display state, too.
 unsafe extern "win64-unwind" fn vsync_on(adapter: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     unsafe { set_vsync(adapter, true) }
 }
 
@@ -387,19 +388,19 @@ unsafe extern "win64-unwind" fn vsync_off(adapter: PVOID) -> BOOLEAN {
 
 /// # Safety
 ///
-/// The word is the adapter's, which outlives the call.
+/// The handle is the adapter's, and the adapter outlives the call.
 unsafe fn set_vsync(adapter: PVOID, on: bool) -> BOOLEAN {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else { return 0 };
     adapter.board().set_vsync(on);
     1
 }
 
 pub(crate) unsafe extern "win64-unwind" fn dpc_routine(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
     if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle) };
     }
 }

@@ -1,4 +1,4 @@
-//! Preemption, cancellation and recovery of the driver with a table.
+//! Preemption, cancellation and recovery of the table driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -14,7 +14,7 @@ use flight::Fence;
 use softgpu::NODES;
 
 impl Adapter {
-    /// Reports that a node has given back what it had not begun.
+    /// Reports that a node has preempted the packets it had not begun.
     pub(crate) fn notify_preempted(&self, node: u32, preemption: Fence, last: Fence) {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
             InterruptType: DXGK_INTERRUPT_DMA_PREEMPTED,
@@ -29,13 +29,13 @@ impl Adapter {
         self.notify(&data);
     }
 
-    /// Reports what nodes have done and given back. Answers whether that was something.
+    /// Reports completed and preempted packets of all nodes. Returns whether there were any.
     pub(crate) fn report(&self) -> bool {
         let mut ours = false;
         for node in 0..NODES {
             if self.board().acknowledge(node) {
                 let (faults, done) = (self.board().faulted(node), self.board().done(node));
-                // A report stands for the packets before it.
+                // A report covers all earlier packets.
                 for (fence, address) in &faults {
                     self.notify_fault_at(node, *fence, 0, *address);
                 }
@@ -44,7 +44,7 @@ impl Adapter {
                 }
                 ours = true;
             }
-            // What a node gave back is the last it says.
+            // The preemption is a node's last report.
             if let Some(preemption) = self.board().preempted(node) {
                 self.notify_preempted(node, preemption, self.board().done(node));
                 ours = true;
@@ -54,9 +54,9 @@ impl Adapter {
     }
 }
 
-/// What ended and was not reported, while the interrupt is held back.
+/// Reports what ended since the last report, synchronized with the interrupt.
 pub(crate) unsafe extern "win64-unwind" fn report_late(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let text = adapter.report();
     if text {
@@ -69,13 +69,13 @@ pub(crate) unsafe extern "win64-unwind" fn preempt_command(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // The hardware interrupts when it has given back what it had, also if it had nothing.
+    // The hardware interrupts after the preemption even if the node had no packets.
     known.board().gpu.preempt(args.NodeOrdinal, Fence(args.PreemptionFenceId));
     STATUS_SUCCESS
 }
@@ -84,23 +84,23 @@ pub(crate) unsafe extern "win64-unwind" fn query_current_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let status = known.synchronize(report_late, adapter, 0);
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.CurrentFence = known.board().done(args.NodeOrdinal).0;
     status
 }
 
-/// A packet has nothing of the driver's before the hardware has it.
+/// Does nothing: the driver keeps nothing for a packet before the hardware has it.
 pub(crate) unsafe extern "win64-unwind" fn cancel_command(
     _adapter: HANDLE,
     args: *const DXGKARG_CANCELCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.hContext.is_null() { STATUS_INVALID_PARAMETER } else { STATUS_SUCCESS }
 }
@@ -109,11 +109,11 @@ pub(crate) unsafe extern "win64-unwind" fn query_engine_status(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYENGINESTATUS,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.EngineStatus.Responsive = known.board().gpu.is_responsive(args.NodeOrdinal).into();
     STATUS_SUCCESS
@@ -123,7 +123,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_dependent_engine_group(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.DependentNodeOrdinalMask = 1_u64.checked_shl(args.NodeOrdinal).unwrap_or(0);
     STATUS_SUCCESS
@@ -133,20 +133,20 @@ pub(crate) unsafe extern "win64-unwind" fn reset_engine(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // What is done by itself is not lost by the reset.
+    // A completed packet is not lost by the reset.
     let status = known.synchronize(report_late, adapter, 0);
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.LastAbortedFenceId = known.board().reset_node(args.NodeOrdinal).0;
     status
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -154,9 +154,9 @@ pub(crate) unsafe extern "win64-unwind" fn reset_from_timeout(adapter: HANDLE) -
     STATUS_SUCCESS
 }
 
-/// The engines take packets again as they are.
+/// Does nothing: the engines accept packets again without a restart.
 pub(crate) unsafe extern "win64-unwind" fn restart_from_timeout(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     if known.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
@@ -165,16 +165,16 @@ pub(crate) unsafe extern "win64-unwind" fn collect_dbg_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let room = args.BufferSize / size_of::<u32>();
     for (node, at) in (0..NODES).zip(0..room) {
         let place = args.pBuffer.cast::<u32>().wrapping_add(at);
-        // SAFETY: So many bytes are there.
+        // SAFETY: The buffer has this length.
         unsafe { place.write_unaligned(known.board().done(node).0) };
     }
     STATUS_SUCCESS

@@ -1,7 +1,7 @@
-//! User-mode drivers for tests: a good one for the built-in GPU, and that one with a flaw.
+//! User-mode drivers for tests: a good driver for the built-in GPU, and that driver with flaws.
 //!
-//! They are safe Rust on the traits of the crate `umd`; the runtime sees tables, as from a driver
-//! in C.
+//! They are safe Rust on the traits of the crate `umd`. The runtime sees function tables, as from a
+//! driver in C.
 
 mod batch;
 mod create;

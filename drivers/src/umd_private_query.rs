@@ -1,4 +1,4 @@
-//! What the driver with a table tells its user-mode half.
+//! The table driver's private data for its user-mode driver.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, list_mut};
@@ -9,17 +9,17 @@ use abi::{HANDLE, NTSTATUS};
 use softgpu::NODES;
 use softgpu::format::HardwareInfo;
 
-/// Answers `DXGKQAITYPE_UMDRIVERPRIVATE`, whatever was sent: there is one question.
+/// Handles `DXGKQAITYPE_UMDRIVERPRIVATE`, whatever the input is: there is one query.
 ///
 /// # Safety
 ///
-/// As of the entry, whose structure was read.
+/// As for the entry, whose structure was read.
 pub(crate) unsafe fn tell_user_mode(
     adapter: HANDLE,
     args: &DXGKARG_QUERYADAPTERINFO,
     lists: bool,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(adapter) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
@@ -31,7 +31,7 @@ pub(crate) unsafe fn tell_user_mode(
         resident: board.features.is_some(),
         nodes: NODES,
     };
-    // SAFETY: The output is there for the call, and the driver's.
+    // SAFETY: The output buffer is valid for the call, and only the driver uses it.
     let output = unsafe { list_mut(args.pOutputData.cast(), args.OutputDataSize) };
     match info.write(output) {
         Ok(()) => STATUS_SUCCESS,

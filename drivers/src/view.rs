@@ -1,4 +1,4 @@
-//! Views of the driver with a table: allocations opened and closed for a device.
+//! Views of the table driver: allocations opened and closed for a device.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::Allocation;
@@ -18,11 +18,11 @@ use std::{mem, ptr};
 /// A device's view of an allocation (`hDeviceSpecificAllocation`).
 #[repr(C)]
 pub(crate) struct View {
-    /// What it shows.
+    /// The allocation.
     pub(crate) allocation: HANDLE,
-    /// The memory of that, on the board.
+    /// The allocation's memory on the board.
     memory: u64,
-    /// The client's name for it.
+    /// The client's handle of the allocation.
     pub(crate) name: u32,
 }
 
@@ -34,17 +34,17 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list_mut(args.pOpenAllocation, args.NumAllocations) };
     for at in 0..infos.len() {
-        // SAFETY: The word is the device's, and the element the kernel's.
+        // SAFETY: The handle is the device's, and the element is the kernel's.
         let status = unsafe { open_one(device, &mut infos[at]) };
         if status != STATUS_SUCCESS {
             for info in infos[..at].iter_mut().rev() {
                 let created = mem::replace(&mut info.hDeviceSpecificAllocation, ptr::null_mut());
-                // SAFETY: The view is this call's own.
+                // SAFETY: The view was created in this call.
                 unsafe { end_view(device, created) };
             }
             return status;
@@ -59,12 +59,12 @@ pub(crate) unsafe extern "win64-unwind" fn open_allocation(
 ///
 /// The handle is the device's.
 unsafe fn open_one(device: HANDLE, info: &mut DXGK_OPENALLOCATIONINFO) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let handle = handle_data(adapter, info.hAllocation);
-    // SAFETY: The word is the allocation's, which outlives the call.
+    // SAFETY: The handle is the allocation's, and the allocation outlives the call.
     let Some(allocation) = (unsafe { find::<Allocation>(handle) }) else {
         return STATUS_INVALID_HANDLE;
     };
@@ -78,7 +78,7 @@ unsafe fn open_one(device: HANDLE, info: &mut DXGK_OPENALLOCATIONINFO) -> NTSTAT
     STATUS_SUCCESS
 }
 
-/// This driver's handle of the allocation that a process calls `name`, or NULL.
+/// Returns this driver's handle of the allocation with the process's handle `name`, or NULL.
 fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
     let it = &adapter.interface;
     let (Some(acquire), Some(release)) = (it.DxgkCbAcquireHandleData, it.DxgkCbReleaseHandleData)
@@ -91,12 +91,12 @@ fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
         ..DXGKARGCB_GETHANDLEDATA::ZERO
     };
     let mut held = ptr::null_mut();
-    // SAFETY: The kernel gave the function, and both places outlive the call.
+    // SAFETY: The function is the kernel's, and both arguments outlive the call.
     let handle = unsafe { acquire(&raw const asked, &raw mut held) };
     if !handle.is_null() {
         let held =
             DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: DXGK_HANDLE_ALLOCATION };
-        // SAFETY: The kernel gave the function, and what is released was acquired.
+        // SAFETY: The function is the kernel's, and the released data was acquired.
         unsafe { release(held) };
     }
     handle
@@ -106,31 +106,31 @@ pub(crate) unsafe extern "win64-unwind" fn close_allocation(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let views = unsafe { list(args.pOpenHandleList, args.NumAllocations) };
     let mut known = true;
     for view in views {
-        // SAFETY: The words are the device's and a view's, which ends here.
+        // SAFETY: The handles are the device's and that of a view, which is freed here.
         known &= unsafe { end_view(device, *view) };
     }
     if known { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }
 
-/// Ends a view. Answers whether it was one.
+/// Closes a view. Returns whether the handle was a view's.
 ///
 /// # Safety
 ///
 /// The handles are the device's and a view's, which is not used afterwards.
 pub(crate) unsafe fn end_view(device: HANDLE, handle: HANDLE) -> bool {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let known = unsafe { device_and_adapter(device) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let view = unsafe { find::<View>(handle) };
     let (Some((device, adapter)), Some(view)) = (known, view) else { return false };
     adapter.board().unmap(device.space, view.name, view.memory);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { free(handle) };
     true
 }

@@ -1,18 +1,18 @@
-//! The built-in driver again, which ends everything that an engine has when it resets it.
+//! The built-in driver with engine resets that abort all packets of the engine.
 
 use flight::{Fence, Passive};
 use kernel::miniport::{DriverResult, Miniport};
 use softgpu::{Gpu, SoftGpu};
 use std::sync::Arc;
 
-/// The driver, and the hardware it resets by itself.
+/// The driver, and the hardware it resets itself.
 pub(crate) struct WholeEngineReset {
     inner: Arc<SoftGpu>,
     gpu: Arc<Gpu>,
 }
 
 impl WholeEngineReset {
-    /// Around the good one.
+    /// Wraps the good driver.
     pub(crate) fn around(inner: Arc<SoftGpu>, gpu: Arc<Gpu>) -> Arc<Self> {
         Arc::new(Self { inner, gpu })
     }
@@ -23,7 +23,8 @@ impl Miniport for WholeEngineReset {
         Some(&*self.inner)
     }
 
-    /// It may: what it answers lies between the last fence done and the last one given.
+    /// This is allowed: the returned fence lies between the last completed and the last submitted
+    /// fence.
     fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         self.inner.current_fence(at, node)?;
         Ok(self.gpu.reset_whole_node(node))

@@ -1,4 +1,4 @@
-//! Bytes as whole lives, with a driver that may fail once, next to the model.
+//! Random steps from bytes, with a driver that may fail once, compared with the model.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Bytes as calls of a door that guards nothing: a fuzzer that does not find this finds nothing.
+//! Calls of an unguarded session from bytes: the planted bug that the fuzzer must find.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

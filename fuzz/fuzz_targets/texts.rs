@@ -1,4 +1,4 @@
-//! Bytes as traces and as steps.
+//! Parses bytes as a trace and as steps.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

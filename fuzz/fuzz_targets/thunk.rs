@@ -1,4 +1,4 @@
-//! Bytes as calls of the guarded door, with any pointers and any sizes.
+//! Calls of a guarded session from bytes, with any pointers and any sizes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {

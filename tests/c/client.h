@@ -1,4 +1,4 @@
-/* What the clients of the tests share. */
+/* Shared code of the test clients. */
 #ifndef CLIENT_H
 #define CLIENT_H
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Ends the client, with the line, if it is not so. */
+/* Ends the client with the line number if the condition is false. */
 #define CHECK(that)                                                                               \
     do {                                                                                          \
         if (!(that)) {                                                                            \

@@ -1,10 +1,10 @@
 /*
- * A runtime that is none: it loads a user-mode driver, drives it, and says what that calls back.
- * Its GPU does each packet at once, and its memory is the heap's.
+ * A fake runtime: it loads a user-mode driver, calls it, and prints the driver's callbacks.
+ * Its GPU executes each packet at once, and its memory is the heap.
  *
  *     fake_runtime DRIVER FLAGS STORY
  *
- * FLAGS are those the adapter tells the driver: 1 lists, 2 addresses, 4 memory.
+ * FLAGS are the capabilities that the adapter reports: 1 lists, 2 addresses, 4 memory.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -27,7 +27,7 @@
     } while (0)
 
 #define MOST 256u
-#define PLACE 0x100000000ull /* the address of allocation 0; each has as much of its own */
+#define PLACE 0x100000000ull /* the address of allocation 0, and the distance between allocations */
 
 typedef struct Allocation {
     uint8_t *bytes;
@@ -36,12 +36,12 @@ typedef struct Allocation {
     UINT locks;
 } Allocation;
 
-static Allocation allocations[MOST]; /* by handle; 0 is none */
+static Allocation allocations[MOST]; /* by handle; 0 is invalid */
 static UINT next_handle = 1;
 static UINT adapter_flags;
-static pthread_t home; /* the thread that is in the driver */
+static pthread_t home; /* the thread that is inside the driver */
 
-/* What the next callback of a kind answers instead of doing anything. */
+/* The failure that the next callback of a kind returns. */
 static HRESULT fail_render, fail_allocate, fail_lock, fail_unlock, fail_deallocate;
 
 static int device_name, context_name; /* their addresses are the runtime's handles */
@@ -76,7 +76,7 @@ static void turn_buffers(void)
         void *next = malloc(sizes[i]);
         CHECK(next != NULL);
         memset(next, 0xee, sizes[i]);
-        free(buffers[i]); /* A sanitizer sees who uses it still. */
+        free(buffers[i]); /* A sanitizer detects later uses. */
         buffers[i] = next;
     }
 }
@@ -109,7 +109,7 @@ static uint8_t *place(Reader *reader, bool addressed, const D3DDDICB_RENDER *ren
         handle = (uint32_t)take(reader, 4);
         offset = take(reader, 8);
     }
-    if (render != NULL) { /* What is used is named by its place in the list. */
+    if (render != NULL) { /* Allocations are named by their index in the list. */
         const D3DDDI_ALLOCATIONLIST *list = (const D3DDDI_ALLOCATIONLIST *)buffers[1];
         CHECK((handle & 63) == 1 && handle >> 6 < render->NumAllocations);
         handle = list[handle >> 6].hAllocation;
@@ -524,7 +524,7 @@ static void life(void)
     CHECK(table.pfnFlush(device) == S_OK);
 }
 
-/* Pictures are right, drawn by whom ever. */
+/* Pictures are right, whether the GPU or the CPU draws. */
 static void draws(void)
 {
     HANDLE resource, other;
@@ -552,10 +552,10 @@ static void draws(void)
     CHECK(table.pfnSetPriority(device, &priority) == S_OK);
     D3DDDIARG_QUERYRESOURCERESIDENCY query = {.pHandleList = &resource, .NumResources = 1};
     CHECK(table.pfnQueryResourceResidency(device, &query) == S_RESIDENT_IN_SHARED_MEMORY);
-    CHECK(fill(resource, 2, WHOLE, 0) == E_INVALIDARG); /* There is no such surface. */
+    CHECK(fill(resource, 2, WHOLE, 0) == E_INVALIDARG); /* The surface does not exist. */
     CHECK(fill(resource, 0, (RECT){0, 0, WIDTH + 1, 1}, 0) == E_INVALIDARG);
     CHECK(table.pfnDestroyResource(device, other) == S_OK);
-    /* The rest is for DestroyDevice. */
+    /* DestroyDevice releases the rest. */
 }
 
 static void locks(void)
@@ -569,18 +569,18 @@ static void locks(void)
     CHECK(first == second);
     CHECK(unsee(resource, 0) == S_OK && unsee(resource, 0) == S_OK);
     CHECK(unsee(resource, 0) == E_INVALIDARG);
-    /* Another instance, and what is drawn next is drawn there. */
+    /* Another instance, which the next commands use. */
     CHECK(fill(resource, 0, WHOLE, 0) == S_OK);
     CHECK(see(resource, 0, discard, &second) == S_OK);
     CHECK(unsee(resource, 0) == S_OK);
     CHECK(fill(resource, 0, WHOLE, 0x88888888) == S_OK && table.pfnFlush(device) == S_OK);
     CHECK(second[0] == 0x88);
-    /* There is none; the batch goes out, and then this one will do. */
+    /* No instance is free; the batch is submitted, then this one is reused. */
     CHECK(fill(resource, 0, WHOLE, 0) == S_OK);
     fail_lock = D3DERR_OUTOFVIDEOMEMORY;
     HRESULT result = see(resource, 0, discard, &second);
     CHECK((adapter_flags & 1) != 0 ? result == S_OK : result == D3DERR_OUTOFVIDEOMEMORY);
-    /* Commands use what LockAsync has locked when Rename says so. */
+    /* Commands use the memory of LockAsync after Rename. */
     if ((adapter_flags & 1) != 0) {
         CHECK(unsee(resource, 0) == S_OK);
         D3DDDIARG_LOCKASYNC async = {.hResource = resource, .Flags = {.Discard = 1}};
@@ -593,7 +593,7 @@ static void locks(void)
         CHECK(table.pfnRename(device, &rename) == S_OK);
         CHECK(fill(resource, 0, WHOLE, 0x99999999) == S_OK && table.pfnFlush(device) == S_OK);
         CHECK(second[0] == 0x11 && ((uint8_t *)async.pSurfData)[0] == 0x99);
-        /* Two at once end one by one; what is left the driver ends. */
+        /* Two locks end one by one; the driver ends the rest. */
         D3DDDIARG_LOCKASYNC again = {.hResource = resource, .Flags = {.NoOverwrite = 1}};
         CHECK(table.pfnLockAsync(device, &again) == S_OK);
         CHECK(table.pfnLockAsync(device, &again) == S_OK);
@@ -605,13 +605,13 @@ static void locks(void)
         CHECK(table.pfnLockAsync(device, &again) == S_OK);
         CHECK(table.pfnLockAsync(device, &again) == S_OK);
     }
-    /* Destroyed as it is: the driver unlocks it first. */
+    /* Destroyed while locked: the driver unlocks it first. */
     CHECK((adapter_flags & 1) == 0 || see(resource, 0, PLAIN, &second) == S_OK);
     CHECK(table.pfnFlush(device) == S_OK);
     CHECK(table.pfnDestroyResource(device, resource) == S_OK);
 }
 
-/* What a callback answers comes back as it is, and the driver goes on. */
+/* The failure of a callback is returned unchanged, and the driver continues. */
 static void errors(void)
 {
     const HRESULT marker = (HRESULT)0x88760123u;
@@ -623,13 +623,13 @@ static void errors(void)
     CHECK(fill(resource, 0, WHOLE, 0x33333333) == S_OK);
     fail_render = marker;
     CHECK(table.pfnFlush(device) == marker);
-    CHECK(table.pfnFlush(device) == S_OK); /* It is not handed over again. */
+    CHECK(table.pfnFlush(device) == S_OK); /* It is not submitted again. */
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK);
     fail_render = marker;
     CHECK(table.pfnDestroyResource(device, resource) == marker);
     fail_lock = marker;
     CHECK(see(resource, 0, PLAIN, &bytes) == marker);
-    /* What is locked still is shown again, and unlocked once. */
+    /* A locked surface is mapped again, and unlocked once. */
     CHECK(see(resource, 0, PLAIN, &bytes) == S_OK);
     fail_unlock = marker;
     CHECK(unsee(resource, 0) == marker);
@@ -637,13 +637,13 @@ static void errors(void)
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK && table.pfnFlush(device) == S_OK);
     fail_deallocate = marker;
     CHECK(table.pfnDestroyResource(device, resource) == marker);
-    CHECK(table.pfnDestroyResource(device, resource) == S_OK); /* It was there still. */
+    CHECK(table.pfnDestroyResource(device, resource) == S_OK); /* It still existed. */
     CHECK(create(&resource_names[2], 1, NULL, &resource) == S_OK);
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK);
     fail_render = D3DDDIERR_DEVICEREMOVED;
     CHECK(table.pfnDestroyResource(device, resource) == D3DDDIERR_DEVICEREMOVED);
     CHECK(table.pfnDestroyResource(device, resource) == S_OK);
-    /* Of what is released later, too. */
+    /* The same for a deferred release. */
     CHECK(create(&resource_names[3], 1, NULL, &resource) == S_OK);
     CHECK(fill(resource, 0, WHOLE, 0x44444444) == S_OK);
     CHECK(table.pfnDestroyResource(device, resource) == S_OK);
@@ -651,7 +651,7 @@ static void errors(void)
     CHECK(table.pfnFlush(device) == marker && table.pfnFlush(device) == S_OK);
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
     static const struct {
         const char *name;
@@ -659,11 +659,11 @@ int main(int count, char **words)
     } stories[] = {{"life", life}, {"draws", draws}, {"locks", locks}, {"errors", errors}};
     CHECK(count == 4);
     home = pthread_self();
-    adapter_flags = (UINT)atoi(words[2]);
-    open_all(words[1]);
+    adapter_flags = (UINT)atoi(arguments[2]);
+    open_all(arguments[1]);
     bool told = false;
     for (size_t i = 0; i < sizeof stories / sizeof *stories; i++) {
-        if (strcmp(stories[i].name, words[3]) == 0) {
+        if (strcmp(stories[i].name, arguments[3]) == 0) {
             stories[i].tell();
             told = true;
         }

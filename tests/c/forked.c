@@ -1,5 +1,5 @@
-/* Children of fork: one from before the first call has a kernel of its own; one from after it
- * is told that the device is gone, also while other threads of the parent are inside calls. */
+/* Children of fork: one from before the first call has its own kernel; one from after it gets
+ * "device removed", also while other threads of the parent are inside calls. */
 #define _DEFAULT_SOURCE
 #include "client.h"
 
@@ -10,8 +10,8 @@
 
 static atomic_int stop;
 
-/* This is a child. What it has of its parent's memory was held by threads it does not have, so a
- * sanitizer that looked for leaks there would see nothing else. */
+/* Whether this is a child. Its copy of the parent's memory belongs to threads that it does not
+ * have, so a leak sanitizer would report all of it. */
 static int child;
 
 int __lsan_is_turned_off(void);
@@ -37,7 +37,7 @@ static void wait_for(pid_t forked)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* In a child with a kernel that is not its own. */
+/* In a child with its parent's kernel. */
 static void told(D3DKMT_HANDLE adapter)
 {
     child = 1;

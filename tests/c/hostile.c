@@ -1,5 +1,5 @@
-/* Pointers to nothing, to half of something, and to what cannot be written: answered, and
- * nothing is left of a call whose answers could not be given. */
+/* Unmapped, partly mapped and read-only pointers: each call returns a failure, and a call whose
+ * outputs cannot be written leaves nothing behind. */
 #define _DEFAULT_SOURCE
 #include "client.h"
 
@@ -8,10 +8,10 @@
 
 enum { PAGE = 4096 };
 
-/* The one bad answer. */
+/* The expected failure. */
 #define BAD STATUS_INVALID_PARAMETER
 
-/* Each entry point, whatever it takes. */
+/* Each entry point, with any argument type. */
 typedef NTSTATUS (*Entry)(void *);
 
 #define WRAP(name)                                                                                \
@@ -78,7 +78,7 @@ static void arguments(void)
         for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
             CHECK(ENTRIES[entry](nothing[i]) == BAD);
         }
-        /* The first bytes are there, the others not: a structure is four bytes at least. */
+        /* Only the first bytes are mapped: a structure has at least four bytes. */
         for (size_t there = 1; there < 4; there++) {
             CHECK(ENTRIES[entry](page + PAGE - there) == BAD);
         }
@@ -230,10 +230,10 @@ static void submission(D3DKMT_HANDLE device)
     CHECK(D3DKMTDestroyContext(&destroy) == STATUS_SUCCESS);
 }
 
-/* Where the data goes back is written before the driver is asked. */
+/* The output is checked for write access before the driver is called. */
 static void escapes(D3DKMT_HANDLE adapter)
 {
-    /* A number whose bits come back the other way round. */
+    /* A number whose bits the driver returns inverted. */
     uint8_t mirror[16] = {'W', 'T', 'S', 'G', 1, 0, 0, 0, 1};
     D3DKMT_ESCAPE escape = {
         .hAdapter = adapter, .Type = D3DKMT_ESCAPE_DRIVERPRIVATE,
@@ -258,7 +258,7 @@ static void escapes(D3DKMT_HANDLE adapter)
     CHECK(mirror[8] == 1 && mirror[15] == 0);
 }
 
-/* What is not aligned, and what ends with its page, is good. */
+/* Unaligned structures and structures at the end of a page are valid. */
 static void crooked(D3DKMT_HANDLE adapter)
 {
     D3DKMT_CREATEDEVICE create = {.hAdapter = adapter};
@@ -277,7 +277,7 @@ int main(void)
     page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     constant = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(page != MAP_FAILED && constant != MAP_FAILED);
-    /* Not unmapped: others would fill the hole. */
+    /* Not unmapped: another mapping could reuse the address. */
     CHECK(mprotect(page + PAGE, PAGE, PROT_NONE) == 0);
 
     arguments();

@@ -1,4 +1,4 @@
-/* Work that never ends: the GPU is reset, whoever waits goes on, and the device is lost. */
+/* Work that never ends: the GPU is reset, waiting threads continue, and the device is lost. */
 #include "client.h"
 
 int main(void)

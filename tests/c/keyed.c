@@ -1,4 +1,4 @@
-/* Two threads take turns with a keyed mutex; then one waits for a key that nobody can bring. */
+/* Two threads take turns with a keyed mutex; then one waits for a key that is never released. */
 #define _DEFAULT_SOURCE
 #include "client.h"
 
@@ -10,7 +10,7 @@ enum { TURNS = 50 };
 static D3DKMT_HANDLE mutexes[2];
 static unsigned in_turn;
 
-/* Each has its key, and releases to the other's. */
+/* Each thread has its key and releases with the other's. */
 static void *turns(void *which)
 {
     uint64_t key = (uint64_t)(uintptr_t)which;
@@ -20,7 +20,7 @@ static void *turns(void *which)
         CHECK(in_turn % 2 == key && take.FenceValue == in_turn);
         in_turn++;
         if (turn % 10 == 0) {
-            usleep(1000); /* The other waits, and nobody is inside. */
+            usleep(1000); /* The other thread waits, and no thread owns the mutex. */
         }
         D3DKMT_RELEASEKEYEDMUTEX give = {
             .hKeyedMutex = mutexes[key], .Key = 1 - key, .FenceValue = in_turn};
@@ -47,7 +47,7 @@ int main(void)
     }
     CHECK(in_turn == 2 * TURNS);
 
-    /* No other thread is left that could ever release it. */
+    /* No other thread is left that could release it. */
     D3DKMT_ACQUIREKEYEDMUTEX wait = {.hKeyedMutex = mutexes[0], .Key = 77};
     CHECK(D3DKMTAcquireKeyedMutex(&wait) == STATUS_UNSUCCESSFUL);
 

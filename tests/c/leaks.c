@@ -1,10 +1,10 @@
-/* A client that forgets what it made. */
+/* A client that leaks its objects. */
 #include "client.h"
 
 static __attribute__((noinline)) D3DKMT_HANDLE forget_a_device(D3DKMT_HANDLE adapter)
 {
     D3DKMT_CREATEDEVICE device = {.hAdapter = adapter};
-    CHECK(D3DKMTCreateDevice(&device) == STATUS_SUCCESS); /* forgotten: the device */
+    CHECK(D3DKMTCreateDevice(&device) == STATUS_SUCCESS); /* leaked: the device */
     return device.hDevice;
 }
 
@@ -16,7 +16,7 @@ static __attribute__((noinline)) void forget_an_allocation(D3DKMT_HANDLE device)
         .pPrivateDriverData = description, .PrivateDriverDataSize = sizeof description};
     D3DKMT_CREATEALLOCATION create = {
         .hDevice = device, .NumAllocations = 1, .pAllocationInfo = &info};
-    CHECK(D3DKMTCreateAllocation(&create) == STATUS_SUCCESS); /* forgotten: the allocation */
+    CHECK(D3DKMTCreateAllocation(&create) == STATUS_SUCCESS); /* leaked: the allocation */
 }
 
 int main(void)
@@ -28,7 +28,7 @@ int main(void)
     D3DKMT_HANDLE made_up = 0x12345678;
     D3DKMT_DESTROYALLOCATION2 destroy = {
         .hDevice = device, .phAllocationList = &made_up, .AllocationCount = 1};
-    CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_INVALID_PARAMETER); /* with a handle made up */
+    CHECK(D3DKMTDestroyAllocation2(&destroy) == STATUS_INVALID_PARAMETER); /* with an invalid handle */
     close_adapter(adapter);
     return EXIT_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* A shared object that is no user-mode driver. */
+/* A shared object that is not a user-mode driver. */
 int is_no_driver(void);
 
 int is_no_driver(void)

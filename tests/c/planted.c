@@ -1,5 +1,5 @@
-/* Bugs on purpose, which the sanitizers must find in a client of the library: a byte behind an
- * answer is read, or memory is forgotten. `cargo xtask test --long` expects it to fail. */
+/* Planted bugs that the sanitizers must find in a client of the library: a read past an output,
+ * or a memory leak. `cargo xtask test --long` expects it to fail. */
 #include "client.h"
 
 #include <string.h>

@@ -44,7 +44,7 @@ fn with_two_adapters(body: impl FnOnce(&Client, &mut Passive)) {
 
 fn close(adapter: D3DKMT_HANDLE) -> NTSTATUS {
     let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
-    // SAFETY: `args` lives here.
+    // SAFETY: `args` is a local of this function.
     unsafe { d3dkmt::D3DKMTCloseAdapter(&raw const args) }
 }
 
@@ -53,7 +53,7 @@ fn open_display(name: &str) -> (NTSTATUS, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME) 
     for (to, unit) in args.DeviceName.iter_mut().zip(name.encode_utf16()) {
         *to = unit;
     }
-    // SAFETY: `args` lives here.
+    // SAFETY: `args` is a local of this function.
     let status = unsafe { d3dkmt::D3DKMTOpenAdapterFromGdiDisplayName(&raw mut args) };
     (status, args)
 }
@@ -70,7 +70,7 @@ fn the_first_display_opens_with_a_fresh_handle_of_its_adapter() {
     assert_ne!(first.hAdapter, second.hAdapter);
     assert_ne!(number(first.AdapterLuid), (0, 0));
     let mut same = D3DKMT_OPENADAPTERFROMLUID { AdapterLuid: first.AdapterLuid, hAdapter: 0 };
-    // SAFETY: `same` lives here.
+    // SAFETY: `same` is a local of this function.
     assert_eq!(unsafe { d3dkmt::D3DKMTOpenAdapterFromLuid(&raw mut same) }, STATUS_SUCCESS);
     for adapter in [first.hAdapter, second.hAdapter, same.hAdapter] {
         assert_eq!(close(adapter), STATUS_SUCCESS);
@@ -123,7 +123,7 @@ fn list_adapters(
     let pAdapters = if array.is_empty() { ptr::null_mut() } else { array.as_mut_ptr() };
     let Filter = Filter { Value: filter };
     let mut args = D3DKMT_ENUMADAPTERS3 { Filter, NumAdapters: command_capacity, pAdapters };
-    // SAFETY: `args` lives here, and its array has at least as many elements as it says.
+    // SAFETY: `args` is a local, and its array has at least the stated length.
     (unsafe { d3dkmt::D3DKMTEnumAdapters3(&raw mut args) }, args.NumAdapters)
 }
 

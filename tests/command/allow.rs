@@ -1,4 +1,4 @@
-//! What is allowed is listed apart and never hidden; many seeds are one report.
+//! Allowed findings are listed separately and never hidden; many seeds give one report.
 #![expect(clippy::unwrap_used, reason = "output that cannot be read is a failed test")]
 
 use harness::command::{json, text, windtunnel};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
 
-/// A file for a test, in a folder of its own.
+/// A file for a test, in its own folder.
 fn file(name: &str, text: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("allow");
     fs::create_dir_all(&folder).unwrap();
@@ -68,7 +68,7 @@ fn rule_place_driver_and_scenario_are_exact() {
     for (number, another_client) in others.iter().enumerate() {
         let (code, report) = flown(LEAKS, &file(&format!("other-{number}.toml"), another_client));
         assert_eq!((code, &report["allow"]["allowed"]), (1, &0.into()), "{another_client}");
-        // What is about another driver or scenario had no occasion to occur.
+        // A rule for another driver or scenario had no chance to match.
         let idle = report["allow"]["did_not_occur"].as_array().unwrap().len();
         assert_eq!(idle, usize::from(number < 2), "{another_client}");
     }

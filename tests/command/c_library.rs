@@ -9,14 +9,14 @@ use std::process::{Command, Output};
 
 const NAME: &str = "libwindtunnel_d3dkmt.so";
 
-/// The folder of the library: cargo puts it beside this test.
+/// The folder of the library, which cargo builds beside this test.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     assert!(folder.join(NAME).exists(), "{} is not there", folder.join(NAME).display());
     folder
 }
 
-/// Builds a client, which must not warn.
+/// Builds a client without warnings.
 fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     let source = root().join(source);
     let client = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_name().unwrap());
@@ -27,7 +27,7 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     command.args([standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g", "-rdynamic"]);
     command.arg("-pthread").arg("-I").arg(include).arg(&source).arg("-o").arg(&client);
     command.arg("-L").arg(&library).arg("-lwindtunnel_d3dkmt");
-    // With a sanitizer, for one (`cargo xtask test --long`).
+    // For example a sanitizer (`cargo xtask test --long`).
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     let output = command.output().unwrap_or_else(|why| panic!("{compiler}: {why}"));
     assert!(output.status.success(), "{}:\n{}", source.display(), words(&output));
@@ -38,17 +38,17 @@ fn build_c(source: &str) -> PathBuf {
     build("gcc", "-std=c11", source)
 }
 
-/// Runs a client, which must end well. Answers what it printed, and its report.
+/// Runs a client, which must succeed. Returns its output and its report.
 fn run(client: &Path) -> (String, String) {
     let report = client.with_extension("report");
     let _ = fs::remove_file(&report); // There may be none.
     let output = Command::new("timeout")
         .arg("120")
         .arg(client)
-        // A report names sources from the folder that its program runs in.
+        // A report names sources relative to the folder that its program runs in.
         .current_dir(root())
         .env("WINDTUNNEL_REPORT", &report)
-        // Cargo's own names another folder first, with whatever was built there before.
+        // Cargo's own variable names another folder first, with older builds.
         .env("LD_LIBRARY_PATH", library())
         .output()
         .unwrap();
@@ -62,7 +62,7 @@ fn words(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// The last line of a report without anything in it.
+/// The last line of an empty report.
 const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 things left alive";
 
 #[test]
@@ -111,7 +111,7 @@ fn the_header_is_c_and_cpp_with_any_warning() {
         command.arg(include.join("windtunnel/softgpu.h"));
         command.arg(driver.join("windtunnel/d3dumddi.h"));
         command.arg(include.join("windtunnel/d3dkmt.h")).arg("-o").arg(&client);
-        // A header is no main file, and this is the only warning about that.
+        // A header is not a main file, and this is the only warning about that.
         command.arg("-Wno-unused-function");
         let output = command.output().unwrap();
         assert!(output.status.success(), "{compiler}: {}", words(&output));
@@ -140,8 +140,8 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
     let text = fs::read_to_string(root().join(source)).unwrap();
     let line = |what: &str| 1 + text.lines().position(|text| text.contains(what)).unwrap();
     for (what, call, function) in [
-        ("forgotten: the device", "D3DKMTCreateDevice", "forget_a_device"),
-        ("forgotten: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
+        ("leaked: the device", "D3DKMTCreateDevice", "forget_a_device"),
+        ("leaked: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
     ] {
         let said = format!("made by {call}, called by {function} at ");
         let named = report.lines().find(|text| text.contains(&said)).unwrap_or_else(|| {
@@ -150,8 +150,8 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
         assert!(named.contains(&format!("leaks.c:{}", line(what))), "{named}");
     }
     assert!(report.contains("WT-LEFT-001"), "{report}");
-    assert!(report.contains("ALLOC-DESTROY-001"), "a handle was made up: {report}");
-    let caller = format!("called   by main at tests/c/leaks.c:{}", line("with a handle made up"));
+    assert!(report.contains("ALLOC-DESTROY-001"), "the handle is invalid: {report}");
+    let caller = format!("called   by main at tests/c/leaks.c:{}", line("with an invalid handle"));
     assert!(report.contains(&caller), "no '{caller}' in:\n{report}");
     assert!(report.ends_with(" 2 things left alive\n"), "{report}");
 }

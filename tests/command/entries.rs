@@ -1,5 +1,5 @@
-//! Every row of the table of entry points, called with made-up arguments through a guarded
-//! session: nothing crashes, and each answers what its row says.
+//! Every row of the entry point table, called with made-up arguments through a guarded session:
+//! nothing crashes, and each call returns a status of its row.
 #![expect(clippy::unwrap_used, reason = "a kernel that does not start is a failed test")]
 #![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
 
@@ -12,10 +12,10 @@ use std::ptr::without_provenance_mut;
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, ENTRIES, EntryRow, Session};
 
-/// How many structures each entry point is called with.
+/// The number of structures that each entry point is called with.
 const ROUNDS: usize = 300;
 
-/// More than any argument has.
+/// More than the size of any argument.
 const MOST_WORDS: usize = 256;
 
 /// Runs `body` with a client of a kernel that has one adapter.
@@ -40,12 +40,12 @@ fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
     flown.unwrap();
 }
 
-/// The entry points whose callers promise nothing but valid pointers.
+/// The entry points whose callers guarantee only valid pointers.
 fn rows() -> impl Iterator<Item = &'static EntryRow> {
     ENTRIES.iter().filter(|row| row.requires.is_empty())
 }
 
-/// Checks an answer. What a driver answers is not in the row.
+/// Checks a status. Statuses of drivers are not in the row.
 fn check(row: &EntryRow, status: abi::NTSTATUS, with: &str) {
     let listed = row.statuses.contains(&status) || !row.forwards_errors_of.is_empty();
     let text = name(status).unwrap_or("a status without a name");
@@ -58,7 +58,7 @@ fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
         for row in rows() {
             for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
                 let args = without_provenance_mut::<c_void>(address);
-                // SAFETY: The session is guarded, and nothing is mapped there.
+                // SAFETY: The session is guarded; the address is unmapped.
                 let status = unsafe { (row.call)(client.session(), at, args) };
                 assert_ne!(status, STATUS_SUCCESS, "{} with {address:#x}", row.name);
                 assert!(row.statuses.contains(&status), "{} answered {status:#x}", row.name);
@@ -76,7 +76,7 @@ fn a_made_up_structure_is_answered_as_the_row_says() {
         let allocations = vec![softgpu::format::describe(4096)];
         let create = CreateAllocation { device, allocations, ..CreateAllocation::default() };
         let created = client.create(at, &create).unwrap();
-        // No two of these words are together an address that could be mapped.
+        // No two of these numbers form an address that could be mapped.
         let words = [
             0,
             0,
@@ -110,8 +110,8 @@ fn a_made_up_structure_is_answered_as_the_row_says() {
                     *word = draw() | (draw() << 32);
                 }
                 let with = format!("{:x?}", &args[..row.bytes.div_ceil(8)]);
-                // SAFETY: `args` is as long as the structure, and none of its words is the
-                // address of anything.
+                // SAFETY: `args` is as long as the structure, and none of its numbers is a mapped
+                // address.
                 let status = unsafe { (row.call)(client.session(), at, args.as_mut_ptr().cast()) };
                 check(row, status, &with);
                 succeeded += usize::from(status == STATUS_SUCCESS);

@@ -1,4 +1,4 @@
-//! Golden traces: what happens in a scenario, event by event. `cargo xtask bless` rewrites them.
+//! Golden traces: the events of a scenario. `cargo xtask bless` rewrites them.
 #![expect(clippy::unwrap_used, reason = "a missing golden file is a failed test")]
 
 use harness::flown;
@@ -9,7 +9,7 @@ fn check(scenario: &str) {
     check_on("softgpu", scenario);
 }
 
-/// The same with a driver of an adapter with memory.
+/// As above, with a driver of an adapter with memory.
 fn check_memory(scenario: &str) {
     check_on("softgpu-memory", scenario);
 }
@@ -57,8 +57,8 @@ fn a_resource_that_waits_for_its_member() {
     check("destroy-member-in-flight");
 }
 
-/// A context allocation is created inside `DxgkDdiCreateContext`, used, and freed while a packet
-/// of its context flies; its memory is given back only after the switch.
+/// A context allocation is created inside `DxgkDdiCreateContext`, used, and freed while a packet of
+/// its context is in flight; its memory is released only after the context switch.
 #[test]
 fn a_context_allocation_freed_while_its_context_runs() {
     check_on("softgpu-context-allocation-updates", "create-context-allocation-in-use");
@@ -89,21 +89,21 @@ fn what_is_in_transfer_is_destroyed() {
     check_memory("destroy-during-transfer");
 }
 
-/// The allocator is initialised once, its frames flow while all states are walked, and it is
-/// deleted once, after its last frame came home.
+/// The allocator is initialised once, its frames flow through all states, and it is deleted once,
+/// after its last frame was freed.
 #[test]
 fn a_capture_source_walks_all_states() {
     check_on("capture", "ks-state-transitions");
 }
 
-/// The same in both kernels: each frame is an allocation, which is destroyed when it is freed.
+/// As above, in both kernels: each frame is an allocation, which is destroyed when it is freed.
 #[test]
 fn a_capture_source_fills_video_memory() {
     check_on("capture", "ks-video-memory");
 }
 
-/// An application's texture is filled, copied, looked at and dropped. Its user-mode driver hands
-/// its commands over, releases it, and the kernel ends it behind the GPU.
+/// An application fills, copies, locks and destroys a texture. Its user-mode driver submits the
+/// commands and releases the texture, and the kernel destroys it after the GPU's work.
 #[test]
 fn a_surface_that_is_dropped() {
     check_on("softgpu-allocation-lists", "umd-texture");
@@ -114,7 +114,7 @@ fn a_surface_that_is_dropped_while_it_is_drawn() {
     check_on("softgpu-allocation-lists", "umd-destroy-in-flight");
 }
 
-/// On this driver packets have no lists: the user-mode driver itself puts the release off.
+/// On this driver packets have no allocation lists: the user-mode driver itself defers the release.
 #[test]
 fn surfaces_that_are_released_later() {
     check_on("softgpu-memory", "umd-deferred-destroy");

@@ -1,4 +1,4 @@
-//! The house keeps its own rules: who depends on whom, and what the pages say.
+//! The repository's own rules: dependencies between crates, and facts that the pages state.
 #![expect(clippy::unwrap_used, reason = "a page that is not there is a failed test")]
 
 use harness::pages::{compare, read as page, root};
@@ -23,7 +23,7 @@ fn written() -> Graph {
     block.lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
-/// What cargo says.
+/// The dependencies from cargo.
 fn real() -> Graph {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -43,7 +43,7 @@ fn real() -> Graph {
             normal.map(|value| value["name"].as_str().unwrap()).filter(|text| ours.contains(text));
         graph.insert(short(name), names.map(short).collect());
     }
-    // Tests and chores may use anything.
+    // Tests and chores may use any crate.
     graph.remove("tests");
     graph.remove("xtask");
     graph
@@ -59,7 +59,7 @@ fn crates_depend_on_each_other_as_the_architecture_says() {
     assert!(extra.is_empty(), "ARCHITECTURE.md has lines for no crate: {extra:?}");
 }
 
-/// A number in a page that a command prints, too.
+/// A number in a page that a command also prints.
 #[test]
 fn the_readme_counts_rules_as_the_catalogue_does() {
     let (live, all) = (flight::RuleId::LIVE.len(), verify::catalogue().len());
@@ -67,7 +67,7 @@ fn the_readme_counts_rules_as_the_catalogue_does() {
     assert!(page("README.md").contains(&sentence), "README.md should say '{sentence}'");
 }
 
-/// The words a report uses for how things end are in the glossary.
+/// The terms of a report's outcomes are in the glossary.
 #[test]
 fn the_glossary_is_sorted_and_has_the_words_of_reports() {
     let page = page("docs/GLOSSARY.md");
@@ -84,7 +84,7 @@ fn the_glossary_is_sorted_and_has_the_words_of_reports() {
     }
 }
 
-/// The families of rules that are accounted for one by one.
+/// The rule families that are listed one by one.
 const FAMILIES: &[&str] = &[
     "ALLOC-CREATE-",
     "ALLOC-DESTROY-",
@@ -119,7 +119,7 @@ fn a_rule_of_these_families_is_live_or_says_what_it_needs() {
     }
 }
 
-/// The text of the Rust files of a folder and of the folders in it.
+/// The text of the Rust files of a folder and its subfolders.
 fn sources(folder: &std::path::Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -174,7 +174,8 @@ fn unsafe_is_only_where_the_architecture_says() {
     }
 }
 
-/// Everyone else gets a slot as an argument, so a driver handle is made where a kernel asks.
+/// Other crates get a slot as an argument, so a driver handle is created only on a kernel's
+/// request.
 #[test]
 fn only_the_two_kernels_make_slots_for_driver_handles() {
     let may = ["crates/kernel", "crates/stream", "crates/flight/src/driver_handle.rs"];

@@ -1,4 +1,4 @@
-//! What people see: the command, its reports, the pages, the C library and its clients.
+//! The command, its reports, the documentation pages, the C library and its clients.
 
 mod adapters;
 mod allow;

@@ -1,4 +1,4 @@
-//! The command, as people and machines use it.
+//! The command line: output for people and for machines.
 
 use harness::command::{json, text, windtunnel};
 
@@ -12,7 +12,7 @@ fn check_flies_the_built_in_driver_clean() {
     let (code, report) = json(&["check"]);
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
     for scenario in report["scenarios"].as_array().unwrap() {
-        // A driver of virtual addresses has no lists to patch; all else it flies.
+        // A driver with virtual addresses has no lists to patch; it flies every other scenario.
         let lists = scenario["needs"][0] == "a driver with DxgkDdiRender";
         assert_eq!(scenario["result"], if lists { "not-flown" } else { "clean" }, "{scenario}");
         assert_eq!(scenario["live"], 0, "{scenario}");
@@ -42,7 +42,7 @@ fn every_bad_driver_is_named_with_its_rule_first() {
         let (code, report) = json(&["check", name, "--deny", "warnings"]);
         let found = report["scenarios"].as_array().unwrap().iter();
         let found: Vec<_> = found.flat_map(|value| value["findings"].as_array().unwrap()).collect();
-        // What weighs more than a note comes first; a driver may break a rule that is one.
+        // Findings above notes come first; a driver may break a rule whose findings are notes.
         let weighs = found.iter().find(|value| value["severity"] != "note");
         let first = weighs.or(found.first()).map(|value| &value["rule"]);
         assert_eq!(first, driver["breaks"].get(0), "{name}");
@@ -81,7 +81,8 @@ fn every_bad_client_is_named_with_its_rule_first() {
         }
         let mut flown = 0;
         let plain = ["softgpu", "table", "softgpu-memory", "softgpu-gpummu"];
-        // For packets with lists, which the others have not: of WDDM 2, and of WDDM 1.x.
+        // For packets with allocation lists, which the others do not have: of WDDM 2, and of WDDM
+        // 1.x.
         let listed = ["table-allocation-lists", "softgpu-allocation-lists"];
         for driver in plain.into_iter().chain(listed) {
             if listed.contains(&driver) && flown > 0 {
@@ -89,7 +90,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
             }
             let (code, report) = json(&["check", driver, "--scenario", name, "--deny", "warnings"]);
             let told = &report["scenarios"][0];
-            // Without memory, nothing about memory can be told; with it, everything is.
+            // Without memory, no scenario about memory can be flown; with memory, all can.
             let needs = told["needs"][0].as_str().unwrap_or_default();
             let lacks = ["an adapter with memory", "a driver with DxgkDdiBuildPagingBuffer"];
             let memory = !["softgpu", "table"].contains(&driver);
@@ -275,7 +276,7 @@ fn bench_measures_every_row_beside_its_floors() {
     for row in memory {
         let positive = |key: &str| row[key].as_f64().is_some_and(|value| value > 0.0);
         assert!(positive("number"), "{row}");
-        // What has a goal has something to be compared with; what lives in the kernel has bytes.
+        // A benchmark with a goal has a comparison; one inside the kernel has bytes.
         assert_eq!(row["wanted"].is_null(), row["met"].is_null(), "{row}");
         let resident = row["what"].as_str().unwrap().starts_with("MakeResident");
         assert_eq!(positive("bytes"), resident, "{row}");
@@ -296,7 +297,7 @@ fn bench_measures_every_row_beside_its_floors() {
     for goal in report["bench"]["goals"].as_array().unwrap() {
         let none = goal["measured"].as_array().unwrap().is_empty();
         assert_eq!(none, goal["met"].is_null(), "{goal}");
-        // With one number of others there is nothing to compare it with.
+        // With a single number there is nothing to compare.
         let across = goal["what"].as_str().unwrap().starts_with("times the bare floor");
         assert_eq!(none, across, "{goal}");
     }

@@ -1,4 +1,4 @@
-//! Scenarios as text: read, flown, and what is wrong with them said.
+//! Scenarios as text: parsed, flown, and their errors reported.
 
 use harness::command::{json, windtunnel};
 use std::path::{Path, PathBuf};

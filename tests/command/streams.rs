@@ -1,4 +1,4 @@
-//! The page on `AVStream` minidrivers: its driver flies clean, and what it quotes is real.
+//! The page on `AVStream` minidrivers: its driver flies clean, and its quotes are real.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{DeterministicHost, EventKind, Log};
@@ -48,7 +48,7 @@ fn my_minidriver_flies_clean() {
     }
 }
 
-/// What a camera with one pin, one size, no end and no memory of its own cannot do.
+/// The scenarios that need more than one pin, one size and memory of its own.
 const NOT_FLOWN: [&str; 4] =
     ["ks-two-pins", "ks-set-larger-format", "ks-end-of-stream", "ks-video-memory"];
 
@@ -62,7 +62,7 @@ fn code_in_the_page_is_code_of_these_files() {
     }
 }
 
-/// The good driver, with another descriptor of its pin.
+/// The good driver with another descriptor of its pin.
 struct Shaped(Camera, fn(&mut PinDescriptor));
 
 impl Minidriver for Shaped {
@@ -77,7 +77,7 @@ impl Minidriver for Shaped {
     }
 }
 
-/// Has the one item of its framing changed, or another one beside it.
+/// Changes the one framing item, or adds another.
 fn item(pin: &mut PinDescriptor, change: impl FnOnce(&mut Vec<FramingItem>)) {
     if let Some(FramingForm::Extended(it)) = &mut pin.framing {
         let mut items = it.items.clone();
@@ -86,10 +86,10 @@ fn item(pin: &mut PinDescriptor, change: impl FnOnce(&mut Vec<FramingItem>)) {
     }
 }
 
-/// Makes a descriptor say what cannot be.
+/// Makes a descriptor invalid.
 type Spoil = fn(&mut PinDescriptor);
 
-/// What a descriptor says that cannot be.
+/// The errors of an invalid descriptor.
 const IMPOSSIBLE: [(&str, Spoil); 7] = [
     ("an allocator without its end", |pin_descriptor| {
         pin_descriptor.allocator = Some(Entry::ALLOCATOR[..3].to_vec());
@@ -133,8 +133,7 @@ fn bad_descriptors_are_answered_as_the_page_says() {
     assert!(page.contains(&table), "the page has another table than\n{table}");
 }
 
-/// What a line of a trace says, without its numbers: they change when something else happens
-/// before.
+/// A line of a trace without its numbers, because earlier events change them.
 fn key(line: &str) -> Vec<&str> {
     let about = |text: &&str| ["name=", "from=", "to="].iter().any(|key| text.starts_with(key));
     let words: Vec<&str> = line.split(' ').collect();
@@ -143,8 +142,8 @@ fn key(line: &str) -> Vec<&str> {
     subject.into_iter().chain(words.get(4).copied()).chain(said).collect()
 }
 
-/// Its lines of traces are lines of the golden one, in their order; what it quotes of reports is
-/// what is said.
+/// The page's trace lines are lines of the golden trace, in order; its quotes of reports are
+/// current.
 #[test]
 fn what_the_page_quotes_is_real() {
     let page = read("docs/avstream.md");

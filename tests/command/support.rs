@@ -1,5 +1,5 @@
-//! The support tables are true: the page is what the code says, and calls are answered as the
-//! tables say. What a page quotes of a trace is in it. `cargo xtask docs` rewrites both pages.
+//! The support tables are correct: the page is generated from the code, and calls return the
+//! statuses of the tables. Quoted trace lines exist. `cargo xtask docs` rewrites both pages.
 
 use abi::NTSTATUS;
 use flight::EventKind;
@@ -34,7 +34,7 @@ fn quoted_traces_are_real() {
     compare(name, &now);
 }
 
-/// Whether the table of an entry has the answer: its own, or one that a DDI may give.
+/// Whether the row of an entry has the status: its own, or one that a DDI may return.
 fn says(entry: &thunk::EntryRow, status: NTSTATUS) -> bool {
     let Err(why) = port::result_from_status(status) else { return true };
     let asked = TABLE.iter().filter(|line| entry.forwards_errors_of.contains(&line.name));

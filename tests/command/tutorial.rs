@@ -1,7 +1,8 @@
-//! The tutorial: its miniport flies clean, its broken ones are named, and the pages say so.
+//! The tutorial: its miniport flies clean, its broken versions are found, and the pages quote both.
 
 #[path = "../tutorial/broken.rs"]
 mod broken;
+/// The tutorial's miniport.
 #[path = "../tutorial/miniport.rs"]
 mod miniport;
 
@@ -9,14 +10,14 @@ use broken::{
     FailsDestroy, FreesDeviceTwice, LeaksDestroyedAllocations, LeaksViews, ReturnsZeroSize,
 };
 use harness::pages::{blocks, compare, read};
-use miniport::Keeper;
+use miniport::MinimalDriver;
 use std::sync::Arc;
 use windtunnel::prelude::*;
 use windtunnel::{HostKind, SCENARIOS};
 
 #[test]
 fn my_miniport_flies_clean() {
-    let driver = Arc::new(Keeper::default());
+    let driver = Arc::new(MinimalDriver::default());
     let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
         let bench = tunnel.test_client()?; // a client with a device
         let made = bench.create_resource(tunnel.at, 2)?;
@@ -27,12 +28,12 @@ fn my_miniport_flies_clean() {
 }
 
 #[test]
-fn my_miniport_flies_through_every_scenario_it_has_the_entries_for() {
+fn my_miniport_flies_clean_through_every_scenario_it_supports() {
     let mut clean = 0;
     for scenario in
         SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty())
     {
-        let plugged = set_up(Arc::new(Keeper::default()), Arc::new(NoHardware));
+        let plugged = set_up(Arc::new(MinimalDriver::default()), Arc::new(NoHardware));
         let flown = fly_setup(plugged, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
         clean += usize::from(flown.outcome == Outcome::Clean);
@@ -50,7 +51,7 @@ fn fly(driver: impl Miniport + 'static, on: HostKind) -> FlightResult {
 }
 
 #[test]
-fn my_broken_miniports_are_named() {
+fn my_broken_miniports_are_found() {
     for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::Threaded] {
         fly(ReturnsZeroSize::default(), on).assert_finding("KMD-ALLOC-002");
         fly(LeaksDestroyedAllocations::default(), on).assert_finding("KMD-DESTROY-002");
@@ -68,20 +69,20 @@ fn a_failed_assertion_shows_the_report() {
 
 #[test]
 #[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
-fn a_rule_that_is_not_there_cannot_be_asked_for() {
+fn an_unknown_rule_id_cannot_be_asserted() {
     fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1))
         .assert_finding("KMD-DESTROY-2");
 }
 
 #[test]
-fn the_miniport_is_as_short_as_the_page_says() {
+fn the_miniport_has_at_most_eighty_lines() {
     assert!(read("docs/tutorial.md").contains("in eighty lines"));
     let lines = read("tests/tutorial/miniport.rs").lines().count();
     assert!(lines <= 80, "{lines} lines");
 }
 
 #[test]
-fn code_in_the_pages_is_code_of_these_files() {
+fn pages_quote_these_files() {
     let files = ["command/tutorial.rs", "tutorial/miniport.rs", "tutorial/broken.rs"]
         .map(|name| read(&format!("tests/{name}")));
     for (page, count) in [("README.md", 1), ("docs/tutorial.md", 10)] {
@@ -90,14 +91,14 @@ fn code_in_the_pages_is_code_of_these_files() {
         for block in blocks {
             assert!(
                 files.iter().any(|text| text.contains(&block)),
-                "{page} has, and no file:\n{block}"
+                "{page} quotes a block that no file has:\n{block}"
             );
         }
     }
 }
 
 #[test]
-fn reports_in_the_tutorial_are_what_is_said() {
+fn the_tutorial_quotes_the_reports() {
     let on = HostKind::Deterministic(1);
     let reports = [
         fly(ReturnsZeroSize::default(), on).report(),

@@ -1,5 +1,5 @@
-//! User-mode drivers, as people and machines fly them with the command. The page about it says
-//! what is said: `cargo xtask docs` rewrites it.
+//! User-mode drivers on the command line. The page about them quotes the output:
+//! `cargo xtask docs` rewrites it.
 
 #[path = "../tutorial/umd.rs"]
 mod maker;
@@ -169,8 +169,8 @@ fn code_in_the_page_is_code_of_these_files() {
     }
 }
 
-/// What the page quotes of a report is said, the first finding of the flawed driver; its lines of
-/// traces are lines of golden ones, in their order. A block says of which.
+/// The page quotes the first finding of the flawed driver, and its trace lines are lines of golden
+/// traces, in order. A block names its trace.
 #[test]
 fn what_the_page_quotes_is_real() {
     let page = read("docs/user-mode-drivers.md");

@@ -1,4 +1,4 @@
-//! What user mode asks a driver, what it sends with a context, and who is named when it is wrong.
+//! Queries from user mode, context creation data, and the component that a wrong result blames.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use thunk::Client;
 use windtunnel::{HostKind, TestClient};
 
-/// Runs a story on a driver, by name.
+/// Runs a test on a driver, by name.
 fn with(driver: &str, on: HostKind, story: impl FnOnce(&TestClient, &mut Passive)) -> Vec<Event> {
     let make = drivers::find(driver).unwrap().make;
     run(on, make, |wing, at| {
@@ -85,7 +85,7 @@ fn user_mode_asks_at_level_zero_in_its_process() {
     assert_eq!(asked, expected.map(|(class, process)| (class.to_owned(), process)));
 }
 
-/// The built-in driver, which answers user mode so and keeps what contexts come with.
+/// The built-in driver with this query result; it records the creation data of contexts.
 struct Terse {
     driver: Arc<SoftGpu>,
     answer: DriverResult<()>,
@@ -239,7 +239,10 @@ fn whoever_a_session_calls_for_is_named() {
     let verifier = verified(&events);
     let named: Vec<_> =
         verifier.findings().iter().map(|finding| (finding.rule, finding.component)).collect();
-    assert_eq!(named, [Component::Umd, Component::Client].map(|who| (RuleId::DEV_LIFE_001, who)));
+    assert_eq!(
+        named,
+        [Component::Umd, Component::Client].map(|component| (RuleId::DEV_LIFE_001, component))
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a driver is answered when it calls back from the middle of a call.
+//! The results of callbacks that a driver makes during a call.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{EventKind, Passive};
@@ -19,7 +19,7 @@ struct Asks {
     driver: Arc<SoftGpu>,
     services: OnceLock<Arc<KernelCallbacks>>,
     resource: OnceLock<Handle>,
-    /// The word it was lent, and the one it was answered.
+    /// The driver handle it was passed, and the one that the callback returned.
     answers: Mutex<Vec<(usize, Option<usize>)>>,
 }
 
@@ -76,8 +76,8 @@ fn a_driver_finds_a_resource_while_its_word_is_lent() {
     }
 }
 
-/// The built-in driver with memory, into whose allocations video is captured; it asks where the
-/// first is whenever it creates another.
+/// The built-in driver with memory and capture allocations; it requests the address of the first
+/// whenever it creates another.
 struct Captures {
     driver: Arc<SoftGpu>,
     services: OnceLock<Arc<KernelCallbacks>>,

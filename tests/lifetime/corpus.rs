@@ -1,5 +1,5 @@
-//! What fuzzers found worth keeping (`fuzz/corpus`), without a fuzzer: it breaks nothing, and a
-//! planted bug it finds.
+//! Flies the fuzzers' corpus (`fuzz/corpus`) without a fuzzer: it breaks nothing, and it finds a
+//! planted bug.
 
 use harness::{Case, call_from_bytes, call_unguarded, read_as_trace_and_steps};
 use std::fs;
@@ -44,7 +44,7 @@ fn texts_are_read_or_refused() {
     assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
 }
 
-/// Says, in a process of its own, which file to fly through a door with the bug.
+/// In a child process: the file to fly through the unguarded session.
 const PLANTED: &str = "WINDTUNNEL_PLANTED";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Ends of allocations that are locked, offered, evicted, mapped or in transfer: in every order
-//! of events that is drawn, each stage waits for what it has to wait for, and for no more.
+//! Destroys of allocations that are locked, offered, evicted, mapped or in transfer: in every drawn
+//! order, each stage waits for what it must wait for, and for nothing else.
 #![forbid(unsafe_code)]
 
 use flight::{Event, EventKind, Subject};
@@ -15,7 +15,7 @@ fn events(scenario: &str, on: HostKind) -> Vec<Event> {
     flown.events
 }
 
-/// Every order there is.
+/// All thread orders of the test.
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=20)
         .map(HostKind::Deterministic)
@@ -23,7 +23,7 @@ fn orders() -> impl Iterator<Item = HostKind> {
         .chain([HostKind::Threaded; 5])
 }
 
-/// The end of one allocation with one view, by the places of its events.
+/// The destruction of one allocation with one view, by the positions of its events.
 struct End<'a> {
     events: &'a [Event],
     allocation: Subject,
@@ -35,7 +35,7 @@ struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// Each that was asked for by a destroy.
+    /// Each destruction that a destroy call requested.
     fn all(events: &'a [Event]) -> Vec<Self> {
         let view = |retirement: Subject| {
             let mut views = events.iter().filter(
@@ -66,7 +66,7 @@ impl<'a> End<'a> {
         events.iter().enumerate().filter_map(end).collect()
     }
 
-    /// Where the one event of that name is that happened to the subject.
+    /// The position of the one event of that name with this subject.
     fn one(&self, subject: Subject, name: &str) -> usize {
         let mut all = self.places(|event| event.subject == subject && event.kind.name() == name);
         let first = all.next().unwrap_or_else(|| panic!("{subject} has no {name}"));
@@ -79,7 +79,7 @@ impl<'a> End<'a> {
         all.filter_map(move |(place, it)| is(it).then_some(place))
     }
 
-    /// Where paging operations on it are done.
+    /// The positions where paging operations on the allocation are complete.
     fn done(&self, name: &str) -> Vec<usize> {
         let of = self.allocation;
         let is = |event: &Event| match &event.kind {
@@ -89,7 +89,7 @@ impl<'a> End<'a> {
         self.places(is).collect()
     }
 
-    /// What is true of every end.
+    /// The properties of every destruction.
     fn check(&self, on: HostKind) {
         let what = format!("{}, {on:?}", self.allocation);
         let idle = self.one(self.view, "view.idle");
@@ -116,7 +116,7 @@ impl<'a> End<'a> {
             assert!(answered > over, "{what}: the call waits for the end");
         }
         if self.assume {
-            // The client's word is taken: the view is idle before anybody else has a turn.
+            // The client's claim is trusted: the view is idle before another thread runs.
             let behind = self.places(|event| {
                 event.subject == self.retirement
                     && matches!(event.kind, EventKind::RetireWaits { .. })
@@ -130,7 +130,7 @@ fn ends(scenario: &str, count: usize, also: impl Fn(&End<'_>)) {
     for on in orders() {
         let events = events(scenario, on);
         let all = End::all(&events);
-        // Ends that its device asked for come on top.
+        // Destructions that its device requested are additional.
         assert!(all.len() >= count, "{scenario}, {on:?}: {} ends", all.len());
         for end in &all {
             end.check(on);
@@ -203,7 +203,7 @@ fn a_mapped_one_is_unmapped_before_it_is_closed() {
 fn one_in_transfer_ends_when_it_has_arrived() {
     ends("destroy-during-transfer", 8, |end| {
         let idle = end.one(end.view, "view.idle");
-        // Nothing of the device's runs, so its own work is no reason to wait.
+        // The device has no work, so its own work is no reason to wait.
         let mut next = end.events[end.asked..idle].iter();
         assert!(next.all(|event| !matches!(event.kind, EventKind::PagingDone { .. })));
     });

@@ -1,5 +1,5 @@
 //! Destroys behind work in flight on two nodes and behind a context that waits for the CPU: each
-//! is over at the right event, whatever its flags; and one that waits for itself is named.
+//! completes at the right event, with any flags; and one that waits for itself is reported.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use thunk::{Client, DestroyAllocation, SyncObject};
 use windtunnel::{HostKind, TestClient};
 
-/// A client with a context on each node and a third one that waits for the CPU.
+/// A client with a context on each node and a third context that waits for the CPU.
 struct Desk {
     bench: TestClient,
     contexts: [u32; 3],
@@ -20,7 +20,7 @@ struct Desk {
 }
 
 impl Desk {
-    /// Has work in flight on both nodes, and a packet behind a wait that only the CPU can end.
+    /// Puts work in flight on both nodes, and a packet behind a wait that only the CPU can end.
     fn new(wing: &KernelTestbed, at: &mut Passive) -> Self {
         let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
         let contexts = [0, 1, 0].map(|node| bench.create_context_on(at, node).unwrap());
@@ -51,19 +51,19 @@ impl Desk {
     }
 }
 
-/// Where the first event is that `wanted` says yes to.
+/// The position of the first event that `wanted` accepts.
 fn place(events: &[Event], what: &str, wanted: impl Fn(&Event) -> bool) -> usize {
     events.iter().position(wanted).unwrap_or_else(|| panic!("{what} is not among the events"))
 }
 
-/// The places of what matters, by name.
+/// The positions of the relevant events, by name.
 struct Order {
     asked: usize,
     idle: usize,
     done: usize,
     answered: usize,
     signalled: usize,
-    /// The packets in flight on the nodes, and the one that waited.
+    /// The packets in flight on the nodes, and the waiting packet.
     packets: [usize; 3],
     behind: usize,
 }
@@ -92,7 +92,7 @@ fn order(events: &[Event]) -> Order {
     }
 }
 
-/// Flies one combination of flags. The CPU signals when nothing else can happen.
+/// Flies one combination of flags. The CPU signals when everything else is idle.
 fn fly(
     on: HostKind,
     make: fn(&Arc<flight::Log>) -> DriverSetup,
@@ -134,7 +134,7 @@ fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
         let it = order(&fly(on, false, false));
         assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
         assert!(it.signalled < it.packets[2] && it.idle < it.done, "{on:?}");
-        // What was in flight on the nodes may be done before it is asked for; the third is not.
+        // Packets in flight on the nodes may complete before the destroy; the third does not.
         assert!((1..=3).contains(&it.behind), "{on:?}");
         assert!(it.asked < it.answered && it.answered < it.packets[2], "{on:?}");
     });
@@ -167,7 +167,7 @@ fn with_both_flags_it_is_over_before_the_cpu_signals() {
     });
 }
 
-/// The finding of a wait that cannot end, and nothing else.
+/// Expects the finding of a wait that cannot end, and no other.
 fn stuck(events: &[Event]) -> String {
     let verifier = verified(events);
     let all = verifier.findings();
@@ -182,7 +182,7 @@ fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
             let desk = Desk::new(wing, at);
             let destroyed = desk.bench.client.destroy(at, &desk.destroy(false, true));
             assert_eq!(destroyed, Err(STATUS_UNSUCCESSFUL));
-            // The end goes on waiting, and comes when the client signals after all.
+            // The destruction keeps waiting and completes when the client signals.
             let list = [(desk.fence, 7)];
             desk.bench.client.signal_cpu(at, desk.bench.device, &list, 0).unwrap();
             wing.host.run_until_idle(at);

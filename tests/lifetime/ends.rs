@@ -1,4 +1,4 @@
-//! Ends of allocations: in the right order, with the right calls, whatever happens meanwhile.
+//! Destruction of allocations: the right order and the right calls, whatever else happens.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY};
@@ -15,7 +15,7 @@ fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
     TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
-/// The place of the first event that is so.
+/// The position of the first event that matches.
 fn place(events: &[Event], what: &str, is: impl Fn(&Event) -> bool) -> usize {
     events.iter().position(is).unwrap_or_else(|| panic!("there is no event: {what}"))
 }
@@ -44,7 +44,7 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
             synchronous: true,
             ..DestroyAllocation::default()
         };
-        // The engine is reset meanwhile, and with that the work is over.
+        // The engine is reset in the meantime, which ends the work.
         assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
         bench.close(at, &[context]).unwrap();
     });
@@ -80,7 +80,7 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
         });
         assert!(end > gone(1) && end > gone(2), "seed {seed}");
     }
-    // Behind the work, the member that assumes nothing goes first, and the resource does not.
+    // After the work, the member without assumptions is destroyed first, and the resource is not.
     let events = flown("softgpu", "destroy-member-in-flight", 1).events;
     let stays = |event: &Event| matches!(event.kind, EventKind::DdiResource { destroy: false, .. });
     let stays = place(&events, "the resource stays", stays);
@@ -163,12 +163,12 @@ fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
             _ => None,
         })
         .collect();
-    // Undone new resource; lent to the create that joins, then to its undoing; the end.
+    // The undone new resource; lent to the create that joins, then to its undoing; the destruction.
     assert_eq!(fates, [true, false, false, true]);
 }
 
-/// Two threads create into a resource, another destroys it; the driver takes its time. Answers
-/// the creates' refusals, in the order of their threads.
+/// Two threads create into a resource while another destroys it; the driver is slow. Returns the
+/// failures of the creates, in thread order.
 fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
     let variant = VariantDriver::of(Generation::Two);
     let (said, heard) = std::sync::mpsc::channel();
@@ -207,7 +207,7 @@ fn a_create_whose_resource_was_destroyed_meanwhile_is_undone() {
     for seed in 0..300 {
         let (events, answers) = create_or_destroy(seed);
         let verifier = verified(&events);
-        // A client that comes with a stale handle breaks a rule; nothing else may be broken.
+        // A client with a stale handle breaks a rule; no other rule may be broken.
         let mut rules = verifier.findings().iter().map(|finding| finding.rule);
         assert!(rules.all(|rule_id| rule_id == RuleId::ALLOC_CREATE_003), "seed {seed}");
         for (answer, thread) in answers.into_iter().zip(3..) {

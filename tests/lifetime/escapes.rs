@@ -1,4 +1,4 @@
-//! Escapes: who gets them, what comes back, and who waits for whom.
+//! Escapes: which driver gets them, what returns, and which calls wait for each other.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -19,7 +19,7 @@ fn asks(bench: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
     EscapeCall { adapter: bench.adapter, flags, private, ..EscapeCall::default() }
 }
 
-/// How many escapes came to the driver.
+/// The number of escapes that the driver received.
 fn delivered(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event.kind, EventKind::DdiEscapes { .. })).count()
 }
@@ -68,11 +68,11 @@ fn work_that_never_ends_is_reset_for_level_two() {
         bench.submit(at, context, &[Command::Hang]).unwrap();
         let mirror = format::Escape::Mirror(1);
         let plain = asks(&other, mirror, 0);
-        assert!(other.client.escape(at, &plain).is_ok(), "level zero waits for nobody");
+        assert!(other.client.escape(at, &plain).is_ok(), "level zero does not wait");
         let fine = other.client.device_state(at, other.device).unwrap();
         assert_eq!(bench.client.device_state(at, bench.device), Ok(fine));
         let two = asks(&other, mirror, Flags::HardwareAccess);
-        // Whoever wants level two waits until its engine is reset.
+        // A caller that needs level two waits until its engine is reset.
         assert!(other.client.escape(at, &two).is_ok());
         assert_ne!(bench.client.device_state(at, bench.device), Ok(fine), "it is lost");
         assert_eq!(other.client.device_state(at, other.device), Ok(fine), "that one is not");

@@ -1,4 +1,4 @@
-//! A hostile caller does anything that a seed draws.
+//! A hostile client makes any call that a seed draws.
 
 use harness::{call_from_bytes, repeats};
 
@@ -9,7 +9,7 @@ fn thousands_of_drawn_calls_break_nothing() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (random >> 33).to_le_bytes()[0]
     };
-    // Each caller has a kernel of its own; a thousand of them are for the long mode.
+    // Each client has its own kernel; a thousand clients are for the long mode.
     let callers = repeats(250, 1000);
     let mut good = 0;
     for _ in 0..callers {

@@ -1,7 +1,7 @@
-//! A driver fails once, at each of its calls in turn, and everything ends all the same.
+//! A driver fails once, at each of its calls in turn, and everything is destroyed nevertheless.
 //!
-//! It panics or refuses, before it did anything or after it did all of it. That may be a breach
-//! of the driver's, and of nobody else's: what the kernel does afterwards is right.
+//! It panics or fails, before it did anything or after it did everything. Only the driver may be
+//! blamed for that: the kernel continues correctly.
 
 use drivers::Listed;
 use flight::{Component, DeviceLevel, Dispatch, Log, Passive};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::vec::Drain;
 use windtunnel::{Scenario, fly};
 
-/// How a call goes wrong.
+/// How a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     PanicsBefore,
@@ -36,10 +36,10 @@ enum Fault {
 const FAULTS: [Fault; 4] =
     [Fault::PanicsBefore, Fault::PanicsAfter, Fault::RefusesBefore, Fault::RefusesAfter];
 
-/// No scenario has more calls: one that does not come to its end is found.
+/// No scenario has more calls; a scenario that does not end is detected.
 const MOST_CALLS: u64 = 2000;
 
-/// A good driver whose `nth` call goes wrong.
+/// A good driver whose `nth` call fails.
 struct Faulty {
     good: Arc<dyn Miniport>,
     fault: Fault,
@@ -63,12 +63,12 @@ impl Faulty {
     }
 }
 
-/// A panic that prints nothing: there are thousands.
+/// A panic that prints nothing, because there are thousands.
 fn unwind() -> ! {
     resume_unwind(Box::new("on purpose"))
 }
 
-/// The calls of a driver, each of which may be the one.
+/// The calls of a driver, each of which may fail.
 macro_rules! calls {
     ($($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)*) => {
         impl Miniport for Faulty {
@@ -115,10 +115,10 @@ calls! {
 }
 
 thread_local! {
-    /// What the next driver made on this thread is: `Listed::make` has no room for it.
+    /// The configuration of the next driver on this thread: `Listed::make` has no argument for it.
     static NEXT: Cell<(&'static str, Fault, u64)> =
         const { Cell::new(("softgpu", Fault::PanicsBefore, 0)) };
-    /// The calls of the last one.
+    /// The calls of the last driver.
     static CALLS: RefCell<Arc<AtomicU64>> = RefCell::default();
 }
 
@@ -131,12 +131,12 @@ fn make(log: &Arc<Log>) -> DriverSetup {
     DriverSetup { miniport, ..good }
 }
 
-/// Flies the driver with a fault at its `nth` call. Answers whether there was such a call.
+/// Flies the driver with a failure at its `nth` call. Returns whether there was such a call.
 fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth: u64) -> bool {
     let which = format!("{driver} {fault:?} at call {nth} of '{}'", scenario.name);
     NEXT.set((driver, fault, nth));
     let listed = Listed { name: "faulty", about: "fails once", breaks: &[], make, umd: None };
-    // One seed: up to its fault a flight repeats, so no call is left out.
+    // One seed is enough: up to the failure a flight repeats, so no call is omitted.
     let flown = fly(&listed, scenario, 1).unwrap_or_else(|why| panic!("{which}: {}", why.0));
     assert_eq!(flown.live.count(), 0, "{which}: {}", flown.live);
     for finding in &flown.findings {
@@ -145,8 +145,8 @@ fn fly_with(driver: &'static str, scenario: &'static Scenario, fault: Fault, nth
     CALLS.with_borrow(|atomic_u64| atomic_u64.load(SeqCst)) >= nth
 }
 
-/// Every call of every good scenario goes wrong. Of the four ways each call has two, and the
-/// next scenario the other two.
+/// Every call of every good scenario fails. Each call fails in two of the four ways, and in the
+/// next scenario in the other two.
 fn fails_everywhere(driver: &'static str) {
     for (place, scenario) in good_scenarios(driver).into_iter().enumerate() {
         for (way, fault) in FAULTS.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Random lives, with a driver that fails once, against a model that knows only names: what is
-//! refused, who is alive, and that nobody is left. A failure shrinks to a few steps, as a file
+//! Random steps, with a driver that fails once, against a model of handles: which calls fail, which
+//! objects are alive, and that none is leaked. A failing case is reduced to a few steps, as a file
 //! that `windtunnel check --scenario` flies.
 
 use harness::{Case, Fault, Faulty, Rng, Seen, life};
@@ -8,12 +8,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use windtunnel::steps::read;
 
-/// Flies cases on some threads; answers what came of their steps, or the first that fails, shrunk.
+/// Flies cases on some threads. Returns the outcomes of their steps, or the first reduced failure.
 fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
     let (next, all) = (AtomicU32::new(0), Mutex::new(BTreeSet::new()));
     let keep = |flown: Result<Seen, String>| {
         flown.map(|seen| {
-            all.lock().expect("nobody panics while holding it").extend(seen.outcomes);
+            all.lock().expect("no thread panics while holding it").extend(seen.outcomes);
             seen.calls
         })
     };
@@ -27,7 +27,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
             let mut dice = Rng::Seed(seed);
             let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
             let Ok(calls) = keep(well.fly()) else { return Some(well) };
-            // Of some lives every call fails, each in a flight of its own; of most, one.
+            // For some sequences every call fails, each in its own flight; for most, one call.
             let panics = dice.one_in(2);
             let mut faults: Vec<Fault> = (1..=calls).map(|call| Fault { call, panics }).collect();
             if !number.is_multiple_of(50) && !faults.is_empty() {
@@ -52,14 +52,14 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
     });
     match found {
         Some(case) => Err(case.shrink()),
-        None => Ok(all.into_inner().expect("nobody panicked while holding it")),
+        None => Ok(all.into_inner().expect("no thread panicked while holding it")),
     }
 }
 
 #[test]
 fn lives_go_as_the_model_says_whatever_fails() {
     let outcomes = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
-    // So the lives are not empty ones: everything was done, was refused, and failed.
+    // The sequences are not empty: every step succeeded, was rejected and failed.
     for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]
     {
         for told in ["Done", "Refused"] {

@@ -1,4 +1,4 @@
-//! Lifetimes of objects: creating, opening, sharing, destroying, and every way to be cut short.
+//! Lifetimes of objects: create, open, share, destroy, and every way to interrupt that.
 
 mod asks;
 mod callbacks;

@@ -1,5 +1,5 @@
-//! Power that changes while others are in the middle of something: nothing is lost with it, and
-//! nobody waits for what cannot come.
+//! Power changes during other operations: nothing is lost, and no thread waits for something that
+//! cannot happen.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use thunk::{Client, CreateAllocation, PagingStatus, SyncObject};
 use windtunnel::TestClient;
 
-/// The built-in driver on hardware with memory that can rest.
+/// The built-in driver on hardware with memory that can power down.
 fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     plug(MemoryPlan::default())
 }
@@ -36,7 +36,7 @@ fn fill(target: u32, value: u8) -> Command {
     Command::Fill { target: Handle(target), offset: 0, length: 8192, value }
 }
 
-/// Two pages of memory that keeps nothing without power.
+/// Two pages of memory that loses its contents without power.
 fn hidden(bench: &TestClient, at: &mut Passive) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
@@ -44,7 +44,7 @@ fn hidden(bench: &TestClient, at: &mut Passive) -> u32 {
     bench.create_with(at, &create).unwrap().allocations[0]
 }
 
-/// A client with a filled allocation in memory that keeps nothing without power.
+/// A client with a filled allocation in memory that loses its contents without power.
 fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
     let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
     let context = bench.create_context(at).unwrap();
@@ -150,14 +150,14 @@ fn a_node_that_is_asked_in_sleep_is_not_late() {
     }
 }
 
-/// A packet that fills an allocation, of a context that waits for a fence first. Only the packet
-/// needs the allocation any more.
+/// A packet that fills an allocation, of a context that first waits for a fence. Only the packet
+/// still needs the allocation.
 fn late_fill(bench: &TestClient, at: &mut Passive, context: u32, target: u32, value: u8) -> u32 {
     let (client, device) = (&bench.client, bench.device);
     let fence = client.create_sync(at, device, SyncObject::Monitored(0), 0).unwrap().object;
     client.wait_gpu(at, context, &[(fence, 1)]).unwrap();
     bench.submit(at, context, &[fill(target, value)]).unwrap();
-    // It was asked for with each packet.
+    // It was requested with each packet.
     for _ in 0..2 {
         client.evict(at, device, &[target], EvictFlags::EvictOnlyIfNecessary).unwrap();
     }
@@ -188,7 +188,7 @@ fn what_a_packet_that_was_not_sent_uses_sleeps_and_comes_back() {
 fn power_goes_after_the_packets_that_paging_work_waits_for() {
     for seed in 0..10 {
         let pages = |value: u64| value * 4096;
-        // What the context saves into has its place, and one of the two.
+        // The context's save area takes one of the two pages.
         let plan = MemoryPlan { local: pages(3), ..MemoryPlan::default() };
         let (driver, _, plug) = plug(plan);
         let events = run(seed, plug, |wing, at| {

@@ -1,4 +1,4 @@
-//! Seeds: the same seed is the same flight, and any seed ends with nothing alive.
+//! Seeds: the same seed gives the same flight, and every seed ends with no live objects.
 
 use harness::{flown, good_scenarios, repeats};
 use windtunnel::{Outcome, SCENARIOS};
@@ -32,7 +32,7 @@ fn many(driver: &str, scenario: &str, seeds: u64) {
 
 #[test]
 fn good_drivers_fly_clean_through_every_good_scenario_in_many_orders() {
-    // A hundred orders of each are some twenty thousand flights: that is for the long mode.
+    // A hundred orders of each are about twenty thousand flights: that is for the long mode.
     let seeds = repeats(20, 100);
     for driver in ["softgpu", "table", "table-resource-handle-changes", "softgpu-memory"] {
         for scenario in good_scenarios(driver) {

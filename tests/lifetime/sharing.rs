@@ -1,4 +1,4 @@
-//! Shared resources: what Windows was seen to answer, and lives that several devices hold.
+//! Shared resources: observed results of Windows, and objects that several devices keep alive.
 #![expect(unsafe_code, reason = "calls the entry points as an application would")]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -34,11 +34,11 @@ fn standard(bench: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocati
 }
 
 fn query(bench: &TestClient, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
-    // SAFETY: `args` lives, and its buffer is NULL or lives with it.
+    // SAFETY: `args` is valid, and its buffer is NULL or lives as long as `args`.
     unsafe { thunk::D3DKMTQueryResourceInfo(bench.client.session(), at, args) }
 }
 
-/// An open call with room for everything, spoiled by `change` before it is made.
+/// An open call with room for everything, changed by `change` before the call.
 fn open(
     bench: &TestClient,
     at: &mut Passive,
@@ -59,7 +59,7 @@ fn open(
     args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
     args.TotalPrivateDriverDataBufferSize = 0x1000;
     change(&mut args);
-    // SAFETY: All these live here, and are as long as `args` says or longer.
+    // SAFETY: All arguments are locals and at least as long as `args` states.
     let status = unsafe { thunk::D3DKMTOpenResource(bench.client.session(), at, &raw mut args) };
     assert_eq!(untouched, [0xcc; 64], "the caller's other buffers are not written");
     if status == SUCCESS {
@@ -137,7 +137,7 @@ fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
         let (status, again, ..) = open(&opener, at, made.global, |_| ());
         assert_eq!(status, SUCCESS, "a device may open it twice");
         assert_eq!(again.hResource, args.hResource + 0x80, "refused opens use up no number");
-        // Rows 166, 172: each is destroyed by itself, the opened copies first.
+        // Rows 166, 172: each is destroyed separately, the opened copies first.
         for resource in [args.hResource, again.hResource] {
             opener.destroy_resource(at, resource).unwrap();
         }
@@ -163,7 +163,7 @@ fn the_second_version_opens_alike() {
         args.ResourcePrivateDriverDataSize = 8;
         args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
         args.TotalPrivateDriverDataBufferSize = 16;
-        // SAFETY: All these live here, and are as long as `args` says.
+        // SAFETY: All arguments are locals and as long as `args` states.
         let status =
             unsafe { thunk::D3DKMTOpenResource2(bench.client.session(), at, &raw mut args) };
         assert_eq!((status, &runtime[..]), (SUCCESS, RUNTIME));

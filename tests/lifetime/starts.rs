@@ -1,5 +1,5 @@
-//! Starts that fail at every step, and adapters that stop, sleep and go: nothing is alive
-//! afterwards, nothing is called that must not be, and nobody has the driver's memory.
+//! Starts that fail at every step, and adapters that stop, sleep and are removed: afterwards no
+//! object is alive, no forbidden call was made, and no driver memory is leaked.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Component, Event, EventKind, Kind, Log, Passive, RuleId};
@@ -27,7 +27,7 @@ const REMOVE: &str = "DxgkDdiRemoveDevice";
 const UNLOAD: &str = "DxgkDdiUnload";
 const POWER: &str = "DxgkDdiSetPowerState";
 
-/// How a step goes wrong.
+/// How a step fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     RefusesBefore,
@@ -38,7 +38,7 @@ enum Way {
 
 const WAYS: [Way; 4] = [Way::RefusesBefore, Way::RefusesAfter, Way::PanicsBefore, Way::PanicsAfter];
 
-/// A good driver; one step of its start goes wrong, the `nth` time it is asked for it.
+/// A good driver; one step of its start fails, at the `nth` call.
 struct Failing {
     good: Arc<dyn Miniport>,
     step: &'static str,
@@ -104,7 +104,7 @@ fn calls(events: &[Event]) -> Vec<&str> {
         .collect()
 }
 
-/// What is found is the driver's; one that refuses before it did anything has done nothing wrong.
+/// Findings blame the driver; a driver that fails before it did anything breaks no rule.
 fn judge(events: &[Event], way: Way, which: &str) {
     let verifier = verified(events);
     windtunnel::keep_tally(verifier.rule_counts());
@@ -113,7 +113,7 @@ fn judge(events: &[Event], way: Way, which: &str) {
         assert_ne!(way, Way::RefusesBefore, "{which}: {}", finding.message);
     }
     let left = events.iter().any(|event| event.kind == EventKind::PoolLeaked {});
-    // What a driver took and does not know of any more nobody gives back.
+    // Memory that a driver allocated and forgot is not freed by any other component.
     let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
     assert!(!left || lost, "{which}: its pool is not empty");
 }
@@ -214,7 +214,7 @@ fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     })
 }
 
-/// A client with a filled allocation in memory that keeps nothing without power.
+/// A client with a filled allocation in memory that loses its contents without power.
 fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
     let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
     let context = bench.create_context(at).unwrap();
@@ -261,7 +261,7 @@ fn what_takes_a_place_meanwhile_does_not_take_bytes() {
         let other = bench.create_with(at, &create).unwrap().allocations[0];
         let queue = bench.paging_queue(at).unwrap();
         assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
-        // It is given the place that the other one had.
+        // It gets the location of the other allocation.
         let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
         wing.host.run_until_idle(at);
         assert!(wing.kernel.power_up(at, wing.adapter));
@@ -292,7 +292,7 @@ fn nobody_is_inside_a_driver_that_sleeps() {
                 }
             }
         }
-        assert!(gpu_wait > 0, "{driver}: somebody wanted to");
+        assert!(gpu_wait > 0, "{driver}: a thread waited");
     }
 }
 

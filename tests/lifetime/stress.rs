@@ -1,5 +1,5 @@
-//! Ends that come while others are in the middle of something, in many orders and on real
-//! threads: nothing is left alive, and neither the driver nor the kernel breaks a rule.
+//! Destruction during other operations, in many orders and on real threads: no object is leaked,
+//! and neither the driver nor the kernel breaks a rule.
 
 use flight::{Component, Event, EventKind, Passive, WaitToken};
 use harness::{KernelTestbed, VariantDriver, run, verified};
@@ -8,13 +8,13 @@ use softgpu::format::{Command, describe};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use windtunnel::{HostKind, TestClient};
 
-/// What happens to a kernel whose driver takes its time.
+/// The action on a kernel whose driver is slow.
 type Story = fn(&KernelTestbed, &mut Passive);
 
-/// What a thread does meanwhile; it says when it is in the middle of it.
+/// The concurrent work of a thread; it signals when it is in progress.
 type Thread = Box<dyn FnOnce(&mut Passive, &dyn Fn()) + Send>;
 
-/// Tells a story in so many orders, and as often on real threads; answers each one's events.
+/// Runs a test in many orders, and as often on real threads. Returns the events of each.
 fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
     let mut told = Vec::new();
     for on in (0..times).flat_map(|seed| [HostKind::Deterministic(seed), HostKind::Threaded]) {
@@ -35,7 +35,7 @@ fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
     told
 }
 
-/// Starts threads; when one is in the middle of it, `meanwhile`; then waits for all of them.
+/// Starts threads; when one is in progress, runs `meanwhile`; then waits for all of them.
 fn with<const N: usize>(
     wing: &KernelTestbed,
     at: &mut Passive,
@@ -59,7 +59,7 @@ fn with<const N: usize>(
     }
 }
 
-/// Does something until it fails, and says so each time it did not.
+/// Repeats an action until it fails, and signals each success.
 fn again(mut body: impl FnMut(&mut Passive) -> Option<()> + Send + 'static) -> Thread {
     Box::new(move |at, say| {
         while body(at).is_some() {
@@ -68,14 +68,14 @@ fn again(mut body: impl FnMut(&mut Passive) -> Option<()> + Send + 'static) -> T
     })
 }
 
-/// A device's whole life, as far as it gets.
+/// Creates, uses and destroys a device, as far as that succeeds.
 fn life(client: &Client, at: &mut Passive) -> Option<()> {
     let bench = TestClient::open(client.clone(), at).ok()?;
     on_device(&bench, at);
     client.destroy_device(at, bench.device).ok()
 }
 
-/// What one does with a device, as far as it gets.
+/// Uses a device, as far as that succeeds.
 fn on_device(bench: &TestClient, at: &mut Passive) -> Option<()> {
     let context = bench.create_context(at).ok()?;
     let made = bench.create_resource(at, 2).ok()?;
@@ -173,7 +173,7 @@ fn no_interrupt_comes_when_the_driver_has_forgotten_its_adapter() {
     }
 }
 
-/// Two threads end one thing; one of them is told that it is gone.
+/// Two threads destroy one object; one of them gets an error.
 fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
     let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
     let Ok(context) = bench.create_context(at) else { return };
@@ -211,7 +211,7 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
     with(wing, at, ends, |_| ());
     let answers: Vec<[bool; 4]> = heard.try_iter().collect();
     let times = |nr: usize| answers.iter().filter(|flags| flags[nr]).count();
-    // Whoever is first with the resource or the device takes what is in it along.
+    // The first thread that destroys the resource or the device also destroys its contents.
     assert!(times(0) <= 1 && times(1) <= 1 && times(2) <= 1, "{answers:?}");
     assert_eq!(times(3), 1, "{answers:?}");
     bench.client.kill(at);
@@ -222,7 +222,7 @@ fn what_two_threads_end_ends_once() {
     tell(Generation::Two, 200, both_end_it);
 }
 
-/// A context is destroyed while threads submit to it and create, again and again.
+/// A context is destroyed while threads submit to it and create, repeatedly.
 fn context_is_destroyed(wing: &KernelTestbed, at: &mut Passive) {
     let Ok(bench) = TestClient::open(Client::new(&wing.kernel), at) else { return };
     for _ in 0..5 {

@@ -1,7 +1,7 @@
-//! What Windows was seen to answer, asked of our entry points.
+//! Observed results of Windows, compared with our entry points.
 //!
-//! "Row" is the number of an observation; each is said in words where it is asserted. A pointer
-//! is NULL or points to what lives in the same call. Every process ends with nothing alive.
+//! "Row" is the number of an observation; each assertion states it in plain text. A pointer is NULL
+//! or points to a local of the same call. Every process ends with no live objects.
 #![expect(unsafe_code, reason = "calls the entry points as an application would")]
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
@@ -41,7 +41,7 @@ struct Desk<'a> {
     device: D3DKMT_HANDLE,
 }
 
-/// Tells a story at a desk, and puts everything away.
+/// Runs a test with a process and a device, and destroys everything.
 fn at_a_desk(story: impl FnOnce(&mut Desk<'_>)) -> Vec<Event> {
     with_a_driver(softgpu, story)
 }
@@ -82,7 +82,7 @@ impl Desk<'_> {
         self.client.destroy_v1(self.at, &destroy).err().unwrap_or(SUCCESS)
     }
 
-    /// How many things are alive.
+    /// The number of live objects.
     fn alive(&self) -> usize {
         self.wing.kernel.live_objects().count()
     }
@@ -94,7 +94,7 @@ struct Memory([u8; 2 * PAGE]);
 
 static MEMORY: Memory = Memory([0; 2 * PAGE]);
 
-/// One standard allocation over a page of the caller's memory, as the observations ask for it.
+/// One standard allocation over a page of the caller's memory, as in the observations.
 struct Ask {
     device: D3DKMT_HANDLE,
     resource: D3DKMT_HANDLE,
@@ -107,7 +107,7 @@ struct Ask {
     private: Vec<u8>,
 }
 
-/// What a create call left in its structures.
+/// The outputs of a create call.
 #[derive(Clone, Copy)]
 struct Got {
     status: NTSTATUS,
@@ -178,9 +178,9 @@ impl Ask {
         };
         let (session, to) = (desk.session(), &raw mut args);
         let status = match version {
-            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            // SAFETY: `args` and its arrays are locals with the lengths that `args` states.
             Version::One => unsafe { thunk::D3DKMTCreateAllocation(&session, desk.at, to) },
-            // SAFETY: `args` and what it points to live here, with as many elements as it says.
+            // SAFETY: `args` and its arrays are locals with the lengths that `args` states.
             Version::Two => unsafe { thunk::D3DKMTCreateAllocation2(&session, desk.at, to) },
         };
         let (allocation, private_size) = match version {
@@ -215,11 +215,11 @@ fn destroy_raw(
         ..D3DKMT_DESTROYALLOCATION2::ZERO
     };
     match version {
-        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        // SAFETY: The structure is a local; its list is NULL or has at least the stated length.
         Version::One => unsafe {
             thunk::D3DKMTDestroyAllocation(&session, desk.at, &raw const one)
         },
-        // SAFETY: The structure lives here; its list is NULL or at least as long as it says.
+        // SAFETY: The structure is a local; its list is NULL or has at least the stated length.
         Version::Two => unsafe {
             thunk::D3DKMTDestroyAllocation2(&session, desk.at, &raw const two)
         },
@@ -251,7 +251,7 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         // Row 4: one table for all kinds, 0x40 apart. Row 7: a resource before its allocations.
         assert!(local.is_sorted_by(|a, b| *b == a + STEP), "{local:x?}");
 
-        // Row 3: a global name ends in 2, and has one of the top bits (row 1) as well.
+        // Row 3: a global handle ends in 2, and has one of the top bits (row 1) as well.
         let shared = desk.pages(1).with_resource();
         let shared = CreateAllocation { flags: shared.flags | Flags::CreateShared, ..shared };
         let shared = desk.client.create(desk.at, &shared).unwrap();
@@ -259,12 +259,12 @@ fn handles_look_and_follow_each_other_as_on_windows() {
         let (a, b) = (shared.resource, shared.allocations[0]);
         assert_eq!((a, b), (made.allocations[1] + STEP, made.allocations[1] + 2 * STEP));
 
-        // Row 5: A and B are there, A is destroyed, and the next is the one after B.
+        // Row 5: A and B exist, A is destroyed, and the next handle is the one after B.
         assert_eq!(desk.destroy(a, &[]), SUCCESS);
         let next = desk.client.create_device(desk.at, desk.adapter).unwrap();
         assert_eq!(next, b + STEP);
 
-        // Row 6: calls that fail use up no number: refused by us, or half-way by the driver.
+        // Row 6: failed calls use up no number, whether the kernel or the driver fails.
         let mut client_frames = desk.pages(3).with_resource();
         client_frames.allocations[2][4] ^= 0xff;
         for _ in 0..3 {
@@ -311,7 +311,7 @@ fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
     assert_eq!(outcomes, 1, "only the last came to the driver");
 }
 
-/// `D3DKMTEnumAdapters2` with room for so many; without an array for `None`.
+/// `D3DKMTEnumAdapters2` with room for `count` adapters; without an array for `None`.
 fn enumerate(
     desk: &mut Desk<'_>,
     command_capacity: Option<u32>,
@@ -320,7 +320,7 @@ fn enumerate(
     let pAdapters = if command_capacity.is_some() { list.as_mut_ptr() } else { ptr::null_mut() };
     let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: command_capacity.unwrap_or(0), pAdapters };
     let session = desk.session();
-    // SAFETY: `args` lives here, and so does its array, which is NULL or as long as it says.
+    // SAFETY: `args` is a local; its array is NULL or a local of the stated length.
     let status = unsafe { thunk::D3DKMTEnumAdapters2(&session, desk.at, &raw mut args) };
     (status, args.NumAdapters, list)
 }
@@ -329,7 +329,7 @@ fn enumerate(
 fn close_adapter(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
     let (session, args) = (desk.session(), handle.map(|hAdapter| D3DKMT_CLOSEADAPTER { hAdapter }));
     let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     unsafe { thunk::D3DKMTCloseAdapter(&session, desk.at, from) }
 }
 
@@ -359,7 +359,7 @@ fn adapters_are_listed_open_and_are_closed_once() {
         for info in &list {
             let device = desk.client.create_device(desk.at, info.hAdapter).unwrap();
             assert_eq!(desk.client.destroy_device(desk.at, device), Ok(()));
-            // Row 25: a live one is closed; and then it is none.
+            // Row 25: a live handle is closed; afterwards it is invalid.
             assert_eq!(close_adapter(desk, Some(info.hAdapter)), SUCCESS);
             assert_eq!(close_adapter(desk, Some(info.hAdapter)), INVALID);
         }
@@ -377,7 +377,7 @@ fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATU
     let filled = |hAdapter| D3DKMT_CREATEDEVICE { hAdapter, ..D3DKMT_CREATEDEVICE::ZERO };
     let (session, mut args) = (desk.session(), handle.map(filled));
     let to = args.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     let status = unsafe { thunk::D3DKMTCreateDevice(&session, desk.at, to) };
     (status, args.map_or(0, |raw| raw.hDevice))
 }
@@ -386,7 +386,7 @@ fn create_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> (NTSTATU
 fn destroy_device(desk: &mut Desk<'_>, handle: Option<D3DKMT_HANDLE>) -> NTSTATUS {
     let (session, args) = (desk.session(), handle.map(|hDevice| D3DKMT_DESTROYDEVICE { hDevice }));
     let from = args.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: NULL, or a structure that lives here.
+    // SAFETY: NULL, or a structure that is a local of this function.
     unsafe { thunk::D3DKMTDestroyDevice(&session, desk.at, from) }
 }
 
@@ -398,7 +398,7 @@ fn devices_are_made_on_an_adapter_and_destroyed_once() {
             assert_eq!(create_device(desk, nothing), (INVALID, 0), "{nothing:?}");
             assert_eq!(destroy_device(desk, nothing), INVALID, "{nothing:?}");
         }
-        // Row 46: a live one is destroyed; and then it is none.
+        // Row 46: a live device is destroyed; afterwards its handle is invalid.
         let (status, device) = create_device(desk, Some(desk.adapter));
         assert_eq!((status, device), (SUCCESS, desk.device + STEP));
         assert_eq!(destroy_device(desk, Some(device)), SUCCESS);
@@ -408,15 +408,15 @@ fn devices_are_made_on_an_adapter_and_destroyed_once() {
     assert_eq!(broken(&events), expected.into());
 }
 
-/// Said of every standard allocation that is not shared: a page wants it so, Windows does not.
+/// Documented for every standard allocation that is not shared; Windows does not check it.
 const UNSHARED: (&str, Severity) = ("ALLOC-CREATE-011", Severity::Note);
 
-/// An ask that is refused: its row, the answer, the rule, and what is wrong with it.
+/// A failing request: its row, the status, the rule, and what is wrong with it.
 type DriverError = (&'static str, NTSTATUS, &'static str, fn(&mut Ask));
 
 const REFUSED: [DriverError; 9] = [
     ("row 141: no device", INVALID, "ALLOC-CREATE-023", |ask| ask.device = 0),
-    // An hResource that is none is a bad handle, not a bad parameter; with CreateResource too.
+    // An invalid hResource is a bad handle, not a bad parameter; with CreateResource too.
     ("row 142: no such resource", NO_HANDLE, "ALLOC-CREATE-003", |ask| ask.resource = GARBAGE),
     ("row 151: nor with CreateResource", NO_HANDLE, "ALLOC-CREATE-003", |ask| {
         (ask.flags, ask.resource) = (ask.flags | Flags::CreateResource, GARBAGE);
@@ -461,13 +461,13 @@ fn create_raw(
     version: Version,
     args: Option<&mut D3DKMT_CREATEALLOCATION>,
 ) -> NTSTATUS {
-    // No more than the structure itself: no pointer in it is followed.
+    // Only the structure itself: no pointer in it is dereferenced.
     assert!(args.as_ref().is_none_or(|raw| raw.NumAllocations == 0 && raw.Flags.Value == 0));
     let (session, to) = (desk.session(), args.map_or(ptr::null_mut(), ptr::from_mut));
     match version {
-        // SAFETY: NULL, or a structure that is borrowed here and points to nothing.
+        // SAFETY: NULL, or a borrowed structure without pointers.
         Version::One => unsafe { thunk::D3DKMTCreateAllocation(&session, desk.at, to) },
-        // SAFETY: NULL, or a structure that is borrowed here and points to nothing.
+        // SAFETY: NULL, or a borrowed structure without pointers.
         Version::Two => unsafe { thunk::D3DKMTCreateAllocation2(&session, desk.at, to) },
     }
 }
@@ -477,35 +477,35 @@ fn allocations_are_created_and_destroyed_as_on_windows() {
     let events = at_a_desk(|desk| {
         for version in VERSIONS {
             // WINDOWS: a NULL structure crashes the caller in user mode (row 129). There is no
-            // caller to crash here, so it is refused like other nonsense.
+            // caller to crash here, so the call fails as for other invalid arguments.
             assert_eq!(create_raw(desk, version, None), INVALID);
-            // Row 130: nothing is asked for, of nobody.
+            // Row 130: an empty request without a device.
             let mut zero = D3DKMT_CREATEALLOCATION::ZERO;
             assert_eq!(create_raw(desk, version, Some(&mut zero)), INVALID);
             // Row 132: a device, and nothing to destroy on it.
             assert_eq!(destroy_raw(desk, version, 0, None, 0), SUCCESS);
-            // Row 133: one to destroy, and no list to find it in.
+            // Row 133: one allocation to destroy, without a list.
             assert_eq!(destroy_raw(desk, version, 0, None, 1), INVALID);
 
-            // Row 135: created, and every size is left as it was.
+            // Row 135: created, and every size is unchanged.
             let got = Ask::on(desk.device).call(desk, version);
             let sizes = (got.args.PrivateRuntimeDataSize, got.args.PrivateDriverDataSize);
             assert_eq!((got.status, sizes, got.private_size), (SUCCESS, (0, 0), 0));
             assert_eq!(got.args.hResource, 0);
-            // Row 136: what one version created, the other destroys.
+            // Row 136: an allocation of one version is destroyed by the other.
             let other = if version == Version::One { Version::Two } else { Version::One };
             let list = [got.allocation];
             assert_eq!(destroy_raw(desk, other, 0, Some(&list), 1), SUCCESS);
             assert_eq!(destroy_raw(desk, version, 0, Some(&list), 1), INVALID);
 
-            // Row 138: private data of the caller beside a standard allocation is let pass; the
-            // driver's own takes its place, and the caller's bytes stay.
+            // Row 138: private data of the caller beside a standard allocation is accepted; the
+            // driver's own data replaces it, and the caller's bytes stay unchanged.
             let mut ask = Ask { private: b"123456".to_vec(), ..Ask::on(desk.device) };
             let got = ask.call(desk, version);
             assert_eq!((got.status, got.private_size), (SUCCESS, 6));
             assert_eq!(ask.private, b"123456");
             assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
-            // Row 139: the runtime's data is let pass without a resource, too.
+            // Row 139: the runtime's data is accepted without a resource, too.
             let got = Ask { runtime: vec![1, 2, 3, 4], ..Ask::on(desk.device) }.call(desk, version);
             assert_eq!((got.status, got.args.PrivateRuntimeDataSize), (SUCCESS, 4));
             assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
@@ -534,18 +534,18 @@ fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
         let (resource, member) = (got.args.hResource, got.allocation);
         // Row 7: the resource is numbered first.
         assert_eq!((got.status, member), (SUCCESS, resource + STEP));
-        // Row 153: its only member is destroyed by list, and it is still there.
+        // Row 153: its only member is destroyed by list, and the resource still exists.
         assert_eq!(desk.destroy(0, &[member]), SUCCESS);
         let more = desk.pages(2).into_resource(resource);
         let more = desk.client.create(desk.at, &more).unwrap();
         assert_eq!(more.resource, resource);
-        // Row 154: then it is destroyed, once. Row 156: with what was in it.
+        // Row 154: then it is destroyed, once. Row 156: with its members.
         assert_eq!(desk.destroy(resource, &[]), SUCCESS);
         assert_eq!(desk.destroy(resource, &[]), INVALID);
         for member in more.allocations {
             assert_eq!(desk.destroy(0, &[member]), INVALID);
         }
-        // And an empty one as well.
+        // The same with an empty resource.
         let got = ask.call(desk, Version::Two);
         assert_eq!(desk.destroy(0, &[got.allocation]), SUCCESS);
         assert_eq!(desk.destroy(got.args.hResource, &[]), SUCCESS);
@@ -567,13 +567,13 @@ fn what_a_page_asks_for_and_windows_does_not_is_a_note() {
         for version in VERSIONS {
             let made = desk.client.create(desk.at, &desk.pages(2).with_resource()).unwrap();
             let list = made.allocations;
-            // A list beside a resource is refused by its count, and both are still there.
+            // A list beside a resource is rejected by its count, and both still exist.
             let both = destroy_raw(desk, version, made.resource, Some(&list), 2);
             assert_eq!(both, INVALID);
-            // With no count its pointer is not looked at.
+            // Without a count, the pointer is not used.
             let beside = destroy_raw(desk, version, made.resource, Some(&list), 0);
             assert_eq!(beside, SUCCESS);
-            // Row 157: a page calls a resource of no allocations valid.
+            // Row 157: documented: a resource without allocations is valid.
             let empty = desk.pages(0).with_resource();
             assert_eq!(desk.client.create(desk.at, &empty), Err(INVALID));
         }
@@ -609,7 +609,7 @@ fn a_list_is_destroyed_whole_or_not_at_all() {
             assert_eq!(desk.destroy(0, &list), INVALID, "{about}");
             assert_eq!(desk.alive(), before, "{about}");
         }
-        // All of them are there to be destroyed rightly.
+        // All of them still exist and are destroyed correctly.
         assert_eq!(desk.destroy(0, &good[..3]), SUCCESS);
         assert_eq!(desk.destroy(member.resource, &[]), SUCCESS);
         assert_eq!(desk.client.destroy_device(desk.at, other), Ok(()));
@@ -631,7 +631,8 @@ fn what_the_driver_writes_into_private_data_comes_back_and_no_more() {
                 assert_eq!(back[2..], given[2..]);
             }
             assert_eq!(desk.destroy(0, &made.allocations), SUCCESS);
-            // Of a standard allocation the driver has its own: the caller's is not its to sign.
+            // A standard allocation has the driver's own data; the driver must not mark the
+            // caller's.
             let mut ask = Ask { private: b"123456".to_vec(), ..Ask::on(desk.device) };
             let got = ask.call(desk, Version::One);
             assert_eq!((got.status, &*ask.private), (SUCCESS, &b"123456"[..]));
@@ -653,7 +654,7 @@ fn row_30_a_buffer_that_is_a_byte_too_small_is_an_invalid_parameter() {
                 PrivateDriverDataSize: bytes,
             };
             let session = desk.session();
-            // SAFETY: `args` and `sizes` live here, and that has as many bytes.
+            // SAFETY: `args` and `sizes` are locals, and `sizes` has the stated length.
             let status =
                 unsafe { thunk::D3DKMTQueryAdapterInfo(&session, desk.at, &raw const args) };
             assert_eq!(status, answer, "{bytes}");
@@ -667,7 +668,7 @@ fn calls_about_memory_without_arguments_are_invalid() {
         let session = desk.session();
         macro_rules! without {
             ($($entry:ident $null:ident),+ $(,)?) => {
-                // SAFETY: NULL is no pointer to anything, and is not followed.
+                // SAFETY: NULL is not dereferenced.
                 [$((stringify!($entry), unsafe { thunk::$entry(&session, desk.at, ptr::$null()) })),+]
             };
         }

@@ -1,6 +1,6 @@
-//! What a client asks about memory, and what it is answered.
+//! A client's queries about memory, and their results.
 //!
-//! "Row" is the number of an observation of Windows; each is said in words where it is asserted.
+//! "Row" is the number of an observation of Windows; each assertion states it in plain text.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -28,7 +28,7 @@ use windtunnel::TestClient;
 const MIB: u64 = 1 << 20;
 const LOCAL_GROUP: i32 = 0;
 
-/// Tells a story of a client with a device on an adapter with memory.
+/// Runs a test with a client that has a device on an adapter with memory.
 fn with_memory(story: impl FnOnce(&KernelTestbed, &mut Passive, &TestClient)) -> Vec<Event> {
     run(1, drivers::find("softgpu-memory").unwrap().make, |wing, at| {
         let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
@@ -37,7 +37,7 @@ fn with_memory(story: impl FnOnce(&KernelTestbed, &mut Passive, &TestClient)) ->
     })
 }
 
-/// An allocation of so many MiB that can be in hidden local memory only.
+/// An allocation of some MiB that can only be in hidden local memory.
 fn hidden(bench: &TestClient, at: &mut Passive, mib: u64) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
@@ -60,7 +60,7 @@ fn sizes_and_budgets_are_as_windows_says() {
             // Row 33: nothing is reserved in a fresh process, and nothing is used beyond budget.
             let it = client.memory_info(at, adapter, group, 0).unwrap();
             assert!(it.Budget >= it.AvailableForReservation);
-            // The aperture of this driver is not for applications, so it has no part in budgets.
+            // The aperture of this driver is not for applications, so it is not part of budgets.
             assert_eq!(it.Budget > 0, group == LOCAL_GROUP);
             assert!(it.CurrentUsage <= it.Budget);
             assert_eq!(it.CurrentReservation, 0);
@@ -73,7 +73,7 @@ fn sizes_and_budgets_are_as_windows_says() {
         let refused = |at: &mut Passive, adapter, group, process| {
             client.memory_info(at, adapter, group, process).map(|_| ()).unwrap_err()
         };
-        // Row 36: a process handle that is none. Row 37: an adapter that is none. Row 39: a group.
+        // Row 36: an invalid process handle. Row 37: an invalid adapter. Row 39: a group.
         assert_eq!(refused(at, adapter, LOCAL_GROUP, 0x1234), STATUS_INVALID_HANDLE);
         assert_eq!(refused(at, 0x1ead_beed, LOCAL_GROUP, 0), INVALID);
         assert_eq!(refused(at, adapter, 2, 0), INVALID);
@@ -120,7 +120,7 @@ fn a_request_that_finds_no_room_changes_nothing() {
         };
         assert!(bytes > 0);
         assert_eq!(residency(bench, at, &[first, second]), [HERE, AWAY]);
-        // The first was counted once, so one call takes it off.
+        // The first was counted once, so one call evicts it.
         bench.client.evict(at, bench.device, &[first], 0).unwrap();
         assert_eq!(bench.client.evict(at, bench.device, &[first], 0), Err(INVALID));
         bench.make_resident(at, &[second]).unwrap();
@@ -252,7 +252,7 @@ fn who_uses_too_much_is_told_when_memory_is_short() {
         told.store(0, SeqCst);
         assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
         wing.host.run_until_idle(at);
-        assert_eq!(told.load(SeqCst), 0, "nobody is told any more");
+        assert_eq!(told.load(SeqCst), 0, "no client is notified any more");
         other.destroy_list(at, &[theirs]).unwrap();
         other.close(at, &[]).unwrap();
         bench.destroy_list(at, &mine).unwrap();

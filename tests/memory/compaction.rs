@@ -1,4 +1,4 @@
-//! Compaction on request: what is free lies together afterwards, and every byte is right.
+//! Compaction on request: afterwards free memory is contiguous, and every byte is right.
 #![forbid(unsafe_code)]
 
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
@@ -29,8 +29,8 @@ fn local(bay: &MemoryTestbed<'_>) -> SegmentSpace {
     *rooms.iter().find(|segment_space| segment_space.segment == LOCAL).expect("it has local memory")
 }
 
-/// Allocations of these sizes side by side, each with its own bytes; then those with an odd place
-/// are destroyed. Answers the others, with their size and value.
+/// Creates allocations of these sizes side by side, each with its own bytes, then destroys those
+/// with an odd index. Returns the others, with their size and value.
 fn holes(bay: &MemoryTestbed<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, u64, u8)> {
     let make = |(value, pages): (u8, &u64)| {
         let it = bay.resident(at, *pages, &hidden());
@@ -45,7 +45,7 @@ fn holes(bay: &MemoryTestbed<'_>, at: &mut Passive, sizes: &[u64]) -> Vec<(u32, 
     all.into_iter().step_by(2).collect()
 }
 
-/// Those may be moved out, but are not.
+/// These may be moved out, but are not.
 fn let_go(bay: &MemoryTestbed<'_>, at: &mut Passive, held: &[(u32, u64, u8)]) {
     for (it, ..) in held {
         bay.evict(at, *it, EvictFlags::EvictOnlyIfNecessary);
@@ -131,7 +131,7 @@ fn work_that_may_use_it_passes_first() {
     }
 }
 
-/// With somebody who looks at every byte that moves.
+/// With an observer that compares every moved byte.
 #[test]
 fn a_flight_is_compacted_and_clean() {
     for seed in 1..=10 {

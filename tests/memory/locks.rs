@@ -13,12 +13,12 @@ use softgpu::{APERTURE, LOCAL, MemoryPlan, VISIBLE};
 use thunk::DestroyAllocation;
 use windtunnel::HostKind;
 
-/// Where the GPU's addresses of apertures begin; those of memory are below.
+/// The first GPU address of apertures; memory segments are below.
 const APERTURES: u64 = 0x30_0000_0000;
 const PAGES: u64 = 3;
 const BYTES: usize = 3 * 4096;
 
-/// Every place at which an allocation can be when it is locked.
+/// Every location that a locked allocation can have.
 fn homes() -> [(&'static str, PlacementRequirements); 4] {
     [
         ("an aperture", only_in(&[APERTURE])),
@@ -28,7 +28,7 @@ fn homes() -> [(&'static str, PlacementRequirements); 4] {
     ]
 }
 
-/// In every order, threads side by side and memory short included.
+/// Every order, including real threads and little memory.
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=5)
         .map(HostKind::Deterministic)
@@ -53,7 +53,7 @@ fn the_cpu_and_the_gpu_see_the_same_bytes() {
                 assert_eq!(peek(address, BYTES), Some(vec![0x11; BYTES]), "{home}, {on:?}");
                 let written: Vec<u8> = (0..=250).cycle().take(BYTES).collect();
                 assert!(write_cpu(address, &written));
-                // What is listed stays resident for the GPU, wherever the CPU sees it.
+                // A listed allocation stays resident for the GPU, wherever the CPU sees it.
                 bay.copy(at, it, copy, PAGES);
                 bay.fill(at, it, 1, 0x22);
                 bay.run_until_idle(at);
@@ -105,7 +105,8 @@ fn an_address_stays_while_its_allocation_moves() {
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     bay.evict(at, it, 0);
                     bay.run_until_idle(at);
-                    // What is locked in memory stays there, so that no byte is lost on its way.
+                    // An allocation locked in memory stays there, so that no byte is lost in a
+                    // move.
                     assert_eq!(bay.address(it).is_none(), mapped, "{home}, {on:?}");
                     assert_eq!(peek(address, BYTES), Some(vec![turn - 1; BYTES]), "{home}");
                     assert!(write_cpu(address, &[turn; 4096]));
@@ -174,7 +175,7 @@ fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
         bay.fill(at, it, PAGES, 1);
         bay.run_until_idle(at);
         bay.fill(at, it, PAGES, 9);
-        // The packet is on its way, and finds its allocation where it was.
+        // The packet is in flight, and finds its allocation at the same location.
         let address = bay.lock(at, it);
         assert_eq!(peek(address, BYTES), Some(vec![9; BYTES]));
         let mapped = bay.address(it).unwrap();
@@ -190,7 +191,7 @@ fn a_lock_moves_what_is_hidden_once_its_work_is_done() {
     assert_eq!(count(&events, |kind| matches!(kind, EventKind::DeviceLost { .. })), 0);
 }
 
-/// With the places full at which the CPU would see it, a lock is refused and nothing is lost.
+/// When all CPU-visible locations are in use, a lock fails and nothing is lost.
 #[test]
 fn a_lock_without_room_is_refused_and_what_is_listed_stays_resident() {
     let plan = MemoryPlan { aperture: 4 * PAGE, ..MemoryPlan::default() };
@@ -233,7 +234,7 @@ fn what_is_offered_is_locked_once_it_is_reclaimed() {
     }
 }
 
-/// The client breaks ALLOC-DESTROY-022; what it has kept is an address of nothing.
+/// The client breaks ALLOC-DESTROY-022; the address it kept is unmapped.
 #[test]
 fn an_address_is_nothing_once_its_allocation_is_destroyed() {
     with_memory_testbed(1, MemoryPlan::default(), |bay, at| {
@@ -249,7 +250,7 @@ fn an_address_is_nothing_once_its_allocation_is_destroyed() {
                 ..DestroyAllocation::default()
             };
             bay.test_client.destroy_with(at, &destroy).unwrap();
-            // Nobody else gets the address, either.
+            // No other allocation gets the address, either.
             let others = [(); 4].map(|()| bay.create(at, PAGES, &anywhere()));
             let others = others.map(|number| bay.lock(at, number));
             assert!(!others.contains(&address), "{home}");
@@ -260,7 +261,7 @@ fn an_address_is_nothing_once_its_allocation_is_destroyed() {
     });
 }
 
-/// More of them than are remembered: the oldest are the system's again.
+/// More addresses than are reserved: the oldest are released to the system.
 #[test]
 fn a_client_that_never_unlocks_does_not_use_up_the_addresses() {
     with_memory_testbed(1, MemoryPlan::default(), |bay: &MemoryTestbed<'_>, at| {

@@ -1,4 +1,4 @@
-//! Video memory: allocations come, go, are moved and come back, and every byte is right.
+//! Video memory: allocations are paged in and out and moved, and every byte is right.
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
 use flight::{Event, EventKind, Log, Passive};
@@ -13,7 +13,7 @@ use thunk::{Client, CreateAllocation, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 
-/// The built-in driver with so much memory.
+/// The built-in driver with this much memory.
 fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
@@ -136,8 +136,8 @@ fn bytes_survive_an_eviction() {
     });
 }
 
-/// A small memory, four times as much in allocations, each filled with its own number, in and
-/// out by turns: every byte is right at the end.
+/// A small memory, and four times as much in allocations, each filled with its own number and paged
+/// in and out in turn: every byte is right at the end.
 #[test]
 fn four_times_the_memory_goes_round() {
     let plan = MemoryPlan {
@@ -173,7 +173,7 @@ fn four_times_the_memory_goes_round() {
     assert!(moved > 100, "{moved} were moved out");
 }
 
-/// A shared allocation is locked by the device that created it, and by no other.
+/// A shared allocation is locked by the device that created it, and by no other device.
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
     told(MemoryPlan::default(), |wing, at, _| {
@@ -205,7 +205,7 @@ fn only_its_creator_locks_a_shared_allocation() {
     });
 }
 
-/// What one of several clients does over and over: more than the memory holds, in every way.
+/// The repeated work of each client: more than the memory holds, in every way.
 fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
     let (kernel, process) = (&wing.kernel, bench.client.session().process());
     let device = Handle(bench.device);
@@ -251,7 +251,7 @@ fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
     bench.close(at);
 }
 
-/// Several clients at once, in many orders, and no rule is broken.
+/// Several clients in parallel, in many orders: no rule is broken.
 #[test]
 fn several_clients_share_little_memory() {
     let plan = MemoryPlan {
@@ -289,7 +289,7 @@ fn several_clients_share_little_memory() {
     }
 }
 
-/// What a client said of one time on the list says nothing of the next.
+/// A client's claim about one residency does not apply to the next.
 #[test]
 fn not_written_to_counts_for_one_time_on_the_list() {
     told(MemoryPlan::default(), |wing, at, gpu| {
@@ -299,13 +299,13 @@ fn not_written_to_counts_for_one_time_on_the_list() {
         bench.fill(at, it, 2 * PAGE, 1);
         wing.host.run_until_idle(at);
         bench.evict(wing, &[it]);
-        // It comes back, stays, and is said not to be written to.
+        // It becomes resident, stays, and is reported as not written.
         bench.resident(wing, at, &[it]);
         let list = vec![Handle(it)];
         let device = Handle(bench.device);
         let order = EvictRequest { device, list, only_if_necessary: true, not_written: true };
         wing.kernel.evict(bench.client.session().process(), &order).unwrap();
-        // Then it is listed again, and written to.
+        // Then it is made resident again, and written.
         bench.resident(wing, at, &[it]);
         bench.fill(at, it, 2 * PAGE, 2);
         wing.host.run_until_idle(at);
@@ -317,7 +317,7 @@ fn not_written_to_counts_for_one_time_on_the_list() {
     });
 }
 
-/// Out while it is still coming in: the bytes of the last move are right, and nobody is blamed.
+/// Evicted during its page-in: the bytes of the last move are right, and there is no finding.
 #[test]
 fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
     for seed in 0..20 {

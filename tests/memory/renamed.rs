@@ -1,5 +1,5 @@
-//! Renamed allocations, byte by byte: every packet sees what was written for it, and whoever
-//! discards does not wait for it.
+//! Renamed allocations, byte by byte: every packet sees the bytes written for it, and a discarding
+//! lock does not wait for packets.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -26,7 +26,7 @@ const UNNAMED: u32 = LockFlags::NoExistingReference;
 /// Little memory: five allocations of four pages.
 const SMALL: MemoryPlan = pages_of_each(20);
 
-/// In every order, threads side by side and memory short included.
+/// Every order, including real threads and little memory.
 fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
     let stepped = (1..=6).map(|value| (HostKind::Deterministic(value), SMALL));
     let pressed =
@@ -34,12 +34,12 @@ fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
     stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
 }
 
-/// Every place where an allocation can be that a client fills.
+/// Every location of an allocation that a client fills.
 fn homes() -> [PlacementRequirements; 3] {
     [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), only_in(&[LOCAL, APERTURE])]
 }
 
-/// A client of a driver of WDDM 1.x, with a device and a context with lists.
+/// A client of a WDDM 1.x driver, with a device and a context with allocation lists.
 struct Studio {
     kernel: Arc<Kernel>,
     host: Arc<dyn Spawner>,
@@ -61,7 +61,7 @@ impl Studio {
         self.client.render(at, &mut self.context, &packet).unwrap();
     }
 
-    /// Discards what an allocation has, fills it, and answers the name it has then.
+    /// Discards an allocation's contents and fills it. Returns its new handle.
     fn refill(&self, at: &mut Passive, it: u32, value: u8) -> u32 {
         let mut locked = self.client.lock_discard(at, self.device, it, 0);
         if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
@@ -77,7 +77,7 @@ impl Studio {
         self.client.unlock(at, self.device, &[it]).unwrap();
     }
 
-    /// What the CPU sees of it.
+    /// The bytes that the CPU sees.
     fn seen(&self, at: &mut Passive, it: u32, bytes: usize) -> Vec<u8> {
         let address = self.client.lock(at, self.device, it, LockFlags::LockEntire, &[]).unwrap();
         let seen = peek(address, bytes).unwrap();
@@ -94,7 +94,7 @@ impl Studio {
         self.client.destroy(at, &list).unwrap();
     }
 
-    /// Has the GPU stand still, until this fence is signalled.
+    /// Stalls the GPU until this fence is signalled.
     fn stall(&self, at: &mut Passive) -> u32 {
         let fence = self.client.create_sync(at, self.device, SyncObject::Monitored(0), 0);
         let fence = fence.unwrap().object;
@@ -114,7 +114,7 @@ fn copy(from: u32, to: u32, place: u64) -> Command {
     Command::Copy { from, from_offset: 0, to, to_offset: place * 64, length: 64 }
 }
 
-/// Tells a story of a client that may leave things behind: they end with its device.
+/// Runs a test with a client that may leak objects, which end with its device.
 fn in_studio(
     on: HostKind,
     plan: MemoryPlan,
@@ -123,7 +123,7 @@ fn in_studio(
     with_ram(1 << 18, on, plan, story)
 }
 
-/// The same, in a machine of so many pages.
+/// As above, in a machine with this many pages.
 fn with_ram(
     pages: u64,
     on: HostKind,
@@ -156,7 +156,7 @@ fn with_ram(
     events
 }
 
-/// The same, of a client that breaks no rule.
+/// As above, with a client that breaks no rule.
 fn in_good_studio(
     on: HostKind,
     plan: MemoryPlan,
@@ -219,12 +219,12 @@ fn whoever_discards_does_not_wait_while_there_may_be_more() {
             studio.go_on(at, fence);
             let due: Vec<u8> = (1..=12).flat_map(|byte| [byte; 64]).collect();
             assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
-            // Now all of them are idle: the one that was given first comes round.
+            // All instances are idle now: the first one is used again.
             let (name, _) = studio.client.lock_discard(at, studio.device, names[12], 0).unwrap();
             assert!(names[..12].contains(&name), "{on:?}");
             studio.unlock(at, name);
         });
-        // The first was never used, so it was the second as well.
+        // The first was never used, so the second lock returned it as well.
         assert_eq!(made(&events), 11, "{on:?}");
     }
 }
@@ -248,11 +248,11 @@ fn one_that_commands_may_name_is_not_given_again() {
             }
             studio.unlock(at, second);
             studio.unlock(at, third);
-            // It has not: the one it has is idle, and will do.
+            // It has not: its current instance is idle and is reused.
             let again = client.lock_discard(at, device, third, UNNAMED).unwrap();
             assert_eq!(again.0, third, "{on:?}");
             studio.unlock(at, third);
-            // While a packet uses it, another is given.
+            // While a packet uses it, another instance is returned.
             let fence = studio.stall(at);
             studio.render(at, copy(first, first, 2), &[third]);
             let other = client.lock_discard(at, device, third, UNNAMED).unwrap();
@@ -316,7 +316,7 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             assert_eq!(client.unlock(at, device, &[first]), refused, "it is not locked any more");
             assert_eq!(client.unlock(at, device, &[newest, newest]), refused, "not twice");
             studio.unlock(at, newest);
-            // What is offered is the newest.
+            // The newest instance is offered.
             client.offer(at, AllocationSelection::of(device, &[newest]), 1).unwrap();
             assert_eq!(client.lock_discard(at, device, newest, 0).map(drop), refused);
             let thrown = client.reclaim(at, AllocationSelection::of(device, &[newest])).unwrap()[0];
@@ -394,7 +394,7 @@ fn where_memory_is_short_it_waits_and_makes_no_more() {
             studio.client.destroy_sync(at, fence).unwrap();
         });
         assert_eq!(verified(&events).findings(), [], "{on:?}");
-        // One more was made for which there was no memory.
+        // One more instance was created without memory.
         assert_eq!(made(&events), 3, "{on:?}");
     }
 }
@@ -411,7 +411,7 @@ fn all_instances_end_with_the_allocation_whoever_uses_them() {
                     newest = studio.refill(at, newest, turn);
                     studio.render(at, copy(first, target, turn.into()), &[newest, target]);
                 }
-                // One is locked, and one of the older ones is.
+                // The current instance and an older one are locked.
                 let flags = LockFlags::LockEntire;
                 studio.client.lock(at, studio.device, newest, flags, &[]).unwrap();
                 let last = studio.client.lock_discard(at, studio.device, newest, 0).unwrap();
@@ -489,7 +489,7 @@ fn a_lock_that_waits_finds_its_allocation_gone() {
     }
 }
 
-/// Commands name instances by their places in the packet's list: an older one, then a newer one.
+/// Commands name instances by their index in the packet's list: an older one, then a newer one.
 #[test]
 fn one_packet_uses_two_instances() {
     for (on, plan) in orders() {
@@ -497,7 +497,7 @@ fn one_packet_uses_two_instances() {
             let wants = only_in(&[VISIBLE, APERTURE]);
             let (mut older, target) = (studio.create(at, 1, &wants), studio.create(at, 1, &wants));
             for turn in 0..6_u64 {
-                // Its commands are not submitted when it needs it again.
+                // Its commands are not submitted when the allocation is needed again.
                 let value = u8::try_from(2 * turn).unwrap();
                 let one = studio.refill(at, older, value + 1);
                 let two = studio.refill(at, one, value + 2);

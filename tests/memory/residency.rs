@@ -1,4 +1,4 @@
-//! Residency: what is listed, evicted, offered and taken back, byte by byte.
+//! Residency: allocations made resident, evicted, offered and reclaimed, byte by byte.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -30,7 +30,7 @@ fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
 fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |bay, at| {
-            // A page between is what the context saves into.
+            // The page between them is the context's save area.
             for (wants, rest) in [(hidden(), 8), (only_in(&[APERTURE]), 12)] {
                 let list = [(); 2].map(|()| bay.resident(at, 4, &wants));
                 for it in list {
@@ -67,7 +67,7 @@ fn an_offer_behind_work_counts_when_the_work_is_done() {
         bay.fill(at, it, 12, 2);
         let client = &bay.test_client.client;
         client.offer(at, bay.names(&[it]), 1).unwrap();
-        // It is not for others yet: the work writes to it.
+        // It is not available to others yet: the work writes to it.
         let other = bay.create(at, 12, &hidden());
         let queue = bay.test_client.paging_queue(at).unwrap();
         let made = client.make_resident(at, queue.queue, &[other], 0).unwrap();
@@ -105,7 +105,7 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
     }
 }
 
-/// RESID-EVICT-004, RESID-EVICT-005: a client that says so, and is wrong, gets the old bytes.
+/// RESID-EVICT-004, RESID-EVICT-005: a client with a wrong claim gets the old bytes.
 #[test]
 fn what_was_not_written_to_is_as_it_was() {
     for on in orders() {
@@ -166,7 +166,8 @@ fn what_two_devices_list_stays_until_both_have_evicted_it() {
     }
 }
 
-/// The GPU touches what is not there: the device is lost, and what it had is free for others.
+/// The GPU accesses a non-resident allocation: the device is lost, and its memory is free for
+/// others.
 #[test]
 fn a_lost_device_frees_its_memory_when_it_ends() {
     with_memory_testbed(1, SMALL, |bay, at| {
@@ -202,7 +203,7 @@ fn fill_up(bay: &MemoryTestbed<'_>, at: &mut flight::Passive) -> usize {
     bay.lock(at, locked)
 }
 
-/// What was taken is counted by `with_memory_testbed`, and who is alive by what it calls.
+/// `with_memory_testbed` counts the machine's pages, and its callee checks the live objects.
 #[test]
 fn an_adapter_goes_with_everything_that_is_in_its_memory() {
     for on in orders() {
@@ -211,7 +212,7 @@ fn an_adapter_goes_with_everything_that_is_in_its_memory() {
             let address = fill_up(bay, at);
             assert!(write_cpu(address, &[1]) && bay.ram.allocated_bytes() > before, "{on:?}");
             bay.testbed.kernel.remove_adapter(at, bay.testbed.adapter);
-            // From here on the address is the system's, who may give it to anybody.
+            // From here on the address is the system's, which may reuse it.
             bay.test_client.client.kill(at);
         });
     }

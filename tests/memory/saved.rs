@@ -1,5 +1,5 @@
-//! What engines save contexts into: made inside the calls that make contexts, saved into, moved,
-//! freed at any moment, and kept as long as an engine can reach it.
+//! Context allocations that engines save contexts into: created inside `DxgkDdiCreateContext`,
+//! used, moved, freed at any moment, and kept as long as an engine can reach them.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, EventKind, Kind, Passive, RuleId, Subject};
@@ -15,10 +15,10 @@ use thunk::{Client, CreateAllocation};
 use windtunnel::{HostKind, Outcome};
 
 const PAGE: u64 = 4096;
-/// The word of allocations that the tests make beside the driver.
+/// The driver handle of allocations that the tests create beside the driver.
 const WORD: usize = 0x5a5a_0000;
 
-/// So little that some areas and an allocation fill it.
+/// Little memory: some areas and an allocation fill it.
 const SMALL: MemoryPlan = pages_of_each(2);
 
 struct Desk {
@@ -40,7 +40,7 @@ impl Desk {
         self.client.create_context(at, self.device, node).unwrap()
     }
 
-    /// A packet of no commands.
+    /// A packet without commands.
     fn packet(&self, at: &mut Passive, context: u32) {
         self.client.submit(at, context, &format::encode(&[])).unwrap();
     }
@@ -70,7 +70,7 @@ impl Desk {
         self.client.end(at);
     }
 
-    /// How many packets the engines saved of each context with an area.
+    /// The number of packets that the engines saved for each context with an area.
     fn packets(&self) -> Vec<Option<u64>> {
         self.keeper
             .driver
@@ -81,7 +81,7 @@ impl Desk {
     }
 }
 
-/// Flies a keeper through a story. The hardware never faults.
+/// Flies a keeper through a test. The hardware never faults.
 fn told(
     seed: u64,
     plan: MemoryPlan,
@@ -93,7 +93,7 @@ fn told(
     events
 }
 
-/// The same, and no rule is broken.
+/// As above, and no rule is broken.
 fn kept(
     seed: u64,
     plan: MemoryPlan,
@@ -106,7 +106,7 @@ fn kept(
     events
 }
 
-/// The rules that were broken, and by whom.
+/// The broken rules, with the component that broke each.
 fn broken(events: &[Event]) -> Vec<(RuleId, Subject)> {
     let broken = |event: &Event| match event.kind {
         EventKind::RuleBroken { rule, .. } => Some((rule, event.subject)),
@@ -192,7 +192,7 @@ fn what_was_saved_survives_an_eviction() {
 fn an_evicted_area_comes_back_with_its_bytes() {
     let events = kept(1, SMALL, |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
-        // More than there are pages: whoever runs pushes others out.
+        // More contexts than pages: the areas of running contexts evict others.
         let all: Vec<u32> = (0..9).map(|_| desk.context(at, 0)).collect();
         for round in 1..=3 {
             for context in &all {
@@ -205,7 +205,7 @@ fn an_evicted_area_comes_back_with_its_bytes() {
         for (number, context) in all.iter().enumerate() {
             desk.packet(at, *context);
             wing.host.run_until_idle(at);
-            // What the engine loaded is still in the area: it saves when the next one comes.
+            // The loaded contents are still in the area: the engine saves at the next switch.
             assert_eq!(desk.packets()[number], Some(3), "context {number}");
         }
         desk.close(at, &all);
@@ -214,7 +214,7 @@ fn an_evicted_area_comes_back_with_its_bytes() {
     assert!(moved >= 20, "{moved} were moved out");
 }
 
-/// The driver frees an area while a packet of its context flies: from a thread of its own.
+/// The driver frees an area from its own thread while a packet of its context is in flight.
 #[test]
 fn a_freed_area_is_kept_until_the_switch_has_passed() {
     let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
@@ -248,7 +248,7 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
     assert!(freed < done && done < asked && asked < switched && switched < gone);
 }
 
-/// The engine saves into memory whose name is gone: the bytes are there to be read.
+/// The engine saves into memory whose handle is destroyed: the bytes can be read.
 #[test]
 fn an_engine_saves_into_an_area_that_was_freed_under_it() {
     let mut at_address = None;
@@ -304,7 +304,7 @@ fn what_a_driver_freed_it_does_not_hear_of_again() {
     assert!(!heard.contains(&WORD));
 }
 
-/// The words a driver heard after so many operations.
+/// The driver handles that a driver received after a number of operations.
 fn kept_words(
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>, &Desk) -> usize,
 ) -> Vec<usize> {
@@ -370,7 +370,7 @@ fn registers_are_right_after_many_switches() {
                 }
             }
             wing.host.run_until_idle(at);
-            // One after the other becomes current and saves when the one before it does.
+            // Each becomes current in turn and saves when the previous one does.
             for (number, context) in all.iter().enumerate() {
                 desk.packet(at, *context);
                 wing.host.run_until_idle(at);
@@ -467,7 +467,7 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
         assert_eq!(services.update_context_allocation(at, name, &[]), Err(DriverError::Invalid));
         assert_eq!(services.map_context_allocation(at, name, 0, 1), None);
         desk.close(at, &[]);
-        // Its device is gone, and the name of that with it.
+        // Its device is destroyed, and the device's handle with it.
         assert_eq!(keeper.share(at, WORD), Err(DriverError::Invalid));
     });
     let adapter = Kind::Adapter.subject(1);
@@ -508,7 +508,7 @@ fn what_another_adapter_has_is_refused_and_named() {
     assert_eq!(broken(&events), rules.map(|rule_id| (rule_id, second)));
 }
 
-/// A driver frees what it likes inside any call, also the one that makes or ends the owner.
+/// A driver frees an area inside any call, including the call that creates or destroys its owner.
 #[test]
 fn one_is_freed_inside_every_call_about_its_owner() {
     for when in [
@@ -557,9 +557,10 @@ fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
             for _ in 0..5 {
                 desk.packet(at, a);
             }
-            // The driver refuses what it cannot read: the device is lost, its packets fly on.
-            let nobody = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
-            assert!(desk.client.submit(at, a, &format::encode(&[nobody])).is_err());
+            // The driver rejects commands that it cannot parse: the device is lost, its packets
+            // continue.
+            let unknown = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
+            assert!(desk.client.submit(at, a, &format::encode(&[unknown])).is_err());
             desk.close(at, &[a]);
         });
         let gone = place(&events, is(1, "context-allocation.destroyed"));
@@ -585,7 +586,7 @@ fn drivers_with_save_areas_fly_clean_in_many_orders() {
     }
 }
 
-/// The same on threads of the machine's own.
+/// As above, on real threads.
 #[test]
 fn drivers_with_save_areas_fly_clean_side_by_side() {
     for driver in ["softgpu-memory", "table-memory"] {
@@ -599,7 +600,7 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
     }
 }
 
-/// An engine that hangs never switches: a reset ends that it could save anything.
+/// A hung engine never switches: after a reset it cannot save any more.
 #[test]
 fn what_a_hung_engine_could_save_into_is_reclaimed_after_its_reset() {
     let events = told(1, MemoryPlan::default(), |wing, at, keeper| {

@@ -1,5 +1,5 @@
-//! Page tables: what a driver writes is compared with what it was asked to write, and who gets
-//! it wrong is named.
+//! Page tables: the entries that a driver writes are compared with the requested entries, and a
+//! wrong driver is reported.
 
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
@@ -10,7 +10,7 @@ use harness::{flown, good_scenarios};
 use thunk::Client;
 use windtunnel::{HostKind, Scenario};
 
-/// Each driver that gets page tables wrong, and a scenario that shows it.
+/// Each driver that writes page tables incorrectly, and a scenario that shows it.
 const CASES: &[(&str, &str, RuleId)] = &[
     ("kmd-ignores-tlb-flush", "gpuva-evict-and-restore", RuleId::WT_TABLES_001),
     ("kmd-flushes-one-tlb-page", "gpuva-evict-and-restore", RuleId::WT_TABLES_001),
@@ -122,7 +122,7 @@ fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
         }
         for _ in 0..2 {
             assert_eq!(client.map_address(at, &zeroes(shown, leaf)).unwrap().0, shown);
-            // It stays the driver's, and nobody else is given it.
+            // The range stays the driver's and is given to no other caller.
             client.free_address(at, adapter, shown, leaf).unwrap();
             let all = zeroes(0, leaf);
             let low = D3DDDI_MAPGPUVIRTUALADDRESS { MinimumAddress: hidden, ..all };

@@ -1,5 +1,5 @@
-//! An adapter with page tables that is reset as a whole: whoever comes afterwards, in a process
-//! from before or in a new one, maps and draws, and every byte is right.
+//! An adapter with page tables that is reset as a whole: later clients, in an older process or a
+//! new one, map and draw, and every byte is right.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -28,10 +28,10 @@ const MIB: u64 = 1 << 20;
 /// A second, in the host's time.
 const SECOND: u64 = 10_000_000;
 
-/// What memory holds that was lost: entries that look valid.
+/// The contents of lost memory: entries that look valid.
 const NOISE: u32 = 0xdddd_dddd;
 
-/// The built-in driver, which cannot reset a single engine; with all of them, memory is lost.
+/// The built-in driver without per-engine reset; memory is lost in a full reset.
 struct Whole(Arc<SoftGpu>, Arc<Gpu>);
 
 impl Miniport for Whole {
@@ -52,7 +52,7 @@ impl Miniport for Whole {
     }
 }
 
-/// A device with a context, and something that is mapped.
+/// A device with a context and a mapped allocation.
 struct Desk {
     client: Client,
     adapter: u32,
@@ -96,7 +96,7 @@ impl Desk {
         }
     }
 
-    /// Draws through addresses, and looks where that went.
+    /// Draws through virtual addresses and checks the result.
     fn draw(&self, wing: &KernelTestbed, at: &mut Passive, gpu: &dyn HardwareModel, value: u8) {
         let fill = Command::FillAt { address: self.address, length: PAGE, value };
         let (from, to) = (self.address, self.address + (PAGES - 1) * PAGE);
@@ -122,7 +122,7 @@ impl Desk {
     }
 }
 
-/// Lets seconds pass, until the node that stands still was asked, preempted, and given up.
+/// Lets seconds pass until the stalled node was queried, preempted, and given up.
 fn give_up(wing: &KernelTestbed, at: &mut Passive) {
     let start = wing.host.now();
     for turn in 0..6 {
@@ -153,7 +153,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
         assert_eq!(works.state(at), D3DKMT_DEVICEEXECUTION_RESET);
         let later = two.submit(at, works.context, &encode(&[]));
         assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
-        // The processes from before have address spaces, and ranges in them; a third has neither.
+        // The older processes have address spaces with ranges; a third process has neither.
         let three = Client::new(&wing.kernel);
         let desks = [&one, &two, &three].map(|client| Desk::open(client, at));
         assert_ne!(desks[0].address, hangs.address, "that one is still taken");
@@ -177,7 +177,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     assert_eq!(count("adapter.reset"), 1, "{on:?}");
     let verifier = verified(&events);
     windtunnel::keep_tally(verifier.rule_counts());
-    // What binds the kernel in a reset is the drill's.
+    // The rules that bind the kernel in a reset are tested elsewhere.
     let loud = |finding: &&Finding| finding.severity > Severity::Note;
     assert_eq!(verifier.findings().iter().find(loud), None, "{on:?}, {mmu:?}");
 }
@@ -195,7 +195,7 @@ fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
     }
 }
 
-/// The built-in driver, whose paging node is deaf from when it is told until the adapter is reset.
+/// The built-in driver with a paging node that ignores work from a given moment until the reset.
 struct Deaf {
     driver: Arc<SoftGpu>,
     now: AtomicBool,
@@ -226,8 +226,8 @@ impl Miniport for Deaf {
     }
 }
 
-/// A context is being made, inside the driver, and waits for its root: that is never written, so
-/// the adapter has to be reset, which waits for nobody inside.
+/// A context is being created inside the driver and waits for its root page table, which is never
+/// written. So the adapter has to be reset, and the reset waits for no caller inside.
 #[test]
 fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
     for on in (1..20).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
@@ -251,7 +251,7 @@ fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
             wing.host.run_until_idle(at);
             client.destroy_device(at, device).unwrap();
             client.close_adapter(at, adapter).unwrap();
-            // It works again.
+            // The adapter works again.
             Desk::open(&client, at).close(at);
             client.end(at);
         });

@@ -1,7 +1,7 @@
-//! Four times the video memory in a random working set of two processes that know nothing but
-//! virtual addresses: every byte is right, and who gets one wrong is named.
+//! Four times the video memory in a random working set of two processes that use only virtual
+//! addresses: every byte is right, and a driver that writes a wrong byte is reported.
 //!
-//! Longer than others: planted errors are flown through the very story that good drivers fly.
+//! Longer than other files: planted bugs are flown through the same test as good drivers.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -57,11 +57,11 @@ const fn plan(mmu: MmuPlan) -> MemoryPlan {
     }
 }
 
-/// How often one who finds no room asks again, and after which time in steps of 100 ns.
+/// The number of retries without room, and the delay between them in units of 100 ns.
 const PATIENCE: u32 = 1000;
 const MOMENT: u64 = 10_000;
 
-/// An allocation, where it is mapped, and what each of its pages must hold.
+/// An allocation, its address, and the expected contents of each page.
 struct Held {
     handle: u32,
     address: u64,
@@ -93,7 +93,7 @@ impl Half {
         let client = Client::new(kernel);
         let adapter = client.adapters(at)?[0];
         let device = client.create_device(at, adapter)?;
-        // Each its node: packets of two nodes would run in any order.
+        // Each process has its node: packets of two nodes would run in any order.
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node)?;
         let queue = client.create_paging_queue(at, device, 0)?;
@@ -131,7 +131,7 @@ impl Half {
         Ok(half)
     }
 
-    /// One of so many pages, mapped anywhere, and empty.
+    /// Creates an empty allocation of some pages, mapped anywhere.
     fn create(
         &mut self,
         at: &mut Passive,
@@ -146,7 +146,7 @@ impl Half {
         Ok(it)
     }
 
-    /// One of 4 to 512 KiB, most of them in local memory.
+    /// Creates an allocation of 4 to 512 KiB, most of them in local memory.
     fn create_any(&mut self, at: &mut Passive) -> Tried<Held> {
         let largest = 1 << next_random(&mut self.random, 8);
         let pages = 1 + next_random(&mut self.random, largest);
@@ -154,7 +154,7 @@ impl Half {
         self.create(at, pages, &wants)
     }
 
-    /// What maps all of it anywhere.
+    /// A request that maps all of it anywhere.
     fn whole(&self, it: &Held) -> Map {
         Map {
             hPagingQueue: self.queue.queue,
@@ -165,7 +165,7 @@ impl Half {
         }
     }
 
-    /// Maps, and waits until that can be used.
+    /// Maps and waits until the mapping can be used.
     fn map(&self, at: &mut Passive, order: &Map) -> Tried<u64> {
         let (address, when) = self.client.map_address(at, order)?;
         self.wait(at, when)?;
@@ -184,15 +184,15 @@ impl Half {
         }
     }
 
-    /// Waits until all that was submitted is done.
+    /// Waits until all submitted work is complete.
     fn idle(&mut self, at: &mut Passive) -> Tried<()> {
         self.passed.1 += 1;
         self.client.signal_gpu(at, self.context, &[self.passed])?;
         self.client.wait_cpu(at, self.device, &[self.passed], CpuWait::default())
     }
 
-    /// Has these resident. Where memory is small, what the other process lists may leave no range
-    /// that is large enough: then it is asked again a moment later, as a client is to.
+    /// Makes allocations resident. In a small memory the other process may leave no free range that
+    /// is large enough: then the request is repeated a little later, as a client should.
     fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
         for _ in 0..PATIENCE {
             let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
@@ -205,7 +205,7 @@ impl Half {
         panic!("there is no room for {list:?}, though little is listed");
     }
 
-    /// Does this with these resident. What is not listed goes when its memory is wanted.
+    /// Runs a function while these are resident. Other allocations may be evicted.
     fn with_resident(
         &self,
         at: &mut Passive,
@@ -221,7 +221,7 @@ impl Half {
         self.client.evict(at, self.device, &list, lazily).map(drop)
     }
 
-    /// Has commands done that use these.
+    /// Executes commands that use these.
     fn submit(&self, at: &mut Passive, list: &[u32], commands: &[Command]) -> Tried<()> {
         let packet = encode(commands);
         self.with_resident(at, list, |at| self.client.submit(at, self.context, &packet))
@@ -239,7 +239,7 @@ impl Half {
         (first, 1 + next_random(&mut self.random, pages - first))
     }
 
-    /// Something to do.
+    /// Runs a random action.
     fn turn(&mut self, at: &mut Passive) -> Tried<()> {
         match next_random(&mut self.random, 24) {
             0 => self.map_elsewhere(at),
@@ -277,7 +277,7 @@ impl Half {
         (vec![self.held[from].handle, self.held[to].handle], [fill, copy])
     }
 
-    /// Has a packet write a program, byte by byte, and the next one fetch it.
+    /// A packet writes a program, byte by byte, and the next packet fetches it.
     fn fetched(&self, at: &mut Passive, mut list: Vec<u32>, commands: &[Command]) -> Tried<()> {
         let program = encode(commands);
         let write =
@@ -292,7 +292,7 @@ impl Half {
         })
     }
 
-    /// Frees all addresses of one, and maps it at others.
+    /// Frees all addresses of an allocation and maps it elsewhere.
     fn map_elsewhere(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         self.idle(at)?;
@@ -304,7 +304,7 @@ impl Half {
         Ok(())
     }
 
-    /// Frees some addresses of one, and maps them again.
+    /// Frees some addresses of an allocation and maps them again.
     fn free_a_part(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let (first, length) = self.some_pages(it);
@@ -349,16 +349,17 @@ impl Half {
         self.update(at, &[operation(UNMAP, &[base, window, Protection::Zero])])
     }
 
-    /// Updates addresses that no packet uses, and waits until that is done.
+    /// Updates addresses that no packet uses, and waits until that is complete.
     fn update(&mut self, at: &mut Passive, operations: &[Operation]) -> Tried<()> {
         self.idle(at)?;
         self.client.update_address(at, self.device, operations, None)?;
-        // It says no value; paging work is done in its order, so something behind it does.
+        // The update has no fence value; paging work completes in order, so a later operation has
+        // one.
         let again = Map { BaseAddress: self.program.address, ..self.whole(&self.program) };
         self.map(at, &again).map(drop)
     }
 
-    /// Destroys one, whose addresses go with it when packets are done, and creates another.
+    /// Destroys an allocation, whose addresses are freed after its packets, and creates another.
     fn replace(&mut self, at: &mut Passive) -> Tried<()> {
         let it = self.any();
         let list = vec![self.held[it].handle];
@@ -370,7 +371,7 @@ impl Half {
         Ok(())
     }
 
-    /// Reads everything back: through its addresses, and where it is.
+    /// Reads everything back through its addresses and at its location, and compares it.
     fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) -> Tried<()> {
         let process = self.client.session().process();
         let peek = |handle: u32, pages: &[u8], what: &str| {
@@ -399,7 +400,7 @@ impl Half {
         Ok(())
     }
 
-    /// Frees addresses that packets under way use.
+    /// Frees addresses that packets in flight use.
     fn free_too_early(&self, at: &mut Passive) -> Tried<()> {
         let it = &self.held[0];
         let length = it.pages.len() as u64 * PAGE;
@@ -420,22 +421,21 @@ impl Half {
     }
 }
 
-/// What two processes do.
+/// The configuration of two processes.
 #[derive(Clone, Copy)]
 struct Story {
-    /// Of both.
+    /// The allocations of both.
     allocations: usize,
     turns: usize,
-    /// Bytes are compared at the end; with a bad driver they may well be wrong.
+    /// Bytes are compared at the end; with a bad driver they may be wrong.
     compares: bool,
-    /// The first frees too early.
+    /// The first process frees too early.
     hasty: bool,
-    /// Bytes of everybody are compared whenever something moves, which takes its time; page tables
-    /// are always looked at.
+    /// All bytes are compared at every move, which is slow; page tables are always compared.
     watched: bool,
 }
 
-/// Looks at page tables, and at nothing else.
+/// Observes page tables only.
 struct OnlyTables(Arc<Oracle>);
 
 impl MemoryObserver for OnlyTables {
@@ -491,7 +491,7 @@ impl Story {
     ) -> Tried<()> {
         for turn in 0..self.turns / 2 {
             half.turn(at)?;
-            // Its packets and paging work are of two nodes.
+            // Packets and paging work use two nodes.
             if self.hasty && seed == 2 && turn == self.turns / 4 {
                 half.free_too_early(at)?;
             }
@@ -499,7 +499,7 @@ impl Story {
         if self.compares {
             half.compare(at, kernel, gpu)?;
         }
-        // The last that is remembered is what goes with the process.
+        // The last entry is destroyed with the process.
         let (from, to) = (half.window, half.mirror.address);
         let look = Command::CopyAt { from, to, length: MOST * PAGE };
         half.submit(at, &[half.mirror.handle], &[look])?;
@@ -507,16 +507,16 @@ impl Story {
     }
 }
 
-/// What came of a story.
+/// The result of a test run.
 struct Told {
-    /// What calls answered that ended a process early.
+    /// The statuses that ended a process early.
     refused: Vec<NTSTATUS>,
-    /// What is wrong with the end.
+    /// What is wrong at the end.
     left: Option<String>,
     findings: Vec<Finding>,
 }
 
-/// Tells a story on a driver. Each process has its own thread; page tables are looked at, too.
+/// Runs the test on a driver. Each process has its own thread; page tables are compared, too.
 fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> Told {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
     let plug = |log: &Arc<Log>| {
@@ -558,7 +558,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     Told { refused, left, findings: loud.cloned().collect() }
 }
 
-/// A story on good hardware with so much memory that all allocations are four times as much.
+/// A run on good hardware with memory for a quarter of all allocations.
 fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let share = 4096 / allocations as u64;
@@ -578,9 +578,9 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
         plug,
         Story { allocations, turns, compares: true, hasty: false, watched: allocations <= 256 },
     );
-    assert_eq!((told.findings, told.left), (Vec::new(), None), "nobody is to blame, all is gone");
-    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call is good");
-    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were left behind");
+    assert_eq!((told.findings, told.left), (Vec::new(), None), "no findings and no leaks");
+    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
+    assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were leaked");
 }
 
 #[test]
@@ -610,7 +610,7 @@ fn every_byte_is_right_whoever_writes_the_tables() {
     }
 }
 
-/// A driver of the registry in a small story of that kind.
+/// A driver of the registry in a small run of this kind.
 fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     let make = drivers::find(driver).unwrap().make;
     let compares = driver == "table-gpummu";
@@ -618,13 +618,14 @@ fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
     tell(on, make, story)
 }
 
-/// Whose fault it is, the rule that is found first, and what is said of it.
-fn named(told: &Told, who: Component, rule: RuleId, said: &[&str]) {
+/// Checks the blamed component, the first rule found, and its message.
+fn named(told: &Told, component: Component, rule: RuleId, said: &[&str]) {
     let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
-    assert_eq!((first.rule.name(), first.component), (rule.name(), who), "{}", first.message);
+    assert_eq!((first.rule.name(), first.component), (rule.name(), component), "{}", first.message);
     let lacks = said.iter().find(|text| !first.message.contains(**text));
     assert_eq!(lacks, None, "{}", first.message);
-    let others: Vec<_> = told.findings.iter().filter(|finding| finding.component != who).collect();
+    let others: Vec<_> =
+        told.findings.iter().filter(|finding| finding.component != component).collect();
     assert!(others.is_empty(), "{others:?}");
     assert_eq!(told.left, None);
 }
@@ -662,7 +663,7 @@ fn addresses_freed_under_a_packet_are_named() {
         let told = planted("softgpu-gpummu", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
         named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
-        // Its device is lost, and only that.
+        // Only its device is lost.
         assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
     }
 }

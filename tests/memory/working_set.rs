@@ -22,7 +22,7 @@ const PLAN: MemoryPlan = MemoryPlan {
     mmu: None,
 };
 
-/// An allocation, and what each of its pages must hold.
+/// An allocation, and the expected contents of each page.
 struct Held {
     handle: u32,
     pages: Vec<u8>,
@@ -44,7 +44,7 @@ impl Half {
         let client = Client::new(kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        // Each its node: packets of two nodes would run in any order.
+        // Each process has its node: packets of two nodes would run in any order.
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node).unwrap();
         let queue = client.create_paging_queue(at, device, 0).unwrap();
@@ -56,7 +56,7 @@ impl Half {
         half
     }
 
-    /// One of 4 to 512 KiB, most of them in local memory.
+    /// An allocation of 4 to 512 KiB, most of them in local memory.
     fn create(&mut self, at: &mut Passive) {
         let largest = 1 << next_random(&mut self.random, 8);
         let pages = 1 + next_random(&mut self.random, largest.max(1));
@@ -67,7 +67,7 @@ impl Half {
         self.held.push(Held { handle: made.allocations[0], pages });
     }
 
-    /// Has these resident, and waits until they are.
+    /// Makes allocations resident and waits until they are.
     fn resident(&self, at: &mut Passive, list: &[u32]) {
         match self.client.make_resident(at, self.queue.queue, list, 0).unwrap() {
             PagingStatus::Resident => (),
@@ -80,7 +80,7 @@ impl Half {
         }
     }
 
-    /// What is not listed goes when its memory is wanted.
+    /// Allocations that are not listed may be evicted.
     fn let_go(&self, at: &mut Passive, list: &[u32]) {
         let lazily = abi::ukm::D3DDDI_EVICT_FLAGS::EvictOnlyIfNecessary;
         self.client.evict(at, self.device, list, lazily).unwrap();
@@ -124,7 +124,7 @@ impl Half {
         (first, 1 + next_random(&mut self.random, pages - first))
     }
 
-    /// Reads everything back.
+    /// Reads everything back and compares it.
     fn compare(&self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) {
         for (place, it) in self.held.iter().enumerate() {
             self.resident(at, &[it.handle]);
@@ -147,7 +147,7 @@ impl Half {
     }
 }
 
-/// Two processes, each with its own thread, and so many packets of each.
+/// Two processes, each with its own thread, with this many packets each.
 fn go(on: HostKind, allocations: usize, packets: usize) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), PLAN);
@@ -169,7 +169,7 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
                 for _ in 0..packets / 2 {
                     half.packet(at);
                 }
-                // What was submitted is done when its context is gone.
+                // Submitted work is complete when its context is destroyed.
                 half.client.destroy_context(at, half.context).unwrap();
                 half.compare(at, &kernel, &*gpu);
                 half.close(at);

@@ -1,5 +1,5 @@
-//! Every driver of the list, flown by the real kernel: the good ones are quiet, and of each bad
-//! one its own rule is found first.
+//! Every driver of the registry, flown by the real kernel: good drivers have no findings, and the
+//! first finding of each bad driver is its rule.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(unsafe_code, reason = "plugs in a table")]
 
@@ -24,7 +24,7 @@ fn said(flown: &Flown) -> Vec<String> {
         .collect()
 }
 
-/// Flies with several seeds: no seed finds anything else first.
+/// Flies with several seeds: every seed has the same first finding.
 fn check(driver: &Listed) -> Result<(), String> {
     for seed in 0..SEEDS {
         let flown = fly(driver, seed);
@@ -40,7 +40,7 @@ fn check(driver: &Listed) -> Result<(), String> {
 
 fn check_all(good: bool) {
     let some = ALL.iter().filter(|listed| listed.breaks.is_empty() == good);
-    // Who is bad in user mode is flown by applications.
+    // Bad user-mode drivers are flown by applications.
     let some = some.filter(|listed| good || listed.umd.is_none());
     let wrong: Vec<String> = some.filter_map(|listed| check(listed).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -82,7 +82,7 @@ fn a_flight_repeats() {
 fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
     let flown = fly(find("kmd-leaks-handle-data").unwrap(), 1);
     let rules: BTreeSet<RuleId> = flown.findings.iter().map(|finding| finding.rule).collect();
-    // The kernel waits, and takes the hold back when the device goes.
+    // The kernel waits, and ends the acquisition when the device is destroyed.
     assert!(rules.contains(&RuleId::CB_HANDLE_005) && !rules.contains(&RuleId::ALLOC_DESTROY_019));
     let first =
         |name: &str| flown.events.iter().position(|event| event.kind.name() == name).unwrap();
@@ -101,7 +101,7 @@ fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
 #[test]
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
-    // SAFETY: It is the good table.
+    // SAFETY: The table is the good driver's.
     let (plugged, state) = unsafe { plug(&GOOD, &log) };
     let seen = state.clone();
     let flown = fly_with(&log, &plugged, 1, |client, at| {
@@ -125,7 +125,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
 fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
-    // SAFETY: It is the good table, without an entry.
+    // SAFETY: The table is the good driver's without one entry.
     let (plugged, _board) = unsafe { plug(&table, &log) };
     let flown = fly_with(&log, &plugged, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();

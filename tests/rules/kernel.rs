@@ -1,8 +1,8 @@
-//! Rules that bind our own kernel, each broken by one event.
+//! Rules that bind our own kernel, each broken by one changed event.
 //!
-//! The kernel keeps them, so no driver and no client can show that they judge. A recorded trace
-//! can: it is quiet as it was recorded, and with one event missing, moved or changed it is not.
-//! What is found first is the rule, and the kernel is blamed.
+//! The kernel keeps these rules, so no driver and no client can show that they judge. A recorded
+//! trace can: it has no findings as recorded, and has findings with one event missing, moved or
+//! changed. The first finding is the rule, and it blames the kernel.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -24,25 +24,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::{Severity, rule};
 
-/// One event of a trace, changed. Events are named by words of their lines: the first line that
+/// One changed event of a trace. An event is identified by parts of its line: the first line that
 /// has all of them.
 enum Change {
-    /// It is not there.
+    /// The event is removed.
     Missing(&'static str),
-    /// It comes before another.
+    /// The event is moved before another.
     Early(&'static str, &'static str),
-    /// It comes after the next one of another kind.
+    /// The event is moved after the next event of another kind.
     Late(&'static str, &'static str),
-    /// A value of it (or its `subject`) is another one.
+    /// A value of the event (or its `subject`) is replaced.
     Set(&'static str, &'static str, &'static str),
 }
 
 use Change::{Early, Late, Missing, Set};
 
-/// A rule, and how it is broken.
+/// A rule, and the change that breaks it.
 struct Case {
     rule: RuleId,
-    /// Rules that no event can keep while it breaks this one.
+    /// Rules that every change for this rule also breaks.
     along: &'static [RuleId],
     flight: &'static str,
     about: &'static str,
@@ -57,43 +57,43 @@ const CASES: &[Case] = &[
     case(
         RuleId::HANDLE_FORM_001,
         "create-resource",
-        "a local name that ends in one",
+        "a local handle that ends in one",
         Set("handle.published of=device:1", "handle", "0x40000041"),
     ),
     case(
         RuleId::HANDLE_FORM_002,
         "create-shared",
-        "a global name that looks like a local one",
+        "a global handle that looks like a local handle",
         Set("handle.shared", "handle", "0x40000040"),
     ),
     case(
         RuleId::HANDLE_FORM_003,
         "create-resource",
-        "a number is left out",
+        "a handle number is skipped",
         Set("handle.reserved handle=0x40000040", "handle", "0x40000080"),
     ),
     case(
         RuleId::HANDLE_FORM_004,
         MANY_NAMES,
-        "a name comes again right after it was closed",
+        "a handle is reused right after it was closed",
         Set("handle.reserved handle=0x4000e080", "handle", "0x40000080"),
     ),
     case(
         RuleId::HANDLE_FORM_005,
         "create-driver-failure",
-        "a refused create keeps a name",
+        "a failed create keeps a handle",
         Missing("handle.cancelled"),
     ),
     case(
         RuleId::ALLOC_CREATE_007,
         "create-resource",
-        "a resource is named to another device",
+        "a resource gets a handle of another device",
         Set("resource-view.retiring", "by", "device:9"),
     ),
     case(
         RuleId::ALLOC_CREATE_008,
         "create-shared",
-        "a resource shared for NT handles has a global name",
+        "a resource shared for NT handles has a global handle",
         Set("resource.created", "sharing", "nt"),
     ),
     case(
@@ -105,37 +105,37 @@ const CASES: &[Case] = &[
     case(
         RuleId::ALLOC_CREATE_021,
         "create-resource",
-        "the driver is shown other private data",
+        "the driver gets other private data",
         Set("allocation.created", "driver_data", "0x00000000"),
     ),
     case(
         RuleId::ALLOC_DESTROY_002,
         "create-resource",
-        "a resource goes before its members",
+        "a resource is destroyed before its members",
         Early("resource.destroyed", "ddi.call name=DxgkDdiDestroyAllocation"),
     ),
     case(
         RuleId::ALLOC_DESTROY_006,
         "destroy-deferred",
-        "a view is idle while work from before is under way",
+        "a view is idle while earlier work is in flight",
         Early("view.idle", "packet.done"),
     ),
     case(
         RuleId::ALLOC_DESTROY_007,
         "destroy-assume-not-in-use",
-        "work passes while a view said not to be in use waits",
+        "a view with AssumeNotInUse waits for work",
         Early("packet.done", "view.idle"),
     ),
     case(
         RuleId::ALLOC_DESTROY_009,
         "destroy-synchronous",
-        "a synchronous call is answered before the end",
+        "a synchronous call returns before the destruction",
         Early("retire.returned", "view.closed"),
     ),
     case(
         RuleId::ALLOC_DESTROY_010,
         "create-resource",
-        "one name is closed twice, another never",
+        "one handle is closed twice, another never",
         Set("view:2 view.retiring", "subject", "view:1"),
     ),
     case(
@@ -147,7 +147,7 @@ const CASES: &[Case] = &[
     case(
         RuleId::ALLOC_DESTROY_013,
         "destroy-v1",
-        "a call without flags is taken as one with a flag",
+        "a call without flags is treated as a call with a flag",
         Set("retire.requested", "assume_not_in_use", "true"),
     ),
     case(
@@ -159,7 +159,7 @@ const CASES: &[Case] = &[
     case(
         RuleId::ALLOC_DESTROY_016,
         "destroy-deferred",
-        "memory is given back before the view is idle",
+        "memory is freed before the view is idle",
         Early("allocation.decommitted", "view.idle"),
     ),
     case(
@@ -177,19 +177,19 @@ const CASES: &[Case] = &[
     case(
         RuleId::CB_HANDLE_003,
         "create-resource",
-        "the data behind a handle is somebody else's",
+        "the handle data is another object's",
         Set("handle-data.acquired", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::ALLOC_DESTROY_025,
         "destroy-empty-resource",
-        "a resource goes with its last member, while it has its name",
+        "a resource is destroyed with its last member while its handle is open",
         Early("resource.destroyed", "resource-view.retiring"),
     ),
     case(
         RuleId::WT_GONE_001,
         "create-resource",
-        "a resource never goes",
+        "a resource is never destroyed",
         Missing("resource.destroyed"),
     ),
     case(
@@ -207,19 +207,19 @@ const CASES: &[Case] = &[
     case(
         RuleId::ALLOC_SHARE_002,
         "share-creator-ends-first",
-        "a sum past 32 bits is said",
+        "a sum above 32 bits is returned",
         Set("share.recorded", "total", "4294967328"),
     ),
     case(
         RuleId::ALLOC_SHARE_005,
         "share-creator-ends-first",
-        "an opener is told another number of bytes",
+        "an opener gets another number of bytes",
         Set("share.opened", "written", "16"),
     ),
     case(
         RuleId::DEV_LIFE_007,
         "submit-device-lost",
-        "a device works before it is lost, but is said not to",
+        "a device is reported as lost before it is lost",
         Set("device.state-queried state=active", "state", "hung"),
     ),
     Case {
@@ -244,13 +244,13 @@ const CASES: &[Case] = &[
     case(
         RuleId::DEV_LIFE_002,
         "submit-fill-and-copy",
-        "a device goes before its context",
+        "a device is destroyed before its context",
         Missing("context.destroyed"),
     ),
     case(
         RuleId::DEV_LIFE_004,
         "submit-fill-and-copy",
-        "a context goes before its work",
+        "a context is destroyed before its work is complete",
         Early("context.destroyed", "packet.done"),
     ),
     case(
@@ -262,13 +262,13 @@ const CASES: &[Case] = &[
     case(
         RuleId::KMD_CTX_007,
         "submit-fill-and-copy",
-        "the driver is told to destroy a context that has work",
+        "the driver is called to destroy a context that has work",
         Early("context:1 ddi.ends", "packet.done"),
     ),
     case(
         RuleId::KMD_ALLOC_010,
         "destroy-members-by-list",
-        "a call carries a word that is not the resource's",
+        "a call carries a driver handle that is not the resource's",
         Set("ddi.resource destroy=true", "driver_handle", "driver-pointer:99"),
     ),
     case(
@@ -280,7 +280,7 @@ const CASES: &[Case] = &[
     case(
         RuleId::KMD_DESTROY_006,
         "destroy-member-in-flight",
-        "a resource goes while a member lives",
+        "a resource is destroyed while a member is alive",
         Set("ddi.resource destroy=false", "destroy", "true"),
     ),
     Case {
@@ -288,7 +288,7 @@ const CASES: &[Case] = &[
         ..case(
             RuleId::KMD_DESTROY_010,
             "create-resource",
-            "the driver is told to destroy at dispatch level",
+            "the driver is called to destroy at DISPATCH_LEVEL",
             Set("ddi.call name=DxgkDdiDestroyAllocation", "level", "dispatch"),
         )
     },
@@ -308,7 +308,7 @@ const CASES: &[Case] = &[
         )
     },
     Case {
-        // The scheduler's is the only class of level one so far.
+        // The scheduler's class is the only class of level one so far.
         along: &[RuleId::KMD_LEVEL_003],
         ..case(
             RuleId::KMD_LEVEL_004,
@@ -326,19 +326,19 @@ const CASES: &[Case] = &[
     case(
         RuleId::DEV_LIFE_010,
         "escape-hardware-access",
-        "level two is given to an escape without HardwareAccess",
+        "an escape without HardwareAccess gets a permit of level two",
         Set("ddi.escapes hardware=true", "hardware", "false"),
     ),
     case(
         RuleId::DEV_LIFE_014,
         "escape-hardware-access",
-        "an escape that names what is not there comes to the driver",
+        "an escape with an invalid handle reaches the driver",
         Set("escape.requested", "resolved", "false"),
     ),
     case(
         RuleId::KMD_LEVEL_002,
         "escape-hardware-access",
-        "a packet is under way when the driver is called at level two",
+        "a packet is in flight when the driver is called at level two",
         Late("packet.done fence=3", "ddi.escapes hardware=true"),
     ),
     case(
@@ -361,7 +361,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// All of them.
+/// All cases.
 fn cases() -> impl Iterator<Item = &'static Case> {
     CASES
         .iter()
@@ -379,8 +379,8 @@ fn cases() -> impl Iterator<Item = &'static Case> {
 const SUBMITS: &str = "ddi.call name=DxgkDdiSubmitCommandVirtual";
 const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 
-/// Rules that bind the kernel and are not in the table: a door judges them on what a client asked
-/// for, so a client shows them (`windows.rs`, and the scenario of that name).
+/// Rules that bind the kernel and are not in the table: the thunks judge them on a client's
+/// arguments, so a client shows them (`windows.rs`, and the scenario of that name).
 const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_CREATE_006, "windows.rs"),
     (RuleId::ALLOC_CREATE_011, "windows.rs"),
@@ -390,9 +390,9 @@ const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_DESTROY_024, "destroy-count-without-list"),
 ];
 
-/// More names than a table gives before one that was closed can come again.
+/// More handles than a table issues before it reuses a closed handle.
 const MANY_NAMES: &str = "many names";
-/// Two threads of a process, and a driver that lets one in at a time.
+/// Two threads of a process, and a driver that allows one call at a time.
 const FIRST_GENERATION: &str = "first generation";
 
 #[test]
@@ -404,7 +404,7 @@ fn one_wrong_event_is_one_rule_of_the_kernel_broken() {
     }
 }
 
-/// Quiet as recorded, judged, and broken by the change.
+/// Checks that the trace has no findings, that the rule judged, and that the change breaks it.
 fn check(case: &Case, events: &[Event]) {
     let what = format!("{}, {}: {}", case.rule.name(), case.flight, case.about);
     let verifier = verified(events);
@@ -430,7 +430,7 @@ fn check(case: &Case, events: &[Event]) {
 }
 
 impl Change {
-    /// The trace with this one change; its events are numbered anew.
+    /// The trace with this one change; its events are renumbered.
     fn apply(&self, events: &[Event]) -> Vec<Event> {
         let mut events = events.to_vec();
         match *self {
@@ -457,7 +457,7 @@ impl Change {
     }
 }
 
-/// The first event whose line has all these words.
+/// The first event whose line has all these parts.
 fn find(events: &[Event], words: &str) -> usize {
     let has = |event: &Event| {
         let line = event.to_string();
@@ -467,7 +467,7 @@ fn find(events: &[Event], words: &str) -> usize {
     events.iter().position(has).unwrap_or_else(|| panic!("no event has {words}"))
 }
 
-/// The same event, with another value.
+/// The same event with another value.
 fn with(event: &Event, name: &str, value: &str) -> Event {
     const SUBJECT: usize = 3;
     let line = event.to_string();
@@ -522,7 +522,7 @@ fn many_names(wing: &KernelTestbed, at: &mut Passive) {
     client.end(at);
 }
 
-/// Two threads of one process on one device, in a driver that takes its time.
+/// Two threads of one process on one device, in a slow driver.
 fn side_by_side(generation: Generation) -> Vec<Event> {
     let driver = VariantDriver::of(generation);
     let story = |wing: &KernelTestbed, at: &mut Passive| {

@@ -1,4 +1,4 @@
-//! Rules: each is broken by the driver or the trace that breaks it, and by nothing else.
+//! Rules: each is broken by the driver or the trace made for it, and by no other.
 
 mod drivers;
 mod kernel;

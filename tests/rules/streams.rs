@@ -1,5 +1,5 @@
-//! Every streaming minidriver with a table, flown by the real class driver: the good ones are
-//! quiet, and of each bad one its own rule is found first.
+//! Every streaming minidriver with tables, flown by the real class driver: good drivers have no
+//! findings, and the first finding of each bad driver is its rule.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use drivers::stream::pattern::{BYTES, INTERVAL, format, picture, wrong};
@@ -22,7 +22,7 @@ fn make(table: &ListedStream, log: &Arc<Log>) -> Arc<KsDriver> {
     make(log).unwrap()
 }
 
-/// What came of a flight.
+/// The result of a flight.
 struct Flown {
     events: Vec<Event>,
     findings: Vec<Finding>,
@@ -47,7 +47,7 @@ impl Flown {
     }
 }
 
-/// Who flies.
+/// The driver of a flight.
 struct Pilot {
     stream: Arc<Stream>,
     driver: Arc<KsDriver>,
@@ -90,7 +90,7 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
     Flown { events, findings }
 }
 
-/// A whole life, whatever the driver does.
+/// A complete flight, whatever the driver does.
 fn story(pilot: &Pilot, at: &mut Passive) {
     let Some(device) = pilot.add(at) else { return };
     if let Some(graph) = pilot.open(at, device, &format(0)) {
@@ -251,7 +251,7 @@ fn allocators_with_one_context_are_each_called_to_their_end() {
         other.close(at).unwrap();
         pilot.stream.remove_device(at, device).unwrap();
     });
-    // All frames of both are freed: nothing but the context is named.
+    // All frames of both are freed: only the context is reported.
     assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.said());
 }
 

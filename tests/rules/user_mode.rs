@@ -1,4 +1,4 @@
-//! User-mode drivers: each bad one is named by its rule, and good ones keep all of them.
+//! User-mode drivers: each bad driver breaks its rule, and good drivers keep all rules.
 
 use flight::{Component, RuleId};
 use harness::flown;
@@ -15,14 +15,14 @@ fn good_scenarios() -> impl Iterator<Item = &'static Scenario> {
     scenarios().filter(|scenario| scenario.breaks.is_empty())
 }
 
-/// Good drivers that come with a user-mode driver.
+/// Good drivers that have a user-mode driver.
 fn good_drivers() -> Vec<&'static str> {
     let good =
         drivers::ALL.iter().filter(|listed| listed.breaks.is_empty() && listed.umd.is_some());
     good.map(|listed| listed.name).collect()
 }
 
-/// The rules of user-mode drivers that are live.
+/// The live rules of user-mode drivers.
 fn rules() -> impl Iterator<Item = RuleId> {
     let of_umd = |rule_id: &RuleId| rule_id.name().starts_with("UMD-");
     RuleId::LIVE.iter().copied().filter(of_umd)

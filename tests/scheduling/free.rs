@@ -1,4 +1,4 @@
-//! Threads side by side: whatever the machine does, a good driver flies clean and leaves nothing.
+//! Real threads: a good driver flies clean and leaks nothing, whatever the thread order.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, EventKind, Log, RuleId, Subject, ThreadedHost};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thunk::Client;
 use windtunnel::{HostKind, Outcome, SCENARIOS, TestClient};
 
-/// Flies every good scenario so many times; answers how often a rule was judged.
+/// Flies every good scenario repeatedly. Returns how often each rule was judged.
 fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
     let good = good_scenarios(driver);
     let mut judged = 0;
@@ -47,20 +47,21 @@ fn a_driver_that_moves_resources_flies_clean_many_times() {
     assert!(many("table-resource-handle-changes", repeats(10, 50), RuleId::KMD_ALLOC_010) > 0);
 }
 
-/// What two threads of one process, on one device, did to a driver.
+/// The observed calls of two threads of one process, on one device.
 struct Seen {
-    /// How often a call of that name came while another was inside.
+    /// How often a call of that name began while another was inside.
     inside: usize,
-    /// How often a thread had to wait for its pass.
+    /// How often a thread had to wait for its permit.
     parked: usize,
     /// How often each rule was judged.
     judged: BTreeMap<&'static str, u64>,
 }
 
-/// Flies two threads that create and submit, each to its node, for all they are worth, until `seen` has seen enough.
+/// Flies two threads that create and submit, each to its node, as fast as possible, until `seen` is
+/// satisfied.
 fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> Seen {
     let mut all = Seen { inside: 0, parked: 0, judged: BTreeMap::new() };
-    // How often they meet is up to the machine; that they never do in all of these is not.
+    // How often they overlap depends on the machine; never overlapping in all runs would be a bug.
     for _ in 0..500 {
         let driver = VariantDriver::of(generation);
         let events = run(
@@ -158,7 +159,7 @@ fn every_bad_driver_is_named_when_threads_run_side_by_side() {
     }
 }
 
-/// As in a program in C: its threads call when they like, and the host is there all the time.
+/// As in a program in C: its threads call at any time, and the host exists all the time.
 #[test]
 fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     let log = Arc::new(Log::new());
@@ -172,7 +173,7 @@ fn threads_of_a_program_call_a_kernel_that_is_always_there() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                // Adopted for each call anew.
+                // Adopted anew for each call.
                 let open = |at: &mut _| TestClient::open(Client::new(&kernel), at).unwrap();
                 let bench = host.adopt("program", open);
                 let context = host.adopt("program", |at| bench.create_context_on(at, 1).unwrap());

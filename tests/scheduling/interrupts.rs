@@ -1,5 +1,5 @@
-//! Interrupts: which rules good flights judge, what is said of bad drivers, and what a driver is
-//! answered.
+//! Interrupts: the rules that good flights judge, the findings of bad drivers, and the results of
+//! callbacks.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use thunk::Client;
 use windtunnel::{HostKind, Outcome, TestClient};
 
-/// What the interrupt routine of a [`Reporter`] does.
+/// The interrupt routine of a [`Reporter`].
 type Routine = fn(&Reporter, &mut DeviceLevel, &KernelCallbacks) -> bool;
 
-/// The built-in driver, with another interrupt routine.
+/// The built-in driver with another interrupt routine.
 struct Reporter {
     driver: Arc<SoftGpu>,
     gpu: Arc<Gpu>,
@@ -78,9 +78,9 @@ fn good_flights_judge_every_rule_on_interrupts() {
             .map(|rule_id| rule_id.name())
             .collect::<Vec<_>>()
     };
-    // Without memory nothing is at fault.
+    // Without memory there are no faults.
     assert_eq!(judged("table"), ["KMD-ISR-010"]);
-    // The types keep these for a driver in Rust.
+    // The types enforce these rules for a driver in Rust.
     let typed = ["001", "003", "005", "010", "011", "013"];
     assert_eq!(judged("softgpu"), typed.map(|text| format!("KMD-ISR-{text}")));
 }
@@ -117,7 +117,7 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
     }
 }
 
-/// Reports what ended as faults of packets that the driver does not know.
+/// Reports completed packets as faults of packets that the driver does not know.
 fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &KernelCallbacks) -> bool {
     let mut ours = false;
     for node in 0..NODES {

@@ -1,8 +1,8 @@
 //! Keyed mutexes as a program in C has them: through the exported functions of the C library.
 //!
-//! "Row" is the number of an observation of Windows; each is said in words where it is asserted.
-//! Rows that are not there are not known. The kernel behind the library is one for all tests of
-//! this file, as it is for a program with several threads.
+//! "Row" is the number of an observation of Windows; each assertion states it in plain text.
+//! Missing rows are unknown. All tests of this file share the library's kernel, like the threads of
+//! one program.
 #![expect(unsafe_code, reason = "calls functions as C does")]
 #![expect(clippy::unwrap_used, reason = "a thread that panics fails its test")]
 
@@ -22,31 +22,31 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 const GARBAGE: D3DKMT_HANDLE = 0x1ead_beed;
-/// What a field has that nobody has written.
+/// The value of a field that has not been written.
 const CANARY: u64 = 0xdead_beef;
-/// Times, as relative time-outs have them.
+/// Relative time-outs.
 const MILLISECOND: i64 = -10_000;
 const SECOND: i64 = 1000 * MILLISECOND;
 
-/// A call with its structure: the answer, and what is in the structure then.
+/// A call with its structure: returns the status and the structure afterwards.
 macro_rules! call {
     ($name:ident, $args:expr) => {{
         let mut args = $args;
-        // SAFETY: The arguments live here, and what they point to lives in the caller.
+        // SAFETY: The arguments are locals; their pointers are valid in the caller.
         let status = unsafe { d3dkmt::$name(&raw mut args) };
         (status, args)
     }};
 }
 
-/// The calls with NULL in place of a structure.
+/// The calls with NULL instead of a structure.
 macro_rules! null {
     ($($name:ident),+) => {
-        // SAFETY: NULL is answered.
+        // SAFETY: The function accepts NULL.
         [$(unsafe { d3dkmt::$name(ptr::null_mut()) }),+]
     };
 }
 
-/// A new mutex: its handle, and its global one.
+/// A new mutex: its local and its global handle.
 fn create(key: u64) -> (D3DKMT_HANDLE, D3DKMT_HANDLE) {
     let asked = D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
     let (status, made) = call!(D3DKMTCreateKeyedMutex, asked);
@@ -54,7 +54,7 @@ fn create(key: u64) -> (D3DKMT_HANDLE, D3DKMT_HANDLE) {
     (made.hKeyedMutex, made.hSharedHandle)
 }
 
-/// The same with the runtime's data.
+/// As above, with the runtime's data.
 fn create2(runtime: &[u8], flags: u32) -> (NTSTATUS, D3DKMT_CREATEKEYEDMUTEX2) {
     let asked = D3DKMT_CREATEKEYEDMUTEX2 {
         pPrivateRuntimeData: if runtime.is_empty() { ptr::null() } else { runtime.as_ptr().cast() },
@@ -71,7 +71,7 @@ fn open(global: D3DKMT_HANDLE) -> (NTSTATUS, D3DKMT_HANDLE) {
     (status, opened.hKeyedMutex)
 }
 
-/// The same with a buffer: also its size field.
+/// As above, with a buffer; also returns its size field.
 fn open2(global: D3DKMT_HANDLE, buffer: &mut [u8]) -> (NTSTATUS, D3DKMT_HANDLE, u32) {
     let size = u32::try_from(buffer.len()).unwrap();
     let asked = D3DKMT_OPENKEYEDMUTEX2 {
@@ -86,11 +86,11 @@ fn open2(global: D3DKMT_HANDLE, buffer: &mut [u8]) -> (NTSTATUS, D3DKMT_HANDLE, 
 
 fn destroy(handle: D3DKMT_HANDLE) -> NTSTATUS {
     let args = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: handle };
-    // SAFETY: The arguments live here.
+    // SAFETY: The arguments are locals of this function.
     unsafe { d3dkmt::D3DKMTDestroyKeyedMutex(&raw const args) }
 }
 
-/// The answer, and the fields `Key` and `FenceValue` then.
+/// The status, and the fields `Key` and `FenceValue` afterwards.
 fn acquire(handle: D3DKMT_HANDLE, key: u64, timeout: Option<i64>) -> (NTSTATUS, u64, u64) {
     let asked = D3DKMT_ACQUIREKEYEDMUTEX {
         hKeyedMutex: handle,
@@ -102,14 +102,14 @@ fn acquire(handle: D3DKMT_HANDLE, key: u64, timeout: Option<i64>) -> (NTSTATUS, 
     (status, ended.Key, ended.FenceValue)
 }
 
-/// The answer, and the fields `Key` and `FenceValue` then.
+/// The status, and the fields `Key` and `FenceValue` afterwards.
 fn release(handle: D3DKMT_HANDLE, key: u64, fence: u64) -> (NTSTATUS, u64, u64) {
     let asked = D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
     let (status, ended) = call!(D3DKMTReleaseKeyedMutex, asked);
     (status, ended.Key, ended.FenceValue)
 }
 
-/// Acquires on a thread of its own, which is given the time to wait.
+/// Acquires on another thread, which gets time to begin its wait.
 fn waiting(
     handle: D3DKMT_HANDLE,
     key: u64,
@@ -126,7 +126,7 @@ fn row_100_create_refuses_null() {
     assert_eq!(null!(D3DKMTCreateKeyedMutex), [INVALID]);
 }
 
-/// Row 102: an open without a shared handle is refused, whatever is in the other field.
+/// Row 102: an open without a shared handle fails, whatever the other field has.
 #[test]
 fn row_102_open_needs_a_shared_handle() {
     assert_eq!(null!(D3DKMTOpenKeyedMutex, D3DKMTOpenKeyedMutex2), [INVALID; 2]);
@@ -141,7 +141,7 @@ fn row_102_open_needs_a_shared_handle() {
     assert_eq!(destroy(mutex), SUCCESS);
 }
 
-/// Row 103: the global handle opens it, with a new local handle.
+/// Row 103: the global handle opens the mutex, with a new local handle.
 #[test]
 fn row_103_open_gives_a_new_handle() {
     let (mutex, global) = create(0);
@@ -153,7 +153,7 @@ fn row_103_open_gives_a_new_handle() {
     assert_eq!(open(global).0, INVALID, "the global handle went with the last local one");
 }
 
-/// Row 105: the global handle cannot be destroyed, and nothing comes of the attempt.
+/// Row 105: the global handle cannot be destroyed, and the attempt has no effect.
 #[test]
 fn row_105_destroy_refuses_the_global_handle() {
     let (mutex, global) = create(0);
@@ -168,11 +168,12 @@ fn row_106_destroy_is_once() {
     let (mutex, _) = create(0);
     assert_eq!([destroy(mutex), destroy(mutex)], [SUCCESS, INVALID]);
     assert_eq!(null!(D3DKMTCreateKeyedMutex2), [INVALID]);
-    // SAFETY: NULL is answered.
+    // SAFETY: The function accepts NULL.
     assert_eq!(unsafe { d3dkmt::D3DKMTDestroyKeyedMutex(ptr::null()) }, INVALID);
 }
 
-/// Row 108: the second create refuses NULL, and takes a structure of zeroes; it gives two handles.
+/// Row 108: the second create rejects NULL and accepts a structure of zeroes; it returns two
+/// handles.
 #[test]
 fn row_108_create_2_takes_zeroes() {
     assert_eq!(null!(D3DKMTCreateKeyedMutex2), [INVALID]);
@@ -182,7 +183,7 @@ fn row_108_create_2_takes_zeroes() {
     assert_eq!(destroy(made.hKeyedMutex), SUCCESS);
 }
 
-/// Row 109: handles are destroyed in any order, the maker's first.
+/// Row 109: handles are destroyed in any order, the creator's first.
 #[test]
 fn row_109_the_maker_may_go_first() {
     let (mutex, global) = create(3);
@@ -194,7 +195,7 @@ fn row_109_the_maker_may_go_first() {
     assert_eq!([destroy(third), destroy(second)], [SUCCESS; 2]);
 }
 
-/// Row 111: without data, a buffer of 64 bytes is taken, and its size field stays.
+/// Row 111: without data, a buffer of 64 bytes is accepted, and its size field is unchanged.
 #[test]
 fn row_111_open_2_takes_a_buffer_for_nothing() {
     let (mutex, global) = create(0);
@@ -204,7 +205,7 @@ fn row_111_open_2_takes_a_buffer_for_nothing() {
     assert_eq!([destroy(mutex), destroy(second)], [SUCCESS; 2]);
 }
 
-/// Row 112: with data of 6 bytes, no buffer is taken, and the size stays zero.
+/// Row 112: with data of 6 bytes, a missing buffer is accepted, and the size stays zero.
 #[test]
 fn row_112_open_2_takes_no_buffer() {
     let (status, made) = create2(b"sample", 0);
@@ -214,8 +215,8 @@ fn row_112_open_2_takes_no_buffer() {
     assert_eq!([destroy(made.hKeyedMutex), destroy(second)], [SUCCESS; 2]);
 }
 
-/// Row 114: a buffer of the exact size is taken and not written, nor is its size. One that is too
-/// small is refused.
+/// Row 114: a buffer of the exact size is accepted and not written, nor is its size. A smaller
+/// buffer is rejected.
 #[test]
 fn row_114_open_2_does_not_write_its_buffer() {
     let (_, made) = create2(b"sample", 0);
@@ -226,7 +227,7 @@ fn row_114_open_2_does_not_write_its_buffer() {
     assert_eq!([destroy(made.hKeyedMutex), destroy(second)], [SUCCESS; 2]);
 }
 
-/// Row 115: one for NT handles has no shared handle.
+/// Row 115: a mutex for NT handles has no shared handle.
 #[test]
 fn row_115_nt_sharing_has_no_global_handle() {
     let (status, made) = create2(&[], Flags::NtSecuritySharing);
@@ -236,7 +237,7 @@ fn row_115_nt_sharing_has_no_global_handle() {
     assert_eq!(create2(&[], 2).0, INVALID, "a flag that means nothing");
 }
 
-/// Row 117: an acquire through a bad handle is refused, and leaves the fields alone.
+/// Row 117: an acquire through a bad handle fails and does not change the fields.
 #[test]
 fn row_117_acquire_refuses_a_bad_handle() {
     assert_eq!(null!(D3DKMTAcquireKeyedMutex, D3DKMTAcquireKeyedMutex2), [INVALID; 2]);
@@ -248,7 +249,7 @@ fn row_117_acquire_refuses_a_bad_handle() {
     assert_eq!(acquire(mutex, 0, None), (INVALID, 0, CANARY), "it was closed");
 }
 
-/// Row 118: a wrong key times out; the fence value is zero then, and the key stays.
+/// Row 118: a wrong key times out; the fence value is then zero, and the key is unchanged.
 #[test]
 fn row_118_a_wrong_key_times_out() {
     let (mutex, _) = create(0);
@@ -258,8 +259,8 @@ fn row_118_a_wrong_key_times_out() {
     assert_eq!(destroy(mutex), SUCCESS);
 }
 
-/// Row 120: a release without arguments or through a bad handle is refused, and leaves the fields
-/// alone.
+/// Row 120: a release without arguments or through a bad handle fails and does not change the
+/// fields.
 #[test]
 fn row_120_release_refuses_a_bad_handle() {
     assert_eq!(null!(D3DKMTReleaseKeyedMutex, D3DKMTReleaseKeyedMutex2), [INVALID; 2]);
@@ -268,8 +269,8 @@ fn row_120_release_refuses_a_bad_handle() {
     }
 }
 
-/// Rows 121, 123 and 124: a release says the next key and a fence value. The old key is not there
-/// any more, and whoever comes with the new one gets the fence value.
+/// Rows 121, 123 and 124: a release sets the next key and a fence value. The old key is no longer
+/// valid, and an acquire with the new key gets the fence value.
 #[test]
 fn rows_121_123_and_124_a_release_says_the_next_key_and_fence() {
     let (mutex, global) = create(0);
@@ -306,8 +307,8 @@ fn row_126_a_second_handle_blocks() {
     assert_eq!([destroy(mutex), destroy(second)], [SUCCESS; 2]);
 }
 
-/// Row 127: when the handle that owns the mutex is destroyed, whoever waits is told promptly that
-/// it is abandoned, and so is whoever comes later.
+/// Row 127: when the handle that owns the mutex is destroyed, waiting and later acquires return
+/// promptly that the mutex is abandoned.
 #[test]
 fn row_127_destroying_the_owner_abandons_it() {
     let (mutex, global) = create(0);
@@ -324,7 +325,7 @@ fn row_127_destroying_the_owner_abandons_it() {
     assert_eq!(destroy(second), SUCCESS);
 }
 
-/// Not a row: who waits through a handle that another thread destroys is refused.
+/// Not a row: a wait through a handle that another thread destroys fails.
 #[test]
 fn a_wait_through_a_handle_that_goes_is_refused() {
     let (mutex, global) = create(0);
@@ -370,7 +371,7 @@ fn a_release_brings_data_and_an_acquire_gets_it() {
     assert_eq!(destroy(made.hKeyedMutex), SUCCESS);
 }
 
-/// Not a row: the global handle of a mutex is none of a resource.
+/// Not a row: the global handle of a mutex is not that of a resource.
 #[test]
 fn a_keyed_mutex_is_no_resource() {
     let (mutex, global) = create(0);

@@ -1,4 +1,5 @@
-//! Packets with lists, byte by byte: what they name is there, wherever it was before.
+//! Packets with allocation lists, byte by byte: listed allocations are resident, wherever they
+//! were.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -18,10 +19,10 @@ use windtunnel::{HostKind, Outcome, SCENARIOS};
 const PAGE: u64 = 4096;
 const SIZE: u64 = 6 * PAGE;
 
-/// Sixteen pages of each kind: two allocations and what contexts save into, not three.
+/// Sixteen pages of each kind: enough for two allocations and the save areas, not for three.
 const SMALL: MemoryPlan = pages_of_each(16);
 
-/// A client with a device, a context with lists, and what it sees of its hardware.
+/// A client with a device, a context with allocation lists, and its hardware.
 struct Studio<'a> {
     wing: &'a KernelTestbed,
     gpu: Arc<Gpu>,
@@ -43,7 +44,7 @@ impl Studio<'_> {
         self.client.render(at, &mut self.context, &packet).unwrap()
     }
 
-    /// The first bytes of an allocation, where it is now.
+    /// The first bytes of an allocation at its current location.
     fn peek(&self, name: u32, offset: u64) -> Option<u8> {
         let process = self.client.session().process();
         let address = self.wing.kernel.address_of(process, Handle(name))?;
@@ -61,7 +62,7 @@ fn copy(from: u32, to: u32) -> Command {
     Command::Copy { from, from_offset: 0, to, to_offset: PAGE, length: 64 }
 }
 
-/// Tells a story with a client of a driver of WDDM 1.x that has little memory.
+/// Runs a test with a client of a WDDM 1.x driver that has little memory.
 fn in_studio(
     on: impl Into<HostKind>,
     story: impl FnOnce(&mut Studio<'_>, &mut Passive),
@@ -106,16 +107,16 @@ fn what_packets_list_is_there_though_memory_holds_two_of_three() {
                 studio.render(at, &commands, &[one, two], 0);
             }
             studio.wing.host.run_until_idle(at);
-            // The last packet used the third and the first.
+            // The last packet used the third and the first allocation.
             let seen = [studio.peek(list[2], 0), studio.peek(list[0], PAGE)];
             assert_eq!(seen, [Some(9), Some(9)], "{on:?}");
-            // Another one has it back, as its own last packet left it.
+            // Another allocation is resident again, as its own last packet left it.
             studio.render(at, &[], &[list[1]], 0);
             studio.wing.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
         });
         let left = |event: &Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
-        assert!(events.iter().any(left), "{on:?}: nobody had to leave");
+        assert!(events.iter().any(left), "{on:?}: no allocation was evicted");
     }
 }
 

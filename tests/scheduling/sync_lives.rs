@@ -1,4 +1,4 @@
-//! Random lives of synchronisation objects, and waits that nothing can end.
+//! Random use of synchronisation objects, and waits that nothing can end.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -8,7 +8,7 @@ use flight::{Component, Event, EventKind, Passive, RuleId};
 use harness::{KernelTestbed, Rng, run, softgpu, verified};
 use thunk::{Client, CpuWait, SyncObject};
 
-/// What the graphs of stuck waits say.
+/// The expected text of wait graphs.
 fn graphs(events: &[Event]) -> Vec<String> {
     let graph = |event: &Event| match &event.kind {
         EventKind::WaitStuck { graph } => Some(graph.to_string()),
@@ -17,7 +17,7 @@ fn graphs(events: &[Event]) -> Vec<String> {
     events.iter().filter_map(graph).collect()
 }
 
-/// Tells a story of a client with a device.
+/// Runs a test with a client that has a device.
 fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
     run(1, softgpu, |wing, at| {
         let client = Client::new(&wing.kernel);
@@ -67,7 +67,7 @@ fn a_context_that_nothing_lets_go_on_says_what_it_lacks() {
     assert!(said[0].contains(lacks), "{said:?}");
 }
 
-/// Everything a life has to choose from.
+/// All objects that a step can choose from.
 struct Life<'a> {
     at: &'a mut Passive,
     clients: Vec<(Client, u32)>,
@@ -78,7 +78,7 @@ struct Life<'a> {
 }
 
 impl Life<'_> {
-    /// One of them, if there is one.
+    /// Chooses one of them, if there is one.
     fn one<T: Copy>(dice: &mut Rng<'_>, list: &[T]) -> Option<T> {
         if list.is_empty() { None } else { Some(list[dice.of(list.len())]) }
     }
@@ -110,7 +110,7 @@ impl Life<'_> {
         }
     }
 
-    /// One step. Whatever it is answered is fine.
+    /// One step, with any result.
     fn step(&mut self, dice: &mut Rng<'_>) {
         let value = dice.of(6) as u64;
         let what = dice.of(14);
@@ -171,7 +171,7 @@ impl Life<'_> {
 fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
     let mut signalled = 0;
     for seed in 1..=200 {
-        // On every second one the CPU sees the values of fences.
+        // On every second one the CPU can read the values of fences.
         let driver = if seed % 2 == 0 { "softgpu-memory" } else { "softgpu" };
         let make = drivers::find(driver).unwrap().make;
         let events = run(seed, make, |wing: &KernelTestbed, at| {

@@ -1,8 +1,8 @@
-//! What Windows was seen to do with synchronisation objects, asked of the C library's functions.
+//! Observed behaviour of Windows's synchronisation objects, compared with the C library.
 //!
-//! "Row" is the number of an observation; each is said in words where it is asserted. All tests
-//! are threads of one client: the library has one kernel, and each test a device of its own. What
-//! takes two processes is asked one floor below, of two sessions.
+//! "Row" is the number of an observation; each assertion states it in plain text. All tests are
+//! threads of one client: the library has one kernel, and each test has its own device. Tests with
+//! two processes use two sessions of the thunks.
 #![expect(unsafe_code, reason = "calls the exported functions as a client in C would")]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -42,21 +42,21 @@ use thunk::{Client, SyncObject};
 
 const GARBAGE: D3DKMT_HANDLE = 0x1ead_beed;
 
-/// What a create call left in its structure.
+/// The output of a create call.
 type Made2 = D3DKMT_CREATESYNCHRONIZATIONOBJECT2;
 
-/// A device of the test's own; it ends with the test.
+/// A device of the test, destroyed with the test.
 struct Device(D3DKMT_HANDLE);
 
 impl Device {
     fn new() -> Self {
         let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
         let mut all = D3DKMT_ENUMADAPTERS2 { NumAdapters: 34, pAdapters: list.as_mut_ptr() };
-        // SAFETY: Both live here.
+        // SAFETY: Both arguments are locals of this function.
         assert_eq!(unsafe { D3DKMTEnumAdapters2(&raw mut all) }, SUCCESS);
         let adapter = list[0].hAdapter;
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTCreateDevice(&raw mut args) }, SUCCESS);
         Self(args.hDevice)
     }
@@ -68,7 +68,7 @@ impl Device {
             EngineAffinity: 1,
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTCreateContextVirtual(&raw mut args) }, SUCCESS);
         args.hContext
     }
@@ -91,7 +91,7 @@ impl Device {
             FenceValueArray: &raw const value,
             Flags: SignalFlags { Value: flags },
         };
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTSignalSynchronizationObjectFromCpu(&raw const args) }
     }
 
@@ -105,7 +105,7 @@ impl Device {
             hAsyncEvent: event,
             Flags: WaitFlags { Value: flags },
         };
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTWaitForSynchronizationObjectFromCpu(&raw const args) }
     }
 }
@@ -113,12 +113,12 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.0 };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         unsafe { D3DKMTDestroyDevice(&raw const args) };
     }
 }
 
-/// An event of the test's own.
+/// An event of the test.
 struct Event(HANDLE);
 
 impl Event {
@@ -141,7 +141,7 @@ fn create(device: u32, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
     let mut args = Made2 { hDevice: device, ..Made2::ZERO };
     (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, word);
     args.Info.SharedHandle = GARBAGE;
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject2(&raw mut args) }, args)
 }
 
@@ -151,7 +151,7 @@ fn create_1(device: u32, kind: i32) -> (NTSTATUS, D3DKMT_HANDLE) {
         ..D3DKMT_CREATESYNCHRONIZATIONOBJECT::ZERO
     };
     args.Info.Type = kind;
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject(&raw mut args) }, args.hSyncObject)
 }
 
@@ -161,13 +161,13 @@ fn open(global: D3DKMT_HANDLE, local: D3DKMT_HANDLE) -> (NTSTATUS, D3DKMT_HANDLE
         hSyncObject: local,
         ..D3DKMT_OPENSYNCHRONIZATIONOBJECT::ZERO
     };
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTOpenSynchronizationObject(&raw mut args) }, args.hSyncObject)
 }
 
 fn destroy(object: D3DKMT_HANDLE) -> NTSTATUS {
     let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
-    // SAFETY: It lives here.
+    // SAFETY: The argument is a local of this function.
     unsafe { D3DKMTDestroySynchronizationObject(&raw const args) }
 }
 
@@ -176,13 +176,13 @@ fn destroy(object: D3DKMT_HANDLE) -> NTSTATUS {
 fn the_first_version_makes_mutexes_and_semaphores() {
     let device = Device::new();
     // Row 72: NULL.
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     assert_eq!(unsafe { D3DKMTCreateSynchronizationObject(ptr::null_mut()) }, INVALID);
     // Row 73: all zero, only the device, only the type.
     assert_eq!(create_1(0, 0).0, INVALID);
     assert_eq!(create_1(device.0, 0).0, INVALID);
     assert_eq!(create_1(0, D3DDDI_SEMAPHORE).0, INVALID);
-    // Row 75: both, with a local handle for an answer.
+    // Row 75: both, and a local handle is returned.
     let (status, semaphore) = create_1(device.0, D3DDDI_SEMAPHORE);
     assert_eq!((status, semaphore & 0x3f), (SUCCESS, 0));
     assert_eq!(destroy(semaphore), SUCCESS);
@@ -195,12 +195,12 @@ fn the_first_version_makes_mutexes_and_semaphores() {
 fn the_second_version_makes_every_kind() {
     let device = Device::new();
     // Row 78: NULL, zero, only the device, only the type.
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     assert_eq!(unsafe { D3DKMTCreateSynchronizationObject2(ptr::null_mut()) }, INVALID);
     assert_eq!(create(0, 0, 0, 0).0, INVALID);
     assert_eq!(device.create(0, 0, 0).0, INVALID);
     assert_eq!(create(0, D3DDDI_FENCE, 0, 0).0, INVALID);
-    // Row 79: each kind, without flags, has a local handle.
+    // Row 79: each kind, without flags, gets a local handle.
     let kinds =
         [D3DDDI_SYNCHRONIZATION_MUTEX, D3DDDI_SEMAPHORE, D3DDDI_FENCE, D3DDDI_MONITORED_FENCE];
     for kind in kinds {
@@ -228,17 +228,17 @@ fn a_global_handle_is_opened_while_a_local_one_is_there() {
     let (status, made) = device.create(D3DDDI_SEMAPHORE, Flags::Shared, 0);
     let global = made.Info.SharedHandle;
     assert_eq!((status, made.hSyncObject & 0x3f, global & 0x3f), (SUCCESS, 0, 2));
-    // Row 84: for NT handles, no global one: the field is as it was.
+    // Row 84: for NT handles, no global handle: the field is unchanged.
     let flags = Flags::Shared | Flags::NtSecuritySharing;
     let (status, nt) = device.create(D3DDDI_SEMAPHORE, flags, 0);
     assert_eq!((status, nt.Info.SharedHandle), (SUCCESS, GARBAGE));
-    // Row 85: a global handle is not destroyed.
+    // Row 85: a global handle cannot be destroyed.
     assert_eq!(destroy(global), INVALID);
-    // Row 87: garbage and zero are not opened, also where a live local handle is in the answer.
+    // Row 87: garbage and zero are not opened, also if the output holds a live local handle.
     for (shared, local) in [(GARBAGE, 0), (0, 0), (0, made.hSyncObject)] {
         assert_eq!(open(shared, local).0, INVALID, "{shared:#x} {local:#x}");
     }
-    // Row 88: a live one is, with a new local handle that is a reference.
+    // Row 88: a live handle is opened, with a new local handle that is a reference.
     let (status, opened) = open(global, 0);
     assert_eq!((status, opened & 0x3f), (SUCCESS, 0));
     assert_ne!(opened, made.hSyncObject);
@@ -246,12 +246,12 @@ fn a_global_handle_is_opened_while_a_local_one_is_there() {
     let (status, again) = open(global, 0);
     assert_eq!(status, SUCCESS, "the second one keeps it");
     assert_eq!((destroy(opened), destroy(again)), (SUCCESS, SUCCESS));
-    // Row 90: with the last local handle the global one is gone.
+    // Row 90: the last local handle ends the global handle.
     assert_eq!(open(global, 0).0, INVALID);
     assert_eq!(destroy(nt.hSyncObject), SUCCESS);
 }
 
-/// Row 91: a process that ends takes its references along.
+/// Row 91: a process that ends releases its references.
 #[test]
 fn a_process_that_ends_drops_what_it_opened() {
     let events = run(1, softgpu, |wing, at| {
@@ -291,21 +291,21 @@ fn events_are_set_when_a_fence_has_the_value() {
         assert_eq!(device.wait(&[(fence, value)], event.0, 0), SUCCESS);
         event
     };
-    // Row 94: a fence that has 1 has 0 and 1.
+    // Row 94: a fence with value 1 has reached 0 and 1.
     assert!(waits_for(0).is_set() && waits_for(1).is_set());
-    // Row 96: 2 is not there before it is signalled.
+    // Row 96: 2 is not reached before it is signalled.
     let second = waits_for(2);
     assert!(!second.is_set());
     assert_eq!(device.signal(fence, 2, 0), SUCCESS);
     assert!(second.is_set());
-    // Row 97: no way back, unless it is asked for.
+    // Row 97: the value cannot decrease, except in an explicit rewind.
     assert_eq!(device.signal(fence, 1, 0), INVALID);
     assert_eq!(device.signal(fence, 2, 0), SUCCESS, "the same value (our decision)");
     assert_eq!(device.signal(fence, 1, SignalFlags::AllowFenceRewind), SUCCESS);
     let again = waits_for(2);
     assert!(!again.is_set(), "it has 1 now");
     assert!(second.is_set(), "what was set stays so");
-    // Row 99: 2 again, and the new one is set.
+    // Row 99: 2 again, and the new event is set.
     assert_eq!(device.signal(fence, 2, 0), SUCCESS);
     assert!(again.is_set());
     assert_eq!(windtunnel_event_reset(again.0), SUCCESS);
@@ -325,7 +325,7 @@ fn a_shared_fence_goes_back_for_all() {
     let seen = || {
         let read = memory.addr();
         let value = ptr::with_exposed_provenance::<u64>(read);
-        // SAFETY: The library answered that a fence's value is there, and the fence is.
+        // SAFETY: The library returned the address of the fence's value, and the fence exists.
         unsafe { value.read_volatile() }
     };
     assert_eq!(seen(), 4);
@@ -339,7 +339,7 @@ fn a_shared_fence_goes_back_for_all() {
     assert!(!event.is_set(), "nothing signals it any more");
 }
 
-/// A thread waits for what another one signals, which was never in the library before.
+/// A thread waits for a signal of a thread that was never in the library before.
 #[test]
 fn a_thread_blocks_until_another_signals() {
     let device = Device::new();
@@ -365,7 +365,7 @@ fn a_thread_blocks_until_another_signals() {
     assert_eq!((destroy(one), destroy(other)), (SUCCESS, SUCCESS));
 }
 
-/// Two contexts and the CPU, in the order they agreed.
+/// Two contexts and the CPU, in the agreed order.
 #[test]
 fn contexts_wait_for_the_cpu_and_for_one_another() {
     let device = Device::new();
@@ -379,7 +379,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
             ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
         args.Reserved[0] = (&raw const value).expose_provenance() as u64;
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTWaitForSynchronizationObjectFromGpu(&raw const args) }
     };
     let signal = |context: u32, object: u32, value: u64| {
@@ -390,7 +390,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU::ZERO
         };
         args.Reserved[0] = (&raw const value).expose_provenance() as u64;
-        // SAFETY: All of it lives here.
+        // SAFETY: All arguments are locals of this function.
         unsafe { D3DKMTSignalSynchronizationObjectFromGpu(&raw const args) }
     };
     assert_eq!(wait(second, between, 1), SUCCESS);
@@ -405,7 +405,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
     assert!(event.is_set());
     for context in [first, second] {
         let args = D3DKMT_DESTROYCONTEXT { hContext: context };
-        // SAFETY: It lives here.
+        // SAFETY: The argument is a local of this function.
         assert_eq!(unsafe { D3DKMTDestroyContext(&raw const args) }, SUCCESS);
     }
     for object in [start, between, end] {
@@ -413,7 +413,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
     }
 }
 
-/// A pointer to nothing is an invalid parameter, whatever the call.
+/// An unmapped pointer is an invalid parameter in every call.
 #[test]
 fn a_pointer_to_nothing_is_an_answer() {
     macro_rules! each {
@@ -421,7 +421,7 @@ fn a_pointer_to_nothing_is_an_answer() {
             for address in [0_usize, 1, 0xdead_0000, usize::MAX - 3] {
                 $(
                     let args = ptr::without_provenance_mut::<u8>(address);
-                    // SAFETY: The library guards, and nothing is there.
+                    // SAFETY: The library guards every pointer; this one is unmapped.
                     let status = unsafe { d3dkmt::$name(args.cast()) };
                     assert_eq!(status, INVALID, "{} {address:#x}", stringify!($name));
                 )*
@@ -452,7 +452,7 @@ fn a_pointer_to_nothing_is_an_answer() {
         FenceValueArray: ptr::without_provenance(0xdead_0000),
         ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU::ZERO
     };
-    // SAFETY: The library guards.
+    // SAFETY: The library guards every pointer.
     let status = unsafe { D3DKMTWaitForSynchronizationObjectFromCpu(&raw const wild) };
     assert_eq!(status, INVALID);
     assert_eq!(destroy(fence), SUCCESS);

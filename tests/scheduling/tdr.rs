@@ -1,4 +1,4 @@
-//! The drill: engines that are stuck, slow, lying and dying, and what becomes of everybody.
+//! TDR: engines that hang, are slow, report wrong results and fail, and the effect on clients.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -26,7 +26,7 @@ fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
     TestClient::open(Client::new(&wing.kernel), at).unwrap()
 }
 
-/// Lets so many seconds pass.
+/// Lets this many seconds pass.
 fn pass(wing: &KernelTestbed, at: &mut Passive, seconds: u64) {
     let deadline = wing.host.now() + seconds * SECOND;
     wing.host.park(at, &WaitToken::new("some time"), Some(deadline));
@@ -50,14 +50,14 @@ fn called(events: &[Event], ddi: &str) -> usize {
 fn quiet(events: &[Event]) {
     let verifier = verified(events);
     windtunnel::keep_tally(verifier.rule_counts());
-    assert_eq!(verifier.findings(), [], "nobody is to blame");
+    assert_eq!(verifier.findings(), [], "there are no findings");
 }
 
 fn fill(target: u32, offset: u64, value: u8) -> Command {
     Command::Fill { target: Handle(target), offset, length: 4, value }
 }
 
-/// The built-in driver, and the one whose bytes can be read.
+/// The built-in driver, and the driver whose bytes can be read.
 fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let (miniport, machine) = SoftGpu::new();
     let driver = miniport.clone();
@@ -123,7 +123,7 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
             for turn in 0..4_u8 {
                 bench.submit(at, context, &[fill(made, u64::from(turn) * 4, turn + 1)]).unwrap();
             }
-            // Longer than a node may stand still, and less than twice as long.
+            // Longer than the timeout of a node, and less than twice as long.
             pass(wing, at, 3);
             slow.resume();
             wing.host.wake(&wing.kernel.hardware_work_available(wing.adapter).unwrap());
@@ -142,7 +142,7 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
     }
 }
 
-/// Drivers that lie about what they did, and the rule that says so.
+/// Drivers that report wrong results, and the rule of each.
 #[test]
 fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
     for (driver, rule) in [
@@ -253,7 +253,7 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
             assert_eq!(bench.client.context_priority(at, high), Ok(3));
             assert_eq!(bench.client.context_priority(at, low), Ok(0));
             let made = bench.create(at, 1).unwrap().allocations[0];
-            // Each writes over the one before: the last one stays.
+            // Each packet overwrites the previous one: the last one stays.
             for turn in 0..10_u8 {
                 bench.submit(at, low, &[fill(made, 0, turn + 1), fill(made, 8, 1)]).unwrap();
             }
@@ -336,7 +336,7 @@ fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
                 }
                 Ok(())
             });
-            // Nobody can ask the node, and time that passes for ever would help nobody.
+            // No thread can query the node, and endless time would not help.
             assert!(bench.make_resident(at, &[made]).is_err());
             wing.host.wake(&held);
             pass(wing, at, 30);

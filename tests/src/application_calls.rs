@@ -1,21 +1,21 @@
-//! What an application can ask of a device, for stories of refusals.
+//! The calls of an application on a device, for scenarios of failures.
 
 use abi::HRESULT;
 use flight::Passive;
 use runtime::{Device, LockRequest, Rect, Resource, ResourceDescription};
 
-/// A result, for people.
+/// Formats a result.
 pub fn text(answer: HRESULT) -> String {
     abi::hresult::name(answer).map_or_else(|| format!("{:#x}", answer.cast_unsigned()), Into::into)
 }
 
-/// A call of the application's that goes to one function of the driver's.
+/// A call of the application that reaches one function of the driver.
 pub type Call = fn(&Device, &mut Passive, Resource) -> Result<(), HRESULT>;
 
-/// The whole of a surface of these stories.
+/// The whole of a surface in these scenarios.
 pub const WHOLE: Rect = Rect { left: 0, top: 0, right: 8, bottom: 8 };
 
-/// Every function that a device has but the first, and how an application gets there.
+/// Every function of a device except the first, with the application call that reaches it.
 pub const CALLS: &[(&str, Call)] = &[
     ("pfnCreateResource", |it, at, _| {
         it.create_resource(at, &ResourceDescription::texture(8, 8)).map(drop)

@@ -1,12 +1,12 @@
 //! The user-mode driver in C, good or with a flaw, built as a shared object.
-#![expect(unsafe_code, reason = "loads what it has built")]
+#![expect(unsafe_code, reason = "loads a driver that it has built")]
 
 use runtime::Umd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What can be wrong with the driver in C: `examples/c/umd/flaws.h` says what each one is.
+/// The flaws of the driver in C; `examples/c/umd/flaws.h` describes them.
 pub const FLAWS: [&str; 12] = [
     "releases-before-flush",
     "frees-the-list-only",
@@ -22,7 +22,7 @@ pub const FLAWS: [&str; 12] = [
     "resource-and-list",
 ];
 
-/// Builds the driver, which must not warn. Without a flaw it is the good one.
+/// Builds the driver without warnings. Without a flaw it is the good driver.
 pub fn c_umd(flaw: Option<&str>) -> PathBuf {
     let name = flaw.unwrap_or("none");
     c_umd_with(flaw, &format!("umd-{name}.so"), &[])
@@ -30,11 +30,11 @@ pub fn c_umd(flaw: Option<&str>) -> PathBuf {
 
 /// Builds the driver and loads it.
 pub fn load(flaw: Option<&str>) -> Umd {
-    // SAFETY: It was just built: its `OpenAdapter` is one, and nothing runs before.
+    // SAFETY: The file was just built: it exports `OpenAdapter` and has no initialisers.
     unsafe { Umd::load(&c_umd(flaw)) }.unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// The same, with flags for the compiler and a name of its own.
+/// As above, with compiler flags and another name.
 pub fn c_umd_with(flaw: Option<&str>, name: &str, flags: &[&str]) -> PathBuf {
     assert!(flaw.is_none_or(|text| FLAWS.contains(&text)), "there is no flaw {flaw:?}");
     let flaw = flaw.unwrap_or("none").replace('-', "_").to_uppercase();
@@ -42,14 +42,14 @@ pub fn c_umd_with(flaw: Option<&str>, name: &str, flags: &[&str]) -> PathBuf {
     build_c("examples/c/umd.c", name, &[&["-shared", "-fPIC", &flaw], flags].concat())
 }
 
-/// Builds a source of this repository, which must not warn, and answers where it is.
+/// Builds a source of this repository without warnings. Returns the file's path.
 pub fn build_c(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     static BUILDS: AtomicU32 = AtomicU32::new(0);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
     let folder = folder.unwrap_or_else(std::env::temp_dir).join("c-umd");
     std::fs::create_dir_all(&folder).unwrap_or_else(|why| panic!("{}: {why}", folder.display()));
-    // Others may be building the same, and must not load a half of it.
+    // Another test may build the same file, and must not load a partial file.
     let number = BUILDS.fetch_add(1, Ordering::Relaxed);
     let built = folder.join(format!("{name}.{}.{number}", std::process::id()));
     let mut command = Command::new("gcc");
@@ -66,7 +66,7 @@ pub fn build_c(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     place
 }
 
-/// What a program printed.
+/// The output of a program.
 pub fn said(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)

@@ -1,4 +1,4 @@
-//! The command, as people and machines call it.
+//! Runs the `windtunnel` command.
 #![expect(clippy::unwrap_used, reason = "output that cannot be read is a failed test")]
 
 use serde_json::Value;
@@ -18,18 +18,18 @@ static WINDTUNNEL: LazyLock<PathBuf> = LazyLock::new(|| {
     binaries.next_back().unwrap()
 });
 
-/// Runs it.
+/// Runs the command.
 pub fn windtunnel(arguments: &[&str]) -> Output {
     Command::new(&*WINDTUNNEL).args(arguments).output().unwrap()
 }
 
-/// Its exit code, and what it says to people.
+/// Its exit code and its output for people.
 pub fn text(arguments: &[&str]) -> (i32, String) {
     let output = windtunnel(arguments);
     (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Its exit code, and what it says to machines.
+/// Its exit code and its output for machines.
 pub fn json(arguments: &[&str]) -> (i32, Value) {
     let (code, text) = text(&[arguments, &["--json"]].concat());
     (code, serde_json::from_str(&text).unwrap())

@@ -1,27 +1,27 @@
-//! A surface in plain Rust: what every byte of it must be.
+//! A model of a surface in plain Rust: the expected value of every byte.
 
 use runtime::{Rect, Surface};
 use std::collections::VecDeque;
 
-/// How much is remembered of what was done with a surface.
+/// The length of a surface's history.
 const MAX_NOTES: usize = 8;
 
-/// A surface, as it must be.
+/// The expected contents of a surface.
 pub struct Picture {
-    /// How large it is.
+    /// The width and height.
     pub surface: Surface,
-    /// Each byte, as far as somebody has written it.
+    /// Each byte, if it has been written.
     pub bytes: Vec<Option<u8>>,
     /// The lines that packets may still use.
     pub used: Vec<bool>,
-    /// How often it is locked.
+    /// The number of locks.
     pub locks: u32,
-    /// What was done with it last: for who wants to know why it is wrong.
+    /// The last operations, for failure messages.
     last: VecDeque<(&'static str, Rect)>,
 }
 
 impl Picture {
-    /// What was done with it, and where.
+    /// An operation and its lines.
     pub fn note(&mut self, what: &'static str, area: Rect) {
         if self.last.len() == MAX_NOTES {
             self.last.pop_front();
@@ -29,19 +29,19 @@ impl Picture {
         self.last.push_back((what, area));
     }
 
-    /// One that holds this everywhere, or anything.
+    /// Creates a surface that holds this value everywhere, or unknown bytes.
     pub fn new(surface: Surface, first: Option<u8>) -> Self {
         let lines = surface.height as usize;
         let (bytes, used) = (vec![first; surface.bytes()], vec![false; lines]);
         Self { surface, bytes, used, locks: 0, last: VecDeque::new() }
     }
 
-    /// How many bytes a line has.
+    /// Bytes per line.
     pub fn line(&self) -> usize {
         self.surface.width as usize * 4
     }
 
-    /// Where the lines of an area lie.
+    /// The byte ranges of the lines of an area.
     pub fn lines(&self, area: Rect) -> Vec<std::ops::Range<usize>> {
         let line = self.line();
         let (left, right) = (area.left as usize * 4, area.right as usize * 4);
@@ -51,24 +51,24 @@ impl Picture {
             .collect()
     }
 
-    /// Packets use these lines.
+    /// Marks lines as used by packets.
     pub fn use_lines(&mut self, area: Rect) {
         self.used[area.top as usize..area.bottom as usize].fill(true);
     }
 
-    /// Its first bytes are these.
+    /// Sets the first bytes.
     pub fn set(&mut self, bytes: &[u8]) {
         for (to, from) in self.bytes.iter_mut().zip(bytes) {
             *to = Some(*from);
         }
     }
 
-    /// Nobody uses it but the CPU.
+    /// Marks that only the CPU uses the surface.
     pub fn idle(&mut self) {
         self.used.fill(false);
     }
 
-    /// Compares what is known of it with what is there.
+    /// Compares the known bytes with the actual bytes.
     pub fn compare(&self, found: &[u8], what: &str) -> Result<(), String> {
         let wrong = |(it, byte): (&Option<u8>, &u8)| it.is_some_and(|octet| octet != *byte);
         match self.bytes.iter().zip(found).position(wrong) {

@@ -1,4 +1,4 @@
-//! The built-in driver, which fails once.
+//! The built-in driver with one failing call.
 
 use flight::{DeviceLevel, Dispatch, Log, Passive};
 use kernel::DriverSetup;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::vec::Drain;
 
-/// The built-in driver: of the calls that come after its start, one fails.
+/// The built-in driver: one of the calls after its start fails.
 pub struct Faulty {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
@@ -27,9 +27,9 @@ pub struct Faulty {
 /// Which call fails, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The call, from one.
+    /// The call, counted from one.
     pub call: u32,
-    /// It panics, and does not refuse.
+    /// Whether the call panics instead of failing.
     pub panics: bool,
 }
 
@@ -49,25 +49,25 @@ impl Faulty {
         "dpc",
     ];
 
-    /// One that fails so.
+    /// Creates a driver with this failure.
     pub fn new(fault: Option<Fault>) -> Arc<Self> {
         let (driver, hardware) = SoftGpu::new();
         let (calls, failed) = (AtomicU32::new(0), Mutex::new(None));
         Arc::new(Self { driver, hardware, fault, calls, failed })
     }
 
-    /// It, in a slot.
+    /// The driver as a setup.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
-    /// How many calls came.
+    /// The number of calls so far.
     pub fn calls(&self) -> u32 {
         self.calls.load(SeqCst)
     }
 
-    /// The call that has failed since this was last asked.
+    /// Returns the call that has failed since the last query.
     pub fn failed(&self) -> Option<&'static str> {
         self.failed.lock().ok()?.take()
     }
@@ -79,7 +79,7 @@ impl Faulty {
             *failed = Some(name);
         }
         if fault.panics {
-            resume_unwind(Box::new(name)); // As `panic!`, but nobody prints it.
+            resume_unwind(Box::new(name)); // As `panic!`, without the message.
         }
         Err(DriverError::NoMemory)
     }

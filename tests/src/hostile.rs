@@ -1,8 +1,8 @@
-//! A hostile caller: bytes become calls of the guarded door, with any pointers and any sizes.
+//! A hostile client: bytes become calls of a guarded session, with any pointers and any sizes.
 //!
-//! Everything it points at is in an arena with nothing behind it, or nowhere. So what the door
-//! writes in good faith breaks nothing of ours, and whatever else happens is a bug of the door's
-//! or of the kernel's.
+//! All its pointers lead into an arena with an inaccessible page behind it, or to unmapped memory.
+//! A legitimate write therefore damages nothing, and every crash is a bug of the thunks or of the
+//! kernel.
 #![expect(unsafe_code, reason = "plays an application that passes any number as a pointer")]
 
 use crate::{run, verified};
@@ -13,12 +13,12 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use thunk::Session;
 
-/// The arena: two pages, and behind them one that nobody may touch.
+/// The arena: two pages, and behind them one inaccessible page.
 const LENGTH: usize = 0x2000;
-/// Where arguments are made up.
+/// The offset of made-up arguments.
 const USED: usize = 0x1100;
 
-/// Where each entry's arguments lie when the caller is not hostile about that.
+/// The offset of each entry's arguments in a call that is not hostile about them.
 const ENUM: usize = 0x000;
 const DEVICE: usize = 0x080;
 const CONTEXT: usize = 0x100;
@@ -60,7 +60,7 @@ const RESIDENT: usize = 0x10a0;
 const EVICT: usize = 0x10d0;
 const LIST: usize = 0x10f0;
 
-/// The drivers it is flown with: which one, its bytes say.
+/// The drivers of the flights; the input bytes select one.
 const DRIVERS: [&str; 3] = ["softgpu", "softgpu-gpummu", "softgpu-allocation-lists"];
 
 struct Arena(*mut u8);
@@ -68,28 +68,28 @@ struct Arena(*mut u8);
 impl Arena {
     fn new() -> Self {
         let (all, flags) = (LENGTH + 0x1000, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: A new mapping takes nothing from anybody.
+        // SAFETY: A new mapping replaces no other mapping.
         let base = unsafe { libc::mmap(null_mut(), all, libc::PROT_NONE, flags, -1, 0) };
         assert_ne!(base, libc::MAP_FAILED, "room for an arena");
-        // SAFETY: The pages are the ones just mapped.
+        // SAFETY: The pages were just mapped.
         let opened = unsafe { libc::mprotect(base, LENGTH, libc::PROT_READ | libc::PROT_WRITE) };
         assert_eq!(opened, 0, "an arena to write to");
         Self(base.cast())
     }
 
-    /// A word of the arena.
+    /// A number of the arena.
     fn at<T>(&self, place: usize) -> *mut T {
         let place = place % USED / size_of::<T>() * size_of::<T>();
         self.0.wrapping_add(place).cast()
     }
 
     fn get<T>(&self, place: usize) -> T {
-        // SAFETY: It is inside the arena and aligned, and every number is a `T` of ours.
+        // SAFETY: The address is inside the arena and aligned; any bits are a valid `T`.
         unsafe { self.at::<T>(place).read() }
     }
 
     fn set<T>(&self, place: usize, value: T) {
-        // SAFETY: It is inside the arena and aligned.
+        // SAFETY: The address is inside the arena and aligned.
         unsafe { self.at::<T>(place).write(value) }
     }
 
@@ -97,7 +97,7 @@ impl Arena {
         self.0.addr() as u64 + place as u64
     }
 
-    /// An address that is in the arena, or nowhere.
+    /// An address inside the arena, or an unmapped one.
     fn pick(&self, which: u8) -> u64 {
         match which {
             0 => 0,
@@ -111,8 +111,8 @@ impl Arena {
         }
     }
 
-    /// No word is the address of something that is not the arena's: pieces of addresses were
-    /// copied about.
+    /// Ensures that no number is an address outside the arena: parts of addresses were copied
+    /// around.
     fn disarm(&self) {
         let ours = self.address(0)..=self.address(LENGTH);
         for place in (0..USED).step_by(8) {
@@ -126,7 +126,7 @@ impl Arena {
         }
     }
 
-    /// Arguments as an honest application has them.
+    /// The arguments of a correct application.
     fn furnish(&self) {
         self.set(ENUM, 34_u32);
         self.set(ENUM + 8, self.address(ENUM + 0x40));
@@ -152,7 +152,7 @@ impl Arena {
         self.furnish_memory();
     }
 
-    /// The same of keyed mutexes and synchronisation objects.
+    /// As above, for keyed mutexes and synchronisation objects.
     fn furnish_objects(&self) {
         self.set(ACQUIRE + 16, self.address(VALUES));
         self.set(SYNC + 8, D3DDDI_MONITORED_FENCE);
@@ -174,7 +174,7 @@ impl Arena {
         self.set(SIGNAL_SECOND + 4, 1_u32);
     }
 
-    /// The same of packets with lists, residency and addresses.
+    /// As above, for packets with allocation lists, residency and addresses.
     fn furnish_memory(&self) {
         self.set(LISTED + 8, 1_u32);
         self.set(MAP + 48, 1_u64);
@@ -189,7 +189,7 @@ impl Arena {
         }
     }
 
-    /// The handles of the last calls, where the next ones take theirs.
+    /// Copies the handles of the last calls into the next arguments.
     fn pass_on_handles(&self) {
         for (from, to) in [
             (ENUM + 0x40, DEVICE),
@@ -242,12 +242,12 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: The mapping is ours, and nobody points into it any more.
+        // SAFETY: The mapping is ours, and no reference points into it.
         unsafe { libc::munmap(self.0.cast(), LENGTH + 0x1000) };
     }
 }
 
-/// Calls an entry by number, with its own place for arguments or with that address.
+/// Calls an entry by number, with its own arguments or with that address.
 macro_rules! entries {
     ($($name:ident $place:expr;)*) => {
         const PLACES: &[usize] = &[$($place),*];
@@ -255,8 +255,8 @@ macro_rules! entries {
         fn call(session: &Session, at: &mut Passive, number: usize, address: u64) {
             let entries: &[&dyn Fn(&mut Passive)] = &[$(&|at| {
                 let args = without_provenance_mut::<u8>(usize::try_from(address).unwrap_or(0));
-                // SAFETY: The session guards, and what it can write is the arena's. (One that does
-                // not ends the process: it is flown to see that.)
+                // SAFETY: The session is guarded and can write only the arena. (An unguarded
+                // session ends the process, which is the planted bug.)
                 let _ = unsafe { thunk::$name(session, at, args.cast()) };
             }),*];
             entries[number](at);
@@ -316,7 +316,7 @@ entries! {
     D3DKMTUpdateGpuVirtualAddress UPDATE;
 }
 
-/// What it has before it is hostile, as far as its driver has such.
+/// Creates the objects it needs, as far as its driver supports them.
 const FIRST: &[&str] = &[
     "D3DKMTEnumAdapters2",
     "D3DKMTCreateDevice",
@@ -333,19 +333,19 @@ const FIRST: &[&str] = &[
 const NUMBERS: [u32; 10] =
     [0, 1, 2, 3, 34, 0xfff, 0x10_0000, 0x0100_0001, 0x7fff_ffff, 0xffff_ffff];
 
-/// Does what the bytes say, five for a step. Afterwards nothing may be alive, and the kernel has
-/// broken no rule. Answers how many calls succeeded.
+/// Executes the bytes, five per step. Afterwards no object may be alive, and the kernel must have
+/// broken no rule. Returns the number of successful calls.
 pub fn call_from_bytes(bytes: &[u8]) -> usize {
     call_through(bytes, Session::guarded)
 }
 
-/// The same through a door that believes every pointer: the planted bug, which ends the process.
+/// As above through an unguarded session: the planted bug, which ends the process.
 pub fn call_unguarded(bytes: &[u8]) -> usize {
     call_through(bytes, Session::open)
 }
 
 fn call_through(bytes: &[u8], open: fn(&Arc<Kernel>) -> Session) -> usize {
-    // Of the first byte a step uses the rest.
+    // A step uses the rest of the first byte.
     let which = bytes.first().map_or(0, |byte| usize::from(byte / 8)) % DRIVERS.len();
     let make = drivers::find(DRIVERS[which]).expect("a good driver").make;
     let events = run(0, make, |testbed, at| {

@@ -1,5 +1,5 @@
-//! What the integration tests share: flights by name, and kernels without a scenario.
-#![deny(unsafe_code)] // Those who play applications are not safe.
+//! The harness of the integration tests: flights by name, and kernels without a scenario.
+#![deny(unsafe_code)] // Modules that play applications allow it.
 
 pub mod application_calls;
 pub mod c_umd;
@@ -50,7 +50,7 @@ pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightRes
     fly_driver(driver, body, on).unwrap_or_else(|reason| panic!("{scenario}: {}", reason.0))
 }
 
-/// The good scenarios that a driver offers everything for.
+/// The good scenarios that a driver has all entry points for.
 pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let offered = (listed.make)(&Arc::new(Log::silent())).miniport.offers();
@@ -58,18 +58,18 @@ pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     good.filter(|scenario| scenario.needs.iter().all(|text| offered.contains(text))).collect()
 }
 
-/// A kernel with a driver in it, for stories that are not scenarios.
+/// A kernel with a driver, for tests that are not scenarios.
 pub struct KernelTestbed {
     /// The kernel.
     pub kernel: Arc<Kernel>,
-    /// Its one adapter.
+    /// The kernel's adapter.
     pub adapter: AdapterId,
-    /// Who runs it.
+    /// The host.
     pub host: Arc<dyn Spawner>,
 }
 
-/// Runs a story on a started driver; afterwards the adapter is removed, nothing may be alive,
-/// and the events are answered.
+/// Runs a test on a started driver, then removes the adapter. No object may be alive afterwards.
+/// Returns the events.
 pub fn run(
     on: impl Into<HostKind>,
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
@@ -82,7 +82,7 @@ pub fn run(
     attempt(on, make, body).unwrap_or_else(|reason| panic!("{reason}"))
 }
 
-/// The same, but what is wrong is an answer.
+/// As above, but returns a failure instead of panicking.
 pub fn attempt(
     on: impl Into<HostKind>,
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
@@ -114,7 +114,8 @@ pub fn attempt(
     Ok(events)
 }
 
-/// A census lists what its owners still know. This is what the events say: whatever came, went.
+/// The list of live objects shows what the kernel still knows. This checks the events: every
+/// created object was destroyed.
 fn check_no_leaks(events: &[Event]) -> Result<(), String> {
     const LIVES: [(&str, &str); 9] = [
         ("device.created", "device.destroyed"),
@@ -142,7 +143,7 @@ pub fn softgpu(log: &Arc<Log>) -> DriverSetup {
     DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
 }
 
-/// What the verifier says of events.
+/// Runs the verifier over events.
 pub fn verified(events: &[Event]) -> Verifier {
     let mut verifier = Verifier::new();
     for event in events {

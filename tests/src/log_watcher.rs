@@ -1,40 +1,40 @@
-//! A log that is watched while it is written, so that it never grows long.
+//! A log that is judged while it is written, so that it stays short.
 
 use flight::Log;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use verify::Verifier;
 
-/// Watches the log while it is written, so that it never grows long.
+/// Judges the log while it is written, so that it stays short.
 #[derive(Debug)]
 pub struct Watch {
     log: Arc<Log>,
     seen: Mutex<WatchState>,
 }
 
-/// What it has seen.
+/// The events so far.
 #[derive(Debug, Default)]
 pub struct WatchState {
-    /// Who judged it.
+    /// The verifier.
     pub verifier: Verifier,
-    /// How many events there were.
+    /// The number of events.
     pub events: u64,
-    /// How many came more than went.
+    /// The difference between created and destroyed objects, by kind.
     pub alive: BTreeMap<&'static str, i64>,
 }
 
 impl Watch {
-    /// A watch of this log.
+    /// Creates a watcher of this log.
     pub fn of(log: &Arc<Log>) -> Self {
         Self { log: log.clone(), seen: Mutex::default() }
     }
 
-    /// What was seen up to now.
+    /// Returns what was seen so far.
     pub fn seen(&self) -> MutexGuard<'_, WatchState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes out what was written since the last look. Slices are judged in their order.
+    /// Takes the events since the last call. Slices are judged in order.
     pub fn look(&self) {
         let seen = &mut *self.seen();
         for event in self.log.take() {

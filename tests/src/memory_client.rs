@@ -1,5 +1,5 @@
-//! A client on an adapter with memory, and flights of one.
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+//! A client on an adapter with memory, and its flights.
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot continue fails its test")]
 
 use crate::shared_context_allocation_driver::SharedContextAllocationDriver;
 use crate::{KernelTestbed, VariantDriver, run};
@@ -32,19 +32,19 @@ pub const fn pages_of_each(pages: u64) -> MemoryPlan {
     }
 }
 
-/// Local memory that the CPU does not see.
+/// Local memory that is not CPU visible.
 pub fn hidden() -> PlacementRequirements {
     hidden_in(&[LOCAL])
 }
 
-/// One of these segments, where the CPU need not see it.
+/// One of these segments; CPU visibility is not required.
 fn hidden_in(segments: &[u32]) -> PlacementRequirements {
     let mut requirements = only_in(segments);
     requirements.flags.cpu_visible = false;
     requirements
 }
 
-/// Any requirements, most of them for local memory, drawn from a seed.
+/// Random requirements, most of them for local memory, from a seed.
 pub fn random_wants(random: &mut u64) -> PlacementRequirements {
     match next_random(random, 8) {
         0 => only_in(&[APERTURE]),
@@ -54,7 +54,7 @@ pub fn random_wants(random: &mut u64) -> PlacementRequirements {
     }
 }
 
-/// The built-in driver with so much memory.
+/// The built-in driver with this much memory.
 pub fn set_up_memory(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap_or_else(|why| panic!("{why}"));
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
@@ -62,7 +62,7 @@ pub fn set_up_memory(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<Soft
     (DriverSetup { miniport: miniport.clone(), hardware: machine, pool }, miniport)
 }
 
-/// A client with a device, a context and a queue of paging work.
+/// A client with a device, a context and a paging queue.
 pub struct MemoryClient<'a> {
     testbed: &'a KernelTestbed,
     client: Client,
@@ -75,14 +75,14 @@ pub struct MemoryClient<'a> {
 }
 
 impl<'a> MemoryClient<'a> {
-    /// One of a new process.
+    /// Creates a client in a new process.
     pub fn open(testbed: &'a KernelTestbed, at: &mut Passive) -> Self {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         Self::on(testbed, at, client, adapter)
     }
 
-    /// Another device of the same process.
+    /// Creates another device in the same process.
     #[must_use]
     pub fn another(&self, at: &mut Passive) -> Self {
         Self::on(self.testbed, at, self.client.clone(), self.adapter)
@@ -99,7 +99,7 @@ impl<'a> MemoryClient<'a> {
         Self { testbed, client, adapter, device, context, queue, fence }
     }
 
-    /// An allocation of some pages that can be where it wants.
+    /// Creates an allocation of some pages with these placement requirements.
     pub fn create(
         &self,
         at: &mut Passive,
@@ -113,14 +113,14 @@ impl<'a> MemoryClient<'a> {
             .allocations[0]
     }
 
-    /// Asks for residency.
+    /// Requests residency.
     pub fn request_residency(&self, list: &[u32], must: bool) -> Result<Residency, KernelError> {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let order = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
         self.testbed.kernel.make_resident(self.client.session().process(), &order)
     }
 
-    /// Asks for residency, and waits for it.
+    /// Requests residency and waits for it.
     pub fn resident(&self, at: &mut Passive, list: &[u32]) {
         if let Residency::Pending(value) = self.request_residency(list, false).unwrap() {
             let process = self.client.session().process();
@@ -128,7 +128,7 @@ impl<'a> MemoryClient<'a> {
         }
     }
 
-    /// Lets go of something, `lazily` or at once, written to or not.
+    /// Evicts an allocation, `lazily` or at once, written to or not.
     pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let order = EvictRequest {
@@ -160,13 +160,13 @@ impl<'a> MemoryClient<'a> {
         Ok(shown.address)
     }
 
-    /// Unlocks it.
+    /// Unlocks an allocation.
     pub fn unlock(&self, view: u32) {
         let process = self.client.session().process();
         self.testbed.kernel.unlock(process, Handle(self.device), &[Handle(view)]).unwrap();
     }
 
-    /// Asks what it has of the adapter's own memory.
+    /// Queries its use of the adapter's local memory.
     pub fn query_budget(&self) -> Budget {
         let process = self.client.session().process();
         self.testbed.kernel.budget(process, Handle(self.adapter), SegmentGroup::Local).unwrap()
@@ -178,7 +178,7 @@ impl<'a> MemoryClient<'a> {
         self.testbed.kernel.offer(process, Handle(self.device), &[Handle(view)], 1).unwrap();
     }
 
-    /// Takes it back: answers whether its bytes were thrown away.
+    /// Reclaims an allocation. Returns whether its contents were discarded.
     pub fn reclaim(&self, view: u32) -> bool {
         let process = self.client.session().process();
         let list = [Handle(view)];
@@ -192,8 +192,8 @@ impl<'a> MemoryClient<'a> {
         self.client.destroy(at, &destroy).unwrap();
     }
 
-    /// Lists more than its part of the memory, is told so when another process has no room, and
-    /// lets go of something, or does not.
+    /// Uses more memory than its budget, is notified when another process has no room, and evicts
+    /// something or not.
     fn exceed_budget(&self, at: &mut Passive, trims: bool) {
         let process = self.client.session().process();
         let list: Vec<u32> = (0..3).map(|_| self.create(at, 4, &hidden())).collect();
@@ -216,13 +216,13 @@ impl<'a> MemoryClient<'a> {
         other.close(at);
     }
 
-    /// Ends the device, and all it has.
+    /// Destroys the device with all its objects.
     pub fn close_device(&self, at: &mut Passive) {
         self.client.destroy_context(at, self.context).unwrap();
         self.client.destroy_device(at, self.device).unwrap();
     }
 
-    /// Ends everything.
+    /// Destroys everything.
     pub fn close(&self, at: &mut Passive) {
         self.close_device(at);
         self.client.close_adapter(at, self.adapter).unwrap();
@@ -235,7 +235,7 @@ fn small_memory(paging_buffer: u32) -> MemoryPlan {
     MemoryPlan { paging_buffer, ..pages_of_each(16) }
 }
 
-/// What comes, goes, makes room, and is thrown away.
+/// Allocations that become resident, are evicted, make room, and are discarded.
 pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(paging_buffer));
     run(
@@ -289,7 +289,7 @@ pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
     )
 }
 
-/// What the CPU sees, wherever it is.
+/// The bytes that the CPU sees, wherever the allocation is.
 pub fn locked() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
@@ -318,7 +318,7 @@ pub fn locked() -> Vec<Event> {
     )
 }
 
-/// What clients are told: where things are, how much they may use, how much too much they do.
+/// What clients can query: residency, budget, and use beyond the budget.
 pub fn told() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
@@ -353,7 +353,7 @@ pub fn told() -> Vec<Event> {
     )
 }
 
-/// What is taken back is locked at once.
+/// A reclaimed allocation is locked at once.
 pub fn reclaimed() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
@@ -385,7 +385,7 @@ pub fn reclaimed() -> Vec<Event> {
     )
 }
 
-/// A client of a driver of WDDM 1.x asks for a paging queue.
+/// A client of a WDDM 1.x driver requests a paging queue.
 fn fly_wddm1_paging_queue() -> Vec<Event> {
     let driver = VariantDriver::with_memory(Generation::One);
     run(
@@ -406,7 +406,7 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
     )
 }
 
-/// A client with little memory does wrong.
+/// A client with little memory makes an invalid call.
 fn short(story: Story) -> Vec<Event> {
     run(
         1,
@@ -422,7 +422,7 @@ fn short(story: Story) -> Vec<Event> {
 /// A flight.
 type Flown = fn() -> Vec<Event>;
 
-/// Clients that break one rule each, in flights of their own.
+/// Clients that break one rule each, in separate flights.
 pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::PAGQ_LIFE_007, fly_wddm1_paging_queue),
     (RuleId::RESID_OFFER_005, || {
@@ -440,10 +440,10 @@ pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::RESID_TRIM_004, || short(|test_client, at| test_client.exceed_budget(at, false))),
 ];
 
-/// What a client does wrong with memory.
+/// An invalid call about memory.
 type Story = fn(&MemoryClient<'_>, &mut Passive);
 
-/// Clients that break one rule each, below the door of the thunks.
+/// Clients that break one rule each, with direct calls of the kernel.
 pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
     (RuleId::RESID_MAKE_005, |test_client, at| {
         let it = test_client.create(at, 1, &format::anywhere());
@@ -484,7 +484,7 @@ pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
     }),
 ];
 
-/// Somebody who lets go of what it can, once.
+/// A trim handler that evicts what it can, once.
 struct EvictOnTrim {
     kernel: Arc<Kernel>,
     process: ProcessId,
@@ -500,7 +500,7 @@ impl TrimCallback for EvictOnTrim {
     }
 }
 
-/// Somebody who does nothing about memory that is short.
+/// A trim handler that does nothing.
 struct Deaf;
 
 impl TrimCallback for Deaf {

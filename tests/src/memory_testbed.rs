@@ -1,7 +1,7 @@
-//! An application with an adapter that has memory, and what it sees where it has locked.
+//! An application on an adapter with memory, and the bytes it sees at locked addresses.
 //!
-//! The operating system copies for it: an address at which nothing is is an answer.
-#![expect(unsafe_code, reason = "plays an application that reads and writes what it has locked")]
+//! The operating system copies for it: an unmapped address is an error value.
+#![expect(unsafe_code, reason = "plays an application that reads and writes locked memory")]
 
 use crate::{KernelTestbed, run, verified};
 use flight::{Event, EventKind, HardwareModel, Log, Passive};
@@ -15,31 +15,31 @@ use std::sync::Arc;
 use thunk::{AllocationSelection, Client, CreateAllocation};
 use windtunnel::{HostKind, TestClient};
 
-/// A page.
+/// The size of a page.
 pub const PAGE: u64 = 4096;
 
-/// What the CPU reads at an address: nothing, if any of it is not there.
+/// The bytes that the CPU reads at an address: `None` if any of them is unmapped.
 pub fn peek(address: usize, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     let here = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
     let there = libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: length };
-    // SAFETY: A number of ours.
+    // SAFETY: The call takes only a number.
     let process = unsafe { libc::getpid() };
-    // SAFETY: `bytes` is as long as it says; what is not there is an error and no trap.
+    // SAFETY: `bytes` has its stated length; an unmapped address is an error, not a fault.
     let read =
         unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
     (usize::try_from(read) == Ok(length)).then_some(bytes)
 }
 
-/// Has the CPU write at an address that a lock answered. Answers whether all of it is there.
+/// Writes with the CPU at a locked address. Returns whether all of it is mapped.
 pub fn write_cpu(address: usize, bytes: &[u8]) -> bool {
     let base = bytes.as_ptr().cast_mut().cast();
     let here = libc::iovec { iov_base: base, iov_len: bytes.len() };
     let there =
         libc::iovec { iov_base: with_exposed_provenance_mut(address), iov_len: bytes.len() };
-    // SAFETY: A number of ours.
+    // SAFETY: The call takes only a number.
     let process = unsafe { libc::getpid() };
-    // SAFETY: `bytes` is only read, and what is locked holds no reference of anybody's.
+    // SAFETY: `bytes` is only read, and no reference points into the locked memory.
     let wrote =
         unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
     usize::try_from(wrote) == Ok(bytes.len())
@@ -47,15 +47,15 @@ pub fn write_cpu(address: usize, bytes: &[u8]) -> bool {
 
 /// A client with a device and a context, on the built-in GPU with memory.
 pub struct MemoryTestbed<'a> {
-    /// The kernel it is a client of.
+    /// The kernel.
     pub testbed: &'a KernelTestbed,
     /// The machine's memory.
     pub ram: Arc<nt::Ram>,
     /// The hardware.
     pub gpu: Arc<dyn HardwareModel>,
-    /// The client, with its device.
+    /// The client with its device.
     pub test_client: TestClient,
-    /// Its context.
+    /// The client's context.
     pub context: u32,
 }
 
@@ -75,7 +75,7 @@ impl<'a> MemoryTestbed<'a> {
         }
     }
 
-    /// An allocation of so many pages, wanted so.
+    /// Creates an allocation of some pages with these placement requirements.
     pub fn create(
         &self,
         at: &mut Passive,
@@ -89,7 +89,7 @@ impl<'a> MemoryTestbed<'a> {
         made.expect("an allocation").allocations[0]
     }
 
-    /// The same, resident.
+    /// As above, made resident.
     pub fn resident(
         &self,
         at: &mut Passive,
@@ -101,13 +101,13 @@ impl<'a> MemoryTestbed<'a> {
         it
     }
 
-    /// Has the GPU fill so many pages.
+    /// Fills some pages with the GPU.
     pub fn fill(&self, at: &mut Passive, it: u32, pages: u64, value: u8) {
         let length = pages * PAGE;
         self.submit(at, &[Command::Fill { target: Handle(it), offset: 0, length, value }]);
     }
 
-    /// Has the GPU copy so many pages.
+    /// Copies some pages with the GPU.
     pub fn copy(&self, at: &mut Passive, from: u32, to: u32, pages: u64) {
         let (from, to, length) = (Handle(from), Handle(to), pages * PAGE);
         let copy = Command::Copy { from, from_offset: 0, to, to_offset: 0, length };
@@ -121,22 +121,22 @@ impl<'a> MemoryTestbed<'a> {
             .expect("it is submitted");
     }
 
-    /// Lets everything run that can.
+    /// Runs until everything is idle.
     pub fn run_until_idle(&self, at: &mut Passive) {
         self.testbed.host.run_until_idle(at);
     }
 
-    /// Locks it (`D3DKMTLock2`).
+    /// Locks an allocation (`D3DKMTLock2`).
     pub fn lock(&self, at: &mut Passive, it: u32) -> usize {
         self.test_client.client.lock2(at, self.test_client.device, it, 0).expect("a lock")
     }
 
-    /// Unlocks it.
+    /// Unlocks an allocation.
     pub fn unlock(&self, at: &mut Passive, it: u32) {
         self.test_client.client.unlock2(at, self.test_client.device, it).expect("it was locked");
     }
 
-    /// Evicts it.
+    /// Evicts an allocation.
     pub fn evict(&self, at: &mut Passive, it: u32, flags: u32) {
         self.test_client
             .client
@@ -144,31 +144,31 @@ impl<'a> MemoryTestbed<'a> {
             .expect("it was resident");
     }
 
-    /// These allocations of its device, as calls name them.
+    /// Handles of these allocations of its device.
     pub fn names<'n>(&self, list: &'n [u32]) -> AllocationSelection<'n> {
         AllocationSelection::of(self.test_client.device, list)
     }
 
-    /// Where it is for the GPU, if it is resident.
+    /// The GPU address of an allocation, if it is resident.
     pub fn address(&self, it: u32) -> Option<u64> {
         let process = self.test_client.client.session().process();
         self.testbed.kernel.address_of(process, Handle(it))
     }
 
-    /// What the GPU has there, if it is resident.
+    /// The bytes that the GPU has there, if the allocation is resident.
     pub fn held(&self, it: u32, pages: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; pages * 4096];
         self.gpu.peek(self.address(it)?, &mut bytes).then_some(bytes)
     }
 
-    /// Ends everything.
+    /// Destroys everything.
     pub fn close(&self, at: &mut Passive) {
         self.test_client.close(at, &[self.context]).expect("it ends");
     }
 }
 
-/// Tells a story of a client on hardware with so much memory. Afterwards no page of the
-/// machine's is left behind. The events are answered.
+/// Runs a test with a client on hardware with this much memory. Afterwards no page of the machine
+/// may be leaked. Returns the events.
 pub fn with_memory_testbed(
     on: impl Into<HostKind>,
     plan: MemoryPlan,
@@ -189,15 +189,11 @@ pub fn with_memory_testbed(
         body(&MemoryTestbed { testbed, ram: ram.clone(), gpu, test_client, context }, at);
     });
     let before = kept.borrow().as_ref().map(|pair| pair.1);
-    assert_eq!(
-        Some(ram.allocated_bytes()),
-        before,
-        "pages of the machine's memory were left behind"
-    );
+    assert_eq!(Some(ram.allocated_bytes()), before, "pages of the machine's memory were leaked");
     events
 }
 
-/// The same for a good client of a good driver: nothing is found.
+/// As above for a good client of a good driver: there are no findings.
 pub fn with_clean_memory_testbed(
     on: impl Into<HostKind>,
     plan: MemoryPlan,

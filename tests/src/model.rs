@@ -1,15 +1,15 @@
-//! What should come of steps: sets of names, and nothing of how a kernel does it.
+//! The model of random steps: sets of handles, independent of the kernel's implementation.
 
 use State::{Ended, Lost, Works};
 use std::collections::{BTreeMap, BTreeSet};
 use windtunnel::steps::{Action, DestroyTarget, DeviceLocation, OwnerKind, Step, StepOutcome};
 
-/// Who should be alive.
+/// The objects that should be alive.
 #[derive(Default)]
 pub struct Model {
-    /// A resource that is destroyed keeps its name: a planted fault.
+    /// A destroyed resource keeps its handle: the planted bug.
     pub forgetful: bool,
-    /// The hardware was not heard, so nothing is known of what waits for it.
+    /// An interrupt was lost, so the state of waiting work is unknown.
     pub deaf: bool,
     dead: BTreeSet<u32>,
     devices: BTreeMap<DeviceLocation, State>,
@@ -21,22 +21,22 @@ pub struct Model {
 #[rustfmt::skip]
 enum State { Works, Lost, Ended }
 
-/// What a step gave a name.
+/// The objects that a step created.
 #[derive(Clone)]
 struct Thing {
     place: DeviceLocation,
-    /// The resource they belong to, by the name it was created under; whether it is shared.
+    /// The resource, by the step that created it, and whether it is shared.
     resource: Option<String>,
     shared: bool,
-    /// It names a resource: still, or not any more.
+    /// Whether the resource's handle is still open.
     named: Option<bool>,
-    /// Its allocations are named; how many they are.
+    /// The number of open allocation handles, if any.
     live: bool,
     count: usize,
 }
 
 impl Model {
-    /// What a step comes to in which this call failed; `outcomes` counts where both may be.
+    /// The outcome of a step in which this call failed; `outcomes` counts where both are possible.
     pub fn step(
         &mut self,
         step: &Step,
@@ -57,7 +57,7 @@ impl Model {
         })
     }
 
-    /// How many views, resources, contexts and devices have a name.
+    /// The numbers of views, resources, contexts and devices with open handles.
     pub fn alive(&self) -> [usize; 4] {
         let views = self.things.values().filter(|thing| thing.live).map(|thing| thing.count).sum();
         let resources = self.things.values().filter(|thing| thing.named == Some(true)).count();
@@ -106,7 +106,8 @@ impl Model {
             Action::Destroy { what: DestroyTarget::Resource(name), .. } => {
                 let thing = resource(name)?;
                 let done = self.is(at, failed, Lost) && there(&thing);
-                // A device that opens it twice has two names of it, each with its own members.
+                // A device that opens a resource twice has two handles of it, each with its own
+                // members.
                 let member = |it: &&mut Thing| it.resource == thing.resource && !it.shared;
                 let members = self.things.values_mut().filter(|_| done).filter(member);
                 members.for_each(|thing| thing.live = false);
@@ -128,7 +129,7 @@ impl Model {
             }
             Action::Fill(name) => {
                 let thing = given(name)?;
-                // What waits for its end has no name, but its driver may know it still.
+                // An object that waits for its end has no handle, but the driver may still know it.
                 let known = (thing.live && thing.place == at) || outcomes == StepOutcome::Done;
                 let mut given = self.is(at, failed, Works);
                 if given && failed != Some("create_context") {
@@ -150,7 +151,7 @@ impl Model {
         })
     }
 
-    /// Whether the device, made if it never was, works or is at least this.
+    /// Whether the device works, created first if necessary, or is at least in this state.
     fn is(&mut self, at: DeviceLocation, failed: Option<&str>, least: State) -> bool {
         if !self.dead.contains(&at.process) && failed != Some("create_device") {
             self.devices.entry(at).or_insert(Works);

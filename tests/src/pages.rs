@@ -1,4 +1,4 @@
-//! The pages of the repository, and what they quote.
+//! The documentation pages, and what they quote.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,24 @@ pub fn root() -> PathBuf {
     tests.parent().unwrap_or(tests).to_owned()
 }
 
-/// The text of a file, named from the root.
+/// The text of a file, by its path from the root.
 pub fn read(name: &str) -> String {
     std::fs::read_to_string(root().join(name)).unwrap_or_else(|why| panic!("{name}: {why}"))
 }
 
-/// The blocks of a page in one language.
+/// The code blocks of a page in one language.
 pub fn blocks(page: &str, language: &str) -> Vec<String> {
     let begin = format!("\n```{language}\n");
     let rest = page.split(&begin).skip(1);
     rest.filter_map(|text| Some(text.split_once("```")?.0.to_owned())).collect()
 }
 
-/// An event of a trace without its number, which changes when something else happens before.
+/// An event of a trace without its number, because earlier events change the number.
 pub fn unnumbered(line: &str) -> &str {
     line.split_once(' ').map_or(line, |(_, event)| event)
 }
 
-/// Compares a page with what it should be, or rewrites it (`cargo xtask docs`).
+/// Compares a page with its expected text, or rewrites it (`cargo xtask docs`).
 pub fn compare(name: &str, now: &str) {
     if std::env::var_os("WINDTUNNEL_BLESS").is_some() {
         let path = root().join(name);

@@ -13,17 +13,17 @@ pub struct PausableGpu {
 }
 
 impl PausableGpu {
-    /// Wraps a GPU, which runs.
+    /// Wraps a running GPU.
     pub fn new(gpu: Arc<Gpu>) -> Arc<Self> {
         Arc::new(Self { gpu, paused: AtomicBool::new(false) })
     }
 
-    /// Stops it, until [`Self::resume`].
+    /// Pauses the GPU until [`Self::resume`].
     pub fn pause(&self) {
         self.paused.store(true, SeqCst);
     }
 
-    /// Lets it run again. The caller wakes the thread that steps it.
+    /// Resumes the GPU. The caller wakes the thread that steps it.
     pub fn resume(&self) {
         self.paused.store(false, SeqCst);
     }

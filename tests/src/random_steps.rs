@@ -1,18 +1,18 @@
-//! Lives: a few dozen steps over two processes with two devices each, drawn from a seed or told
-//! by bytes.
+//! Random sequences of up to thirty steps over two processes with two devices each, drawn from a
+//! seed or from bytes.
 
 use windtunnel::steps::{Action, DestroyTarget, DeviceLocation, OwnerKind, Step};
 
-/// Where numbers come from.
+/// The source of numbers.
 pub enum Rng<'a> {
     /// Drawn from a seed (`SplitMix64`).
     Seed(u64),
-    /// Told by bytes; nought when they are used up.
+    /// From bytes; zero when they are used up.
     Bytes(&'a [u8]),
 }
 
 impl Rng<'_> {
-    /// One of so many.
+    /// A number below `count`.
     pub fn of(&mut self, many: usize) -> usize {
         match self {
             Rng::Seed(state) => {
@@ -26,13 +26,13 @@ impl Rng<'_> {
         }
     }
 
-    /// Whether it is the first of so many.
+    /// Whether the number below `count` is zero.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.of(many) == 0
     }
 }
 
-/// A life of up to thirty steps, over two processes with two devices each.
+/// A sequence of up to thirty steps over two processes with two devices each.
 pub fn life(rng: &mut Rng<'_>) -> Vec<Step> {
     let (mut steps, mut given) = (Vec::new(), Vec::<(DeviceLocation, String)>::new());
     let length = 3 + rng.of(28);
@@ -40,7 +40,7 @@ pub fn life(rng: &mut Rng<'_>) -> Vec<Step> {
         let mut place = DeviceLocation { process: 1, device: 1 };
         (place.process, place.device) =
             (1 + u32::from(rng.one_in(3)), 1 + u32::from(rng.one_in(3)));
-        // Mostly something of that device, and recent: what is stale or another's is refused.
+        // Mostly a recent object of that device; a stale or foreign object makes the step fail.
         let near: Vec<&String> =
             given.iter().rev().filter(|pair| pair.0 == place).map(|pair| &pair.1).take(4).collect();
         let all: Vec<&String> = given.iter().map(|pair| &pair.1).collect();

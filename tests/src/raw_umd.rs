@@ -1,5 +1,5 @@
-//! A raw user-mode driver: functions of the Windows calling convention, and a board that says what
-//! they do and what they were told. What it calls back with when it is hostile is in `torment`.
+//! A raw user-mode driver: functions with the Windows calling convention, and a shared state that
+//! controls them and records their arguments. `bad_arguments` has its hostile calls.
 #![expect(unsafe_code, reason = "plays a driver that passes any number as a pointer")]
 
 mod bad_arguments;
@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use bad_arguments::is_served;
 
-/// Stories share one driver: one at a time.
+/// The tests share one driver and run one at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 static STATE: Mutex<Board> = Mutex::new(Board::NEW);
@@ -35,49 +35,49 @@ fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the driver's `OpenAdapter` answers.
+/// How the driver's `OpenAdapter` behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenBehaviour {
-    /// As it should.
+    /// Correctly.
     Success,
-    /// With this.
+    /// Returns this result.
     Fails(HRESULT),
-    /// With this `DriverVersion`.
+    /// Returns this `DriverVersion`.
     WithVersion(u32),
-    /// With a table of nothing.
+    /// Returns an empty table.
     WithNoTable,
-    /// Without `pfnCreateDevice`.
+    /// Omits `pfnCreateDevice`.
     WithNoCreateDevice,
-    /// Without `pfnCloseAdapter`.
+    /// Omits `pfnCloseAdapter`.
     WithNoCloseAdapter,
-    /// As it should, and asks for the hardware with the later callback only.
+    /// Correctly, but queries the hardware only with the later callback.
     QueriesCapsWithCb2,
 }
 
-/// What the driver does, and what it was told.
+/// What the driver does, and the arguments it received.
 #[derive(Clone, Debug)]
 pub struct Board {
     /// How it opens an adapter.
     pub open_behaviour: OpenBehaviour,
-    /// Whether it calls everything with anything, wherever it is.
+    /// Whether it calls every callback with bad arguments, in every function.
     pub hostile: bool,
     /// The function that panics.
     pub panics: Option<&'static str>,
-    /// The slot of the device's table that is missing.
+    /// The missing slot of the device's table.
     pub lacks: Option<&'static str>,
     adapter: usize,
     adapter_callbacks: D3DDDI_ADAPTERCALLBACKS,
     callbacks: D3DDDI_DEVICECALLBACKS,
-    /// The runtime's handles of devices, those that are gone too; the last is in `inside`.
+    /// The runtime's handles of devices, including destroyed ones; the last is in `inside`.
     devices: Vec<usize>,
     inside: usize,
     gone: usize,
-    /// The runtime's handles of resources and contexts, with the device each is of.
+    /// The runtime's handles of resources and contexts, each with its device.
     resources: Vec<(usize, usize)>,
     contexts: Vec<(usize, usize)>,
-    /// What was answered that should not have been.
+    /// Unexpected results.
     pub wrong: Vec<String>,
-    /// How many calls it has made when it was hostile.
+    /// The number of hostile calls.
     pub calls: u64,
 }
 
@@ -100,7 +100,7 @@ impl Board {
     };
 }
 
-/// What the board says now.
+/// Returns a copy of the current state.
 pub fn state() -> Board {
     held(&STATE).clone()
 }
@@ -110,9 +110,9 @@ pub fn change(change: impl FnOnce(&mut Board)) {
     change(&mut held(&STATE));
 }
 
-/// A new board, for as long as the answer lives: it keeps others waiting.
+/// Creates a new state, valid while the guard lives; other tests wait.
 pub fn start(set: impl FnOnce(&mut Board)) -> impl Drop {
-    struct Alone(#[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
+    struct Alone(#[expect(dead_code, reason = "a guard")] MutexGuard<'static, ()>);
     impl Drop for Alone {
         fn drop(&mut self) {}
     }
@@ -127,12 +127,12 @@ fn handle(it: usize) -> HANDLE {
     without_provenance_mut(it)
 }
 
-/// What the driver calls its adapter, its devices and its resources.
+/// The driver's handles of its adapter, its devices and its resources.
 const OWN_ADAPTER: usize = 0x51_0000;
 const OWN_DEVICE: usize = 0x52_0000;
 const OWN_RESOURCE: usize = 0x53_0000;
 
-/// In a function of the driver: it panics if that is what it does.
+/// Called in each function of the driver; panics if that function is to panic.
 fn enter(place: &'static str) {
     let panics = held(&STATE).panics;
     assert!(panics != Some(place), "a driver that panics in {place}");
@@ -140,9 +140,9 @@ fn enter(place: &'static str) {
 }
 
 unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -> HRESULT {
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
-    // SAFETY: So is its table.
+    // SAFETY: The function table is valid, too.
     let callbacks = unsafe { asked.pAdapterCallbacks.read() };
     {
         let mut state = held(&STATE);
@@ -173,13 +173,13 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
     if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) =
         (open_behaviour, callbacks.pfnQueryAdapterInfoCb2)
     {
-        // SAFETY: It is the runtime's, and looks at no arguments.
+        // SAFETY: The function is the runtime's and reads no arguments.
         let answer = unsafe { ask() };
-        assert_eq!(answer, E_NOTIMPL, "it is a trap");
+        assert_eq!(answer, E_NOTIMPL, "an unsupported callback");
     } else if let Some(ask) = callbacks.pfnQueryAdapterInfoCb {
-        // SAFETY: The structure and its memory live here.
+        // SAFETY: The structure and its memory are locals of this function.
         let answer = unsafe { ask(asked.hAdapter, &raw const query) };
-        assert_eq!(answer, S_OK, "the hardware is asked for");
+        assert_eq!(answer, S_OK, "the hardware query");
     }
     asked.hAdapter = handle(OWN_ADAPTER);
     asked.DriverVersion = match open_behaviour {
@@ -198,7 +198,7 @@ unsafe extern "win64-unwind" fn close_adapter(_: HANDLE) -> HRESULT {
     S_OK
 }
 
-/// The table of a device, without the one that is missing.
+/// The table of a device without the missing slot.
 fn device_functions() -> D3DDDI_DEVICEFUNCS {
     let mut all = D3DDDI_DEVICEFUNCS {
         pfnCreateResource: Some(create_resource),
@@ -243,9 +243,9 @@ unsafe extern "win64-unwind" fn create_device(
     _: HANDLE,
     args: *mut D3DDDIARG_CREATEDEVICE,
 ) -> HRESULT {
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
-    // SAFETY: So is its table.
+    // SAFETY: The function table is valid, too.
     let callbacks = unsafe { asked.pCallbacks.read() };
     let device = asked.hDevice.addr();
     {
@@ -266,7 +266,7 @@ unsafe extern "win64-unwind" fn create_device(
     S_OK
 }
 
-/// The driver's handle of a device says which of the runtime's it is.
+/// The driver's handle of a device identifies the runtime's handle.
 fn device_from_handle(device: HANDLE) {
     held(&STATE).inside = device.addr() - OWN_DEVICE;
 }
@@ -278,7 +278,7 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
     for (_, context) in it.contexts.iter().filter(|one| one.0 == it.inside) {
         let args = ends(*context);
         if let Some(destroy) = it.callbacks.pfnDestroyContextCb {
-            // SAFETY: The structure lives here.
+            // SAFETY: The structure is a local of this function.
             let _ = unsafe { destroy(handle(it.inside), &raw const args) };
         }
     }
@@ -288,7 +288,7 @@ unsafe extern "win64-unwind" fn destroy_device(device: HANDLE) -> HRESULT {
     S_OK
 }
 
-/// Makes a resource of one page.
+/// Creates a resource of one page.
 fn make(runtime: HANDLE) -> Result<usize, HRESULT> {
     let it = state();
     let mut private = describe(4096);
@@ -304,7 +304,7 @@ fn make(runtime: HANDLE) -> Result<usize, HRESULT> {
         ..D3DDDICB_ALLOCATE::ZERO
     };
     let allocate = it.callbacks.pfnAllocateCb.ok_or(E_NOTIMPL)?;
-    // SAFETY: The structure, its list and its data live here.
+    // SAFETY: The structure, its list and its data are locals of this function.
     let answer = unsafe { allocate(handle(it.inside), &raw mut args) };
     if !succeeded(answer) {
         return Err(answer);
@@ -319,7 +319,7 @@ unsafe extern "win64-unwind" fn create_resource(
 ) -> HRESULT {
     device_from_handle(device);
     enter("pfnCreateResource");
-    // SAFETY: The runtime's structure is there for the call.
+    // SAFETY: The runtime's structure is valid for the call.
     let mut asked = unsafe { args.read() };
     match make(asked.hResource) {
         Ok(own) => asked.hResource = handle(own),
@@ -339,7 +339,7 @@ unsafe extern "win64-unwind" fn destroy_resource(device: HANDLE, resource: HANDL
         ..D3DDDICB_DEALLOCATE::ZERO
     };
     let Some(free) = it.callbacks.pfnDeallocateCb else { return E_NOTIMPL };
-    // SAFETY: The structure lives here.
+    // SAFETY: The structure is a local of this function.
     unsafe { free(handle(it.inside), &raw const args) }
 }
 
@@ -383,12 +383,12 @@ fn ends(context: usize) -> D3DDDICB_DESTROYCONTEXT {
     D3DDDICB_DESTROYCONTEXT { hContext: handle(context) }
 }
 
-/// Makes a context, of the kind that the hardware has; zero if it cannot.
+/// Creates a context of the kind that the hardware has. Returns zero on failure.
 fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
     let mut listed = D3DDDICB_CREATECONTEXT::ZERO;
     listed.EngineAffinity = 1;
     if let Some(create) = callbacks.pfnCreateContextCb {
-        // SAFETY: The structure lives here.
+        // SAFETY: The structure is a local of this function.
         let answer = unsafe { create(device, &raw mut listed) };
         if succeeded(answer) {
             return listed.hContext.addr();
@@ -397,7 +397,7 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
     let mut addressed = D3DDDICB_CREATECONTEXTVIRTUAL::ZERO;
     addressed.EngineAffinity = 1;
     if let Some(create) = callbacks.pfnCreateContextVirtualCb {
-        // SAFETY: The structure lives here.
+        // SAFETY: The structure is a local of this function.
         let answer = unsafe { create(device, &raw mut addressed) };
         if succeeded(answer) {
             return addressed.hContext.addr();
@@ -406,8 +406,8 @@ fn new_context(callbacks: &D3DDDI_DEVICECALLBACKS, device: HANDLE) -> usize {
     0
 }
 
-/// The driver, as one that is doubted.
+/// The driver, with pointers that are not trusted.
 pub fn umd() -> Umd {
-    // SAFETY: Its functions stay, and answer what such functions answer.
+    // SAFETY: The functions stay loaded and follow the interface's contract.
     unsafe { Umd::untrusted(open_adapter) }
 }

@@ -1,4 +1,4 @@
-//! The built-in driver with memory, and somebody who makes context allocations beside it.
+//! The built-in driver with memory, with hooks that create context allocations.
 
 use flight::{Log, Passive};
 use kernel::DriverSetup;
@@ -13,7 +13,7 @@ use kernel::segment::{PlacementRequirements, SegmentSet};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// When a [`Keeper`] does something of its own.
+/// When a [`Keeper`] runs a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPoint {
     /// In `DxgkDdiCreateDevice`.
@@ -28,14 +28,14 @@ pub enum HookPoint {
     Pages,
 }
 
-/// What it does then.
+/// The hook.
 type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync>;
 
-/// The built-in driver with memory. What it is asked to do besides, it does inside its calls.
+/// The built-in driver with memory. It runs hooks inside its calls.
 pub struct Keeper {
     /// The driver.
     pub driver: Arc<SoftGpu>,
-    /// Its hardware.
+    /// The driver's hardware.
     pub hardware: Arc<Gpu>,
     state: Mutex<State>,
 }
@@ -50,20 +50,20 @@ struct State {
 }
 
 impl Keeper {
-    /// One with so much memory.
+    /// Creates a driver with this much memory.
     pub fn new(plan: MemoryPlan) -> Arc<Self> {
         let ram = nt::Ram::new(1 << 30).unwrap_or_else(|_| panic!("the machine has no memory"));
         let (driver, hardware) = SoftGpu::with_memory(ram, plan);
         Arc::new(Self { driver, hardware, state: Mutex::default() })
     }
 
-    /// It, in a slot.
+    /// The driver as a setup.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
-    /// From now on it does this then.
+    /// Sets the hook of a hook point.
     pub fn on(
         &self,
         when: HookPoint,
@@ -72,30 +72,30 @@ impl Keeper {
         self.state().hooks.push((when, Arc::new(hook)));
     }
 
-    /// What the kernel gave its adapter.
+    /// The kernel callbacks of its adapter.
     pub fn services(&self) -> Arc<KernelCallbacks> {
-        self.state().services.clone().unwrap_or_else(|| panic!("it has no adapter"))
+        self.state().services.clone().unwrap_or_else(|| panic!("the driver has no adapter"))
     }
 
-    /// What the kernel calls the device that was made so many before the last.
+    /// The kernel handle of the device created `ago` devices before the last.
     pub fn device(&self, before: usize) -> usize {
         let state = self.state();
         state.devices.iter().rev().nth(before).copied().unwrap_or(0)
     }
 
-    /// What the kernel calls the context that was made so many before the last.
+    /// The kernel handle of the context created `ago` contexts before the last.
     pub fn context(&self, before: usize) -> usize {
         let state = self.state();
         state.contexts.iter().rev().nth(before).copied().unwrap_or(0)
     }
 
-    /// Makes an allocation of a page for the newest device, shared across its contexts.
+    /// Creates an allocation of one page for the newest device, shared across its contexts.
     pub fn share(&self, at: &mut Passive, word: usize) -> DriverResult<usize> {
         let order = CreateContextAllocationArgs { shared: true, ..self.order(word) };
         self.services().create_context_allocation(at, &order)
     }
 
-    /// An order for a page, shared by nobody and of no context.
+    /// A request for one page, neither shared nor of a context.
     pub fn order(&self, word: usize) -> CreateContextAllocationArgs {
         let wants = PlacementRequirements {
             segments: SegmentSet::of(&[1, 2, 3]),
@@ -111,7 +111,7 @@ impl Keeper {
         }
     }
 
-    /// The operations it was asked to build, and the words they were about.
+    /// The paging operations it was asked to build, with their driver handles.
     pub fn paging_operations(&self) -> Vec<(&'static str, usize)> {
         self.state().paging_operations.clone()
     }

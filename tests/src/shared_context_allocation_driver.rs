@@ -1,4 +1,4 @@
-//! The built-in driver with memory, which uses more of the interface than it has to.
+//! The built-in driver with memory, which uses optional parts of the interface.
 
 use flight::{Log, Passive};
 use kernel::DriverSetup;
@@ -15,9 +15,9 @@ use softgpu::{AREA_SIZE, Gpu, MemoryPlan, SoftGpu, format};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The built-in driver with memory. It has an allocation for all contexts of a device, which it
-/// brings up to date, finds each allocation busy that is to come back, until it is told otherwise,
-/// and counts in the private data of its paging buffers.
+/// The built-in driver with memory. It creates an allocation for all contexts of a device and
+/// updates it, reports each reclaimed allocation as busy until told otherwise, and counts in the
+/// private data of its paging buffers.
 pub struct SharedContextAllocationDriver {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
@@ -27,19 +27,19 @@ pub struct SharedContextAllocationDriver {
 #[derive(Default)]
 struct State {
     services: Option<Arc<KernelCallbacks>>,
-    /// What each device has for its contexts: the kernel's name for it, by the device's word.
+    /// The kernel handle of each device's shared allocation, by the device's driver handle.
     shared: BTreeMap<usize, usize>,
 }
 
 impl SharedContextAllocationDriver {
-    /// One with so much memory.
+    /// Creates a driver with this much memory.
     pub fn new(plan: MemoryPlan) -> Arc<Self> {
         let ram = nt::Ram::new(1 << 30).unwrap_or_else(|reason| panic!("{reason}"));
         let (driver, hardware) = SoftGpu::with_memory(ram, plan);
         Arc::new(Self { driver, hardware, state: Mutex::default() })
     }
 
-    /// It, in a slot.
+    /// The driver as a setup.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }

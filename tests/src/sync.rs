@@ -1,6 +1,6 @@
-//! Clients of synchronisation objects that no scenario can be: one writes to memory, one has a GPU
-//! of 32 bits.
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+//! Clients of synchronisation objects that cannot be scenarios: one writes to memory, one has a GPU
+//! with 32-bit fences.
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot continue fails its test")]
 
 use crate::memory_testbed::write_cpu;
 use crate::{KernelTestbed, run};
@@ -15,13 +15,13 @@ use thunk::{Client, CpuWait, SyncObject};
 /// A flight.
 type Flown = fn() -> Vec<Event>;
 
-/// Clients that break one rule each, in flights of their own.
+/// Clients that break one rule each, in separate flights.
 pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
     (RuleId::SYNC_CREATE_006, written),
     (RuleId::SYNC_CREATE_007, || narrow(fly_wide_fence_value)),
 ];
 
-/// The built-in driver, on a GPU that writes 32 bits.
+/// The built-in driver on a GPU with 32-bit fences.
 struct Fence32Driver(Arc<SoftGpu>);
 
 impl Miniport for Fence32Driver {
@@ -36,7 +36,7 @@ impl Miniport for Fence32Driver {
     }
 }
 
-/// Tells a story of a client with a device, of a driver.
+/// Runs a test with a client that has a device, on a driver.
 fn told(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
@@ -52,7 +52,7 @@ fn told(
     })
 }
 
-/// Tells a story of a client whose fences have 32 bits.
+/// Runs a test with a client whose fences have 32 bits.
 pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
     let plug = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
@@ -76,7 +76,7 @@ fn written() -> Vec<Event> {
     })
 }
 
-/// A client that goes further with a value than 32 bits can tell.
+/// A client that advances a value further than 32 bits can express.
 fn fly_wide_fence_value(_: &KernelTestbed, at: &mut Passive, client: &Client, device: u32) {
     let fence = client.create_sync(at, device, SyncObject::Monitored(5), 0).unwrap().object;
     let half = u64::from(u32::MAX / 2);

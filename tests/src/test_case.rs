@@ -1,5 +1,5 @@
-//! Cases: a life, and what goes wrong in it, flown next to a model that knows only names. One
-//! that fails shrinks to a few steps, as a file that `windtunnel check --scenario` flies.
+//! Test cases: random steps and a driver failure, flown next to a model. A failing case is reduced
+//! to a few steps and written as a file that `windtunnel check --scenario` flies.
 
 use crate::random_steps::{Rng, life};
 use crate::{Fault, Faulty, KernelTestbed, Model, attempt, verified};
@@ -8,37 +8,37 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use windtunnel::steps::{Step, StepRunner, write};
 
-/// What a flight has seen.
+/// The observations of a flight.
 #[derive(Default)]
 pub struct Seen {
-    /// How many calls the driver had.
+    /// The number of driver calls.
     pub calls: u32,
-    /// Steps with what came of them, and calls of the driver that failed.
+    /// Steps with their outcomes, and driver calls that failed.
     pub outcomes: BTreeSet<String>,
 }
 
-/// A step without its names.
+/// A step without its handles.
 fn kind(step: &Step) -> String {
     let text = step.to_string();
     let plain = |text: &&str| !text.contains(|character: char| character.is_ascii_digit());
     text.split_whitespace().filter(plain).collect::<Vec<_>>().join(" ")
 }
 
-/// A life, and what goes wrong in it.
+/// Random steps and a driver failure.
 #[derive(Clone)]
 pub struct Case {
-    /// The order of its threads.
+    /// The seed of the thread order.
     pub seed: u64,
-    /// What the driver does not do.
+    /// The failing driver call.
     pub fault: Option<Fault>,
-    /// The life.
+    /// The steps.
     pub steps: Vec<Step>,
-    /// The model forgets: a planted fault.
+    /// Whether the model has a planted bug.
     pub forgetful: bool,
 }
 
 impl Case {
-    /// The case that bytes tell: the first three are the order, and the driver's fault.
+    /// Decodes a case: the first three bytes are the seed and the driver's failure.
     pub fn told(bytes: &[u8]) -> Self {
         let mut rng = Rng::Bytes(bytes);
         let seed = rng.of(256) as u64;
@@ -47,7 +47,7 @@ impl Case {
         Self { seed, fault, steps: life(&mut rng), forgetful: false }
     }
 
-    /// Flies it next to the model.
+    /// Flies the case next to the model.
     pub fn fly(&self) -> Result<Seen, String> {
         let driver = Faulty::new(self.fault);
         let mut seen = Seen::default();
@@ -66,7 +66,7 @@ impl Case {
                     continue;
                 }
                 if told != expected {
-                    return Err(format!("'{step}' was {told:?}, the model says {expected:?}"));
+                    return Err(format!("'{step}' was {told:?}, the model expects {expected:?}"));
                 }
                 compare(testbed, &model, step)?;
             }
@@ -83,7 +83,7 @@ impl Case {
         })
     }
 
-    /// The same without these steps, and without those that need what they give.
+    /// The case without these steps and without the steps that depend on them.
     fn without(&self, from: usize, count: usize) -> Self {
         let mut known: Vec<String> = Vec::new();
         let mut steps = self.steps.clone();
@@ -96,7 +96,7 @@ impl Case {
         Self { steps, ..self.clone() }
     }
 
-    /// As few steps as fail still, and the driver well if it need not be ill.
+    /// Reduces a failing case to few steps, without the driver failure if possible.
     #[must_use]
     pub fn shrink(mut self) -> Self {
         let well = Self { fault: None, ..self.clone() };
@@ -122,7 +122,7 @@ impl Case {
         }
     }
 
-    /// The same without these steps, if it fails still. The driver's call that fails moves along.
+    /// The case without these steps, if it still fails. The failing driver call moves accordingly.
     fn without_if_failing(&self, from: usize, count: usize) -> Option<Self> {
         let fewer = self.without(from, count);
         let calls = self.fault.map_or(0, |fault| fault.call);
@@ -134,7 +134,7 @@ impl Case {
         all.find(|case| case.fly().is_err())
     }
 
-    /// It as a file, with why it is one.
+    /// The case as a file, with the reason.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let reason = self.fly().err().unwrap_or_default();
@@ -148,7 +148,7 @@ impl Case {
     }
 }
 
-/// Compares who is alive with who should be: to the last one once everything has settled.
+/// Compares the live objects with the model: exactly, once the kernel is idle.
 fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
     let census = testbed.kernel.live_objects();
     let count = |kind: Kind| {
@@ -157,11 +157,11 @@ fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), St
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {
         let (there, later) = (count(kind), matches!(kind, Kind::View | Kind::ResourceView));
-        // What was destroyed behind work ends with the work.
+        // Objects destroyed behind work end with the work.
         let fits = there == expected || (there > expected && later && *step != Step::RunUntilIdle);
         if !fits {
             let kind = kind.subject(0);
-            return Err(format!("after '{step}': {there} of the kind of {kind}, not {expected}"));
+            return Err(format!("after '{step}': {there} objects of kind {kind}, not {expected}"));
         }
     }
     Ok(())

@@ -1,10 +1,11 @@
-//! Text of anybody's: what is read is written as the same, and whoever reads it does not break.
+//! Arbitrary text: parsing never panics, and parsed text is written back unchanged.
 
 use crate::verified;
 use windtunnel::steps;
 
-/// Reads bytes as a trace and as steps. A trace that is one comes back the same and is judged, for
-/// a trace may be anybody's; steps that are some come back the same. Answers whether it was either.
+/// Parses bytes as a trace and as steps. A valid trace is written back unchanged and judged,
+/// because a trace may come from anywhere; valid steps are written back unchanged. Returns whether
+/// the text was either.
 pub fn read_as_trace_and_steps(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let trace = flight::trace::read(&text);

@@ -1,4 +1,4 @@
-//! The built-in driver with something about it changed.
+//! The built-in driver with one property changed.
 
 use flight::{Host, Log, Passive, Spawner};
 use kernel::DriverSetup;
@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::vec::Drain;
 
-/// The built-in driver: of another generation, slow, stubborn, or with a pen. Everything else is
-/// its own.
+/// The built-in driver: of another WDDM version, slow, failing to open, or writing to private data.
 pub struct VariantDriver {
     driver: Arc<SoftGpu>,
     hardware: Arc<Gpu>,
@@ -26,18 +25,18 @@ pub struct VariantDriver {
 }
 
 impl VariantDriver {
-    /// The built-in driver, as one of that generation.
+    /// The built-in driver as a driver of that version.
     pub fn of(generation: Generation) -> Arc<Self> {
         Self::new(generation, false)
     }
 
-    /// One that signs the private data of every allocation: `c` over the first byte when it is
-    /// created, `o` over the second when it is opened.
+    /// A driver that marks the private data of every allocation: `c` in the first byte when it is
+    /// created, `o` in the second when it is opened.
     pub fn writing_private_data() -> Arc<Self> {
         Self::new(Generation::Two, true)
     }
 
-    /// The built-in driver with memory, as one of that generation.
+    /// The built-in driver with memory as a driver of that version.
     pub fn with_memory(generation: Generation) -> Arc<Self> {
         let ram = nt::Ram::new(1 << 30).unwrap_or_else(|reason| panic!("{reason}"));
         Self::wrap(SoftGpu::with_memory(ram, MemoryPlan::default()), generation, false)
@@ -57,18 +56,18 @@ impl VariantDriver {
         Arc::new(Self { driver, hardware, generation, writes_private_data, host, fails_open })
     }
 
-    /// It, in a slot.
+    /// The driver as a setup.
     pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
 
-    /// From now on other threads may run while one is inside it, as if it took its time.
+    /// Lets other threads run while a thread is inside the driver, as if the driver were slow.
     pub fn yield_in_calls(&self, host: &Arc<dyn Spawner>) {
         self.host.get_or_init(|| host.clone());
     }
 
-    /// From now on it opens nothing, or does again.
+    /// Makes opens fail, or succeed again.
     pub fn set_fail_open(&self, fails_open: bool) {
         self.fails_open.store(fails_open, SeqCst);
     }

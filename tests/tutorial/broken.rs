@@ -1,12 +1,12 @@
-//! The miniport of the tutorial, broken in five ways: each is the good one with one entry changed.
+//! The tutorial's miniport, broken in five ways: each version changes one entry.
 
-use super::miniport::Keeper;
+use super::miniport::MinimalDriver;
 use std::vec::Drain;
 use windtunnel::prelude::*;
 
-/// Says that an allocation has no bytes.
+/// Reports a size of zero for every allocation.
 #[derive(Default)]
-pub(crate) struct ReturnsZeroSize(Keeper);
+pub(crate) struct ReturnsZeroSize(MinimalDriver);
 
 impl Miniport for ReturnsZeroSize {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -19,14 +19,14 @@ impl Miniport for ReturnsZeroSize {
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
         let mut created = self.0.create_allocations(at, args)?;
-        created.allocations.iter_mut().for_each(|(_, shape)| shape.size = 0);
+        created.allocations.iter_mut().for_each(|(_, info)| info.size = 0);
         Ok(created)
     }
 }
 
-/// Does not free what it is told to destroy.
+/// Does not free the allocations that it destroys.
 #[derive(Default)]
-pub(crate) struct LeaksDestroyedAllocations(Keeper);
+pub(crate) struct LeaksDestroyedAllocations(MinimalDriver);
 
 impl Miniport for LeaksDestroyedAllocations {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -36,15 +36,15 @@ impl Miniport for LeaksDestroyedAllocations {
     fn destroy_allocations(
         &self,
         _at: &mut Passive,
-        _doomed: DestroyAllocationArgs<'_>,
+        _args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         Ok(None)
     }
 }
 
-/// Destroys, and answers that it could not.
+/// Destroys the allocations and returns an error.
 #[derive(Default)]
-pub(crate) struct FailsDestroy(Keeper);
+pub(crate) struct FailsDestroy(MinimalDriver);
 
 impl Miniport for FailsDestroy {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -61,9 +61,9 @@ impl Miniport for FailsDestroy {
     }
 }
 
-/// Does not free the words of views.
+/// Does not free its handles of closed views.
 #[derive(Default)]
-pub(crate) struct LeaksViews(Keeper);
+pub(crate) struct LeaksViews(MinimalDriver);
 
 impl Miniport for LeaksViews {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -80,9 +80,9 @@ impl Miniport for LeaksViews {
     }
 }
 
-/// Frees a device's word when the device is made, and once more when it ends.
+/// Frees a device's handle when the device is created, and again when it is destroyed.
 #[derive(Default)]
-pub(crate) struct FreesDeviceTwice(Keeper);
+pub(crate) struct FreesDeviceTwice(MinimalDriver);
 
 impl Miniport for FreesDeviceTwice {
     fn stands_on(&self) -> Option<&dyn Miniport> {
@@ -92,10 +92,10 @@ impl Miniport for FreesDeviceTwice {
     fn create_device(
         &self,
         at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        let device = self.0.create_device(at, word)?;
-        self.0.words.free([device.word()])?;
+        let device = self.0.create_device(at, slot)?;
+        self.0.handles.free([device.word()])?;
         Ok(device)
     }
 }

@@ -1,13 +1,13 @@
-//! A capture source in safe Rust: one pin, an allocator of its own, frames filled at once.
+//! A capture source in safe Rust: one pin, its own allocator, frames filled synchronously.
 
 use flight::Passive;
 use std::sync::{Arc, Mutex};
 use stream::*;
 
-/// How many bytes a picture has.
+/// Bytes per picture.
 pub(crate) const BYTES: u32 = 32;
 
-/// What the pin carries: in your driver these are the GUIDs of a `KSDATAFORMAT`.
+/// The pin's data format. In your driver these are the GUIDs of a `KSDATAFORMAT`.
 pub(crate) fn gray() -> Format {
     Format { major: 1, sub_format: 2, sample_size: BYTES, ..Format::default() }
 }
@@ -15,7 +15,7 @@ pub(crate) fn gray() -> Format {
 #[derive(Default)]
 pub(crate) struct Camera {
     services: Mutex<Option<Arc<Services>>>,
-    /// What the frames of the allocator are to be like.
+    /// The agreed framing of the allocator's frames.
     framing: Mutex<Framing>,
     pictures: Mutex<u8>,
 }
@@ -51,10 +51,10 @@ impl Minidriver for Camera {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        _word: HandleSlot<'_, DeviceId>,
+        _slot: HandleSlot<'_, DeviceId>,
     ) -> DriverResult<Option<DriverDevice>> {
         *self.services.lock().unwrap() = Some(services.clone());
-        Ok(None) // It needs no context.
+        Ok(None) // The driver needs no context.
     }
 
     fn set_state(
@@ -64,7 +64,7 @@ impl Minidriver for Camera {
         _to: PinState,
         _from: PinState,
     ) -> DriverResult<()> {
-        Ok(()) // It holds nothing that a state would have to end.
+        Ok(()) // The driver holds nothing between states.
     }
 
     fn process_pin(&self, pin: &PinView) -> DriverResult<()> {
@@ -77,7 +77,7 @@ impl Minidriver for Camera {
             let header = Header { time, duration, data_used: used, ..Header::default() };
             services.set_header(edge, header)?;
             *number = number.wrapping_add(1);
-            services.advance_offsets(edge, used, false)?; // Nothing is left: it goes on.
+            services.advance_offsets(edge, used, false)?; // The frame is full: advance.
         }
         Ok(())
     }
@@ -87,21 +87,25 @@ impl Minidriver for Camera {
         _at: &mut Passive,
         _pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         *self.framing.lock().unwrap() = *framing;
         let context = self.services()?.allocate_memory(64, 15, MemoryKind::NonPaged);
-        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
+        Ok(slot.set(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        let it = *self.framing.lock().unwrap();
-        let frame = self.services().ok()?.allocate_memory(it.bytes, it.alignment, it.kind)?;
-        Some(word.set(frame))
+        let framing = *self.framing.lock().unwrap();
+        let frame = self.services().ok()?.allocate_memory(
+            framing.bytes,
+            framing.alignment,
+            framing.kind,
+        )?;
+        Some(slot.set(frame))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
@@ -109,7 +113,7 @@ impl Minidriver for Camera {
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
-        // Every frame is home. What is left is the context.
+        // All frames have been freed; only the context is left.
         let _ = self.services().and_then(|services| services.free_memory(allocator.value()));
     }
 }

@@ -1,22 +1,19 @@
-//! A miniport for the tutorial: it keeps allocations, and takes no work.
-
-use std::sync::Arc;
-use std::vec::Drain;
+use std::{sync::Arc, vec::Drain};
 use windtunnel::{kernel::ddi, prelude::*};
 
-/// The driver. Each thing it makes has a word, and a word is a block of pool memory.
+/// Creates allocations and accepts no work. A driver handle is a pool block's address.
 #[derive(Default)]
-pub(crate) struct Keeper {
-    pub(crate) words: HandleAllocator,
+pub(crate) struct MinimalDriver {
+    pub(crate) handles: HandleAllocator,
 }
 
-impl Miniport for Keeper {
+impl Miniport for MinimalDriver {
     fn offers(&self) -> Vec<&'static str> {
         ddi::REQUIRED.to_vec()
     }
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
-        self.words.attach(services)
+        self.handles.attach(services)
     }
 
     fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
@@ -24,19 +21,19 @@ impl Miniport for Keeper {
     }
 
     fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
-        self.words.detach()
+        self.handles.detach()
     }
 
     fn create_device(
         &self,
         _at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        Ok(word.fill(self.words.allocate_one()?))
+        Ok(slot.fill(self.handles.allocate_one()?))
     }
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
-        self.words.free([device.word()])
+        self.handles.free([device.word()])
     }
 
     fn create_allocations(
@@ -44,15 +41,12 @@ impl Miniport for Keeper {
         _at: &mut Passive,
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        let new = match args.resource {
-            Some(OwningResource::New(uninitialised)) => Some(uninitialised),
-            Some(OwningResource::Existing(..)) | None => None,
-        };
-        let mut words = self.words.allocate(args.allocations.len() + usize::from(new.is_some()))?;
-        let shape = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-        let allocations = args.allocations.into_iter().zip(words.by_ref());
-        let allocations = allocations.map(|(birth, word)| (birth.slot.fill(word), shape)).collect();
-        let resource = new.zip(words.next()).map(|(uninitialised, word)| uninitialised.fill(word));
+        let new = if let Some(OwningResource::New(new)) = args.resource { Some(new) } else { None };
+        let mut handles = self.handles.allocate(args.allocations.len() + new.iter().len())?;
+        let info = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
+        let allocations = args.allocations.into_iter().zip(handles.by_ref());
+        let allocations = allocations.map(|(new, handle)| (new.slot.fill(handle), info)).collect();
+        let resource = new.zip(handles.next()).map(|(slot, handle)| slot.fill(handle));
         Ok(CreatedAllocations { allocations, resource })
     }
 
@@ -61,11 +55,9 @@ impl Miniport for Keeper {
         _at: &mut Passive,
         args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.words.free(args.allocations.map(|driver_handle| driver_handle.word()))?;
-        if let Some(ResourceDisposition::Destroy(resource)) = args.resource {
-            self.words.free([resource.word()])?;
-        }
-        Ok(None)
+        self.handles.free(args.allocations.map(|handle| handle.word()))?;
+        let Some(ResourceDisposition::Destroy(resource)) = args.resource else { return Ok(None) };
+        self.handles.free([resource.word()]).map(|()| None)
     }
 
     fn open_allocations(
@@ -73,8 +65,8 @@ impl Miniport for Keeper {
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        let words = self.words.allocate(args.views.len())?;
-        Ok(args.views.into_iter().zip(words).map(|(view, it)| view.slot.fill(it)).collect())
+        let handles = self.handles.allocate(args.views.len())?;
+        Ok(args.views.into_iter().zip(handles).map(|(view, it)| view.slot.fill(it)).collect())
     }
 
     fn close_allocations(
@@ -83,6 +75,6 @@ impl Miniport for Keeper {
         _device: &DriverDevice,
         views: Drain<'_, DriverView>,
     ) -> DriverResult<()> {
-        self.words.free(views.map(|driver_handle| driver_handle.word()))
+        self.handles.free(views.map(|handle| handle.word()))
     }
 }

@@ -1,4 +1,4 @@
-//! A user-mode driver in safe Rust: it makes surfaces, and lets them go.
+//! A user-mode driver in safe Rust: it creates and destroys surfaces.
 
 use std::collections::BTreeMap;
 use windtunnel::abi::hresult::E_INVALIDARG;
@@ -16,8 +16,8 @@ impl UserDriver for Maker {
         _order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
     ) -> UmdResult<Box<dyn UserAdapter>> {
-        let mut told = [0; HARDWARE_INFO_SIZE];
-        callbacks.query_adapter_info(&mut told)?; // What the hardware is: before any device.
+        let mut info = [0; HARDWARE_INFO_SIZE];
+        callbacks.query_adapter_info(&mut info)?; // Before any device is created.
         Ok(Box::new(Maker))
     }
 }
@@ -38,7 +38,7 @@ impl UserAdapter for Maker {
 
 struct Made {
     callbacks: Callbacks,
-    /// The runtime's names of resources, by the driver's numbers.
+    /// The runtime's handles of resources, by the driver's handles.
     resources: BTreeMap<u64, RuntimeResource>,
     last: u64,
 }
@@ -68,10 +68,10 @@ impl UserDevice for Made {
     }
 
     fn flush(&mut self) -> UmdResult<()> {
-        Ok(()) // It collects nothing.
+        Ok(()) // No commands are collected.
     }
 
     fn end(&mut self) -> UmdResult<()> {
-        Ok(()) // What is left is destroyed before.
+        Ok(()) // Resources are destroyed earlier.
     }
 }

@@ -1,4 +1,4 @@
-//! The user-mode drivers on a runtime that only notes what they call.
+//! The user-mode drivers on a runtime that only records their callbacks.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod fake;
@@ -102,7 +102,7 @@ fn buffers_that_are_full_are_submitted_and_new_ones_used() {
     assert!(
         notes.iter().all(|text| text.starts_with("render fill 1+") && text.ends_with("uses [1]"))
     );
-    // A refusal changes the buffers, too.
+    // A failure changes the buffers, too.
     flown.refuse(Some(("render", E_OUTOFMEMORY)));
     flown.fill((it, 0), 1, 2).unwrap();
     assert_eq!(flown.flush(), Err(E_OUTOFMEMORY));
@@ -183,11 +183,11 @@ fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
     flown.flush().unwrap();
     flown.idle();
     flown.notes();
-    assert_eq!(discard(&flown), ["lock2 3", "unlock2 3"], "nobody uses it");
+    assert_eq!(discard(&flown), ["lock2 3", "unlock2 3"], "the memory is not in use");
     flown.fill((it, 0), 8, 4).unwrap();
     flown.notes();
     assert_eq!(discard(&flown), ["lock2 1", "unlock2 1"], "the first comes back");
-    // Memory that only makes it faster may be refused.
+    // Memory that only improves speed may be refused.
     flown.fill((it, 0), 8, 5).unwrap();
     flown.flush().unwrap();
     flown.notes();
@@ -274,7 +274,7 @@ fn the_runtimes_memory_is_the_cpus() {
     let one = flown.create_in(8, &mut first);
     let other = flown.create_in(8, &mut second);
     let gpu = flown.create(&[8], 0).unwrap();
-    // The first two names were for what the GPU could have seen of it.
+    // The first two handles were for the GPU's mapping of it.
     flown.notes();
     flown.fill((one, 0), 4, 0x7f).unwrap();
     flown.blt(one, other, 2).unwrap();
@@ -338,7 +338,7 @@ fn made_up_handles_and_indices_are_refused() {
     flown.close();
 }
 
-/// What a bad driver calls when a resource with two surfaces is drawn and destroyed.
+/// The callbacks of a bad driver when a resource with two surfaces is drawn and destroyed.
 fn ends(flaw: Flaw, flags: u8) -> Vec<String> {
     let mut flown = open(flaw, flags);
     let it = flown.create(&[8, 8], 0).unwrap();

@@ -1,11 +1,11 @@
-//! The user-mode driver in C, driven by a runtime in C that only says what is called back.
+//! The user-mode driver in C, driven by a runtime in C that only prints the callbacks.
 
 use harness::c_umd::{FLAWS, build_c, c_umd_with, said};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What an adapter says of itself: lists, nothing, memory, addresses and memory.
+/// The capabilities of an adapter: lists, nothing, memory, addresses and memory.
 const ADAPTERS: [&str; 4] = ["1", "0", "4", "6"];
 
 fn runtime() -> &'static Path {
@@ -20,17 +20,17 @@ fn driver(flaw: Option<&str>) -> PathBuf {
     with_flags(|texts| c_umd_with(flaw, &name, texts))
 }
 
-/// With a sanitizer, for one.
+/// For example with a sanitizer.
 fn with_flags<T>(build: impl FnOnce(&[&str]) -> T) -> T {
     let flags = std::env::var("CFLAGS").unwrap_or_default();
     build(&flags.split_whitespace().collect::<Vec<_>>())
 }
 
-/// Tells a story with a driver; whatever happens is in the text.
+/// Runs a test of the C runtime with a driver. Returns its output.
 fn told(driver: &Path, adapter: &str, story: &str) -> (bool, String) {
     let mut command = Command::new("timeout");
     command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(story);
-    // What a driver with a flaw forgets is counted by the story.
+    // Leaks of a flawed driver are counted by the test itself.
     let output = command.env("ASAN_OPTIONS", "detect_leaks=0").output();
     let output = output.unwrap_or_else(|why| panic!("timeout: {why}"));
     (output.status.success(), said(&output))
@@ -89,13 +89,13 @@ fn each_flaw_is_what_its_name_says() {
         "calls-after-device" => "CloseAdapter\ndeallocate\n",
         "wrong-thread" => "DestroyResource\nrender, elsewhere\n",
         "resource-and-list" => "Flush\ndeallocate resource and list of 2\n",
-        another_client => panic!("nobody knows how {another_client} looks"),
+        another_client => panic!("no symptom is listed for {another_client}"),
     };
     for flaw in FLAWS {
         let driver = driver(Some(flaw));
         for adapter in ADAPTERS {
             let (ended, text) = told(&driver, adapter, "life");
-            // Commands that use what is gone are the end of this GPU.
+            // Commands that use freed memory stop this GPU.
             let right = ended != (flaw == "releases-before-flush");
             assert!(right && text.contains(shows(flaw)), "{flaw} on {adapter}:\n{text}");
         }

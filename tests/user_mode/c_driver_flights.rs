@@ -5,7 +5,7 @@ use harness::c_umd::{FLAWS, load};
 use runtime::Umd;
 use windtunnel::{FlightResult, Outcome, SCENARIOS, Scenario, find_scenario, fly_with_umd};
 
-/// Kernel-mode drivers to which work goes each of the three ways.
+/// Kernel-mode drivers with each of the three ways to submit.
 const BELOW: [&str; 4] =
     ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory", "table-memory"];
 
@@ -26,7 +26,7 @@ fn the_good_one_keeps_every_rule() {
         for (below, seed) in BELOW.into_iter().zip(1..) {
             let flown = flown(&umd, below, scenario, seed);
             let (name, findings) = (scenario.name, &flown.findings);
-            // Only where the kernel renames does it lock beside its other work.
+            // Only if the kernel renames does it lock during its other work.
             let beside = |text: &String| text.starts_with("pfnLockAsync");
             if below != "softgpu-allocation-lists" && flown.needs.iter().any(beside) {
                 continue;
@@ -37,7 +37,7 @@ fn the_good_one_keeps_every_rule() {
     }
 }
 
-/// What is said of a driver with that flaw.
+/// The rule that a driver with that flaw breaks.
 fn breaks(flaw: &str) -> RuleId {
     match flaw {
         "releases-before-flush" => RuleId::UMD_DESTROY_001,
@@ -52,7 +52,7 @@ fn breaks(flaw: &str) -> RuleId {
         "calls-after-device" => RuleId::UMD_DESTROY_013,
         "wrong-thread" => RuleId::UMD_SUBMIT_004,
         "resource-and-list" => RuleId::UMD_DESTROY_023,
-        other => panic!("nobody knows what {other} breaks"),
+        other => panic!("no rule is listed for {other}"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Streaming minidrivers: their frames are right, every flaw is named, and whatever ends a flight
-//! at whichever call leaves nothing.
+//! Streaming minidrivers: their frames are right, every flaw is found, and a flight that is
+//! interrupted at any call leaks nothing.
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
 
@@ -18,17 +18,17 @@ use stream::{
 };
 use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
-/// The first device, if it is live; else an id that no device has.
+/// The first device, if it is live; otherwise an id that no device has.
 fn first_device(stream: &Stream) -> DeviceId {
     stream.find_device(1).unwrap_or(DeviceId::NULL)
 }
 
-/// The same for the first filter.
+/// As above, for the first filter.
 fn first_filter(stream: &Stream) -> FilterId {
     stream.find_filter(1).unwrap_or(FilterId::NULL)
 }
 
-/// The same for the first pin.
+/// As above, for the first pin.
 fn first_pin(stream: &Stream) -> PinId {
     stream.find_pin(1).unwrap_or(PinId::NULL)
 }
@@ -49,7 +49,7 @@ fn scenarios() -> impl Iterator<Item = &'static Scenario> {
         .filter(|scenario| scenario.streams() && scenario.breaks.is_empty())
 }
 
-/// Nothing is wrong, and nothing is left. Frames in device memory are for those who offer them.
+/// No findings and no leaks. Device memory frames are flown only with drivers that support them.
 fn assert_clean(flown: &FlightResult, what: &str) {
     let device_memory = flown.scenario == "ks-video-memory"
         && flown
@@ -115,8 +115,11 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
         }
         for (scenario, it) in all {
             if !driver.breaks.contains(&it.rule) || it.component != Component::Driver {
-                let (rule, who) = (it.rule.name(), it.component.name());
-                wrong.push(format!("{}, {scenario}: {rule}, {who}: {}", driver.name, it.message));
+                let (rule, component) = (it.rule.name(), it.component.name());
+                wrong.push(format!(
+                    "{}, {scenario}: {rule}, {component}: {}",
+                    driver.name, it.message
+                ));
             }
         }
     }
@@ -192,8 +195,8 @@ fn frames_in_video_memory_are_allocations_and_go_with_their_allocator() {
     }
 }
 
-/// What holds of every flight: an allocator is initialised once and first, and deleted once if
-/// and only if that succeeded, with nothing out, and is not used afterwards.
+/// The properties of every flight: an allocator is initialised once and first, and deleted once if
+/// and only if that succeeded, with no frame in use, and is not used afterwards.
 fn order(events: &[Event]) -> Result<(), String> {
     #[derive(Default)]
     struct Life {
@@ -250,7 +253,7 @@ fn order(events: &[Event]) -> Result<(), String> {
     }
 }
 
-/// The flight that is cut short: what is answered does not matter, what is left does.
+/// The interrupted flight: results do not matter, leaks do.
 fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: DriverSetup, wish: &FramingRequest) {
     let Ok(device) = stream.add_device(at, plugged) else { return };
     let format = pattern::format(0);
@@ -261,11 +264,11 @@ fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: DriverSetup, wish: &Fr
         let _ = graph.close(at);
     }
     let _ = stream.remove_device(at, device);
-    // One whose driver refuses to be removed is pulled out.
+    // A device whose driver fails its removal is surprise-removed.
     let _ = stream.surprise_remove_device(at, device);
 }
 
-/// A driver of which somebody hears at the beginning of each call.
+/// A driver with an observer at the beginning of each call.
 struct Heard {
     driver: Arc<dyn Minidriver>,
     hear: Box<dyn Fn() + Send + Sync>,
@@ -278,13 +281,13 @@ impl Minidriver for Heard {
     }
 }
 
-/// Rings the bell of somebody else.
+/// Wakes the other thread.
 type Ring = Box<dyn Fn() + Send + Sync>;
 
-/// What hits a flight.
+/// What interrupts a flight.
 type Blow = fn(&Stream, &mut Passive);
 
-/// Flies the story with somebody else on another thread, who strikes when the bell rings.
+/// Flies the steps while another thread waits for its wake-up and then interrupts.
 fn hit(
     (host, at, log): (&Arc<dyn Spawner>, &mut Passive, &Arc<Log>),
     plug: impl FnOnce(Ring) -> DriverSetup,
@@ -298,7 +301,7 @@ fn hit(
     let plugged = plug(Box::new(move || ringer.wake(&ring)));
     let memory = plugged.memory.clone();
     let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
-    let ended = host.spawn("somebody else", move |at| {
+    let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
         blow(&other, at);
     });
@@ -313,7 +316,7 @@ fn hit(
     stream.validate().unwrap();
 }
 
-/// Flies that with frames in the system's memory.
+/// As above, with frames in system memory.
 fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let flight = |host: &_, at: &mut _| {
@@ -323,7 +326,7 @@ fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow)
     log.take()
 }
 
-/// The same with frames that are allocations in video memory.
+/// As above, with frames that are allocations in video memory.
 fn cut_in_video_memory(
     seed: u64,
     plug: impl FnOnce(Ring) -> DriverSetup,
@@ -346,7 +349,7 @@ fn cut_in_video_memory(
     })
 }
 
-/// A driver of the list that rings at its so-manieth call.
+/// A driver of the registry that wakes the other thread at its `nth` call.
 fn ringing(driver: &DriverSetup, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -> DriverSetup {
     let counts = count.clone();
     let hear = Box::new(move || {
@@ -358,7 +361,7 @@ fn ringing(driver: &DriverSetup, ring: Ring, nth: u32, count: &Arc<AtomicU32>) -
     DriverSetup { minidriver, ..driver.clone() }
 }
 
-/// Everything holds, and nothing was found but what is expected.
+/// Checks all properties, and that there are no unexpected findings.
 fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
     order(events).unwrap_or_else(|why| panic!("{what}: {why}"));
     let verifier = verified(events);
@@ -367,7 +370,7 @@ fn assert_quiet(events: &[Event], but: &[RuleId], what: &str) {
     assert_eq!(loud, None, "{what}");
 }
 
-/// At every call of the driver that there is, for a few seeds.
+/// At every call of the driver, for a few seeds.
 fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
     for seed in 0..seeds {
         let mut calls = 0;
@@ -441,7 +444,7 @@ fn a_refusal_at_every_call_is_undone() {
     at_every_call(3, |seed, n, count| {
         let counts = count.clone();
         let refuses = move |entry: Entry| {
-            // What is told and cannot refuse is not refused.
+            // Notifications cannot fail.
             let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
             let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
             if here { Err(DriverError::NoMemory) } else { Ok(()) }
@@ -449,7 +452,7 @@ fn a_refusal_at_every_call_is_undone() {
         let memory = Arc::new(SystemMemory::default());
         let plugged = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
         let events = cut(seed, |_, _| plugged, |_, _| ());
-        // Who refuses to process has to start again by itself.
+        // A driver that fails to process has to restart processing itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
     });
 }

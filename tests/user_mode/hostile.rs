@@ -1,8 +1,8 @@
-//! A hostile user-mode driver: whatever it calls with, it is answered, and the kernel stays whole.
+//! A hostile user-mode driver: every callback returns, and the kernel stays intact.
 //!
-//! The driver is raw ([`harness::raw`]): it calls every slot of the tables that it is given, with
-//! handles and pointers that mean nothing, from inside of every function. It is one whose pointers
-//! are not believed ([`Umd::doubted`](runtime::Umd::doubted)).
+//! The driver is raw ([`harness::raw`]): it calls every slot of its callback tables with invalid
+//! handles and pointers, from inside every function. Its pointers are not trusted
+//! ([`Umd::doubted`](runtime::Umd::doubted)).
 #![forbid(unsafe_code)]
 
 use abi::HRESULT;
@@ -16,7 +16,7 @@ use runtime::{Adapter, ResourceDescription, Runtime};
 use thunk::Client;
 use windtunnel::HostKind;
 
-/// Tells a story with the raw driver on the built-in GPU, as the only one. Answers its events.
+/// Runs a test with the raw driver on the built-in GPU, one at a time. Returns its events.
 fn told(
     on: HostKind,
     set: impl FnOnce(&mut Board),
@@ -25,7 +25,7 @@ fn told(
     told_on("softgpu-allocation-lists", on, set, story)
 }
 
-/// The same, on any driver's hardware.
+/// As above, on any driver's hardware.
 fn told_on(
     driver: &str,
     on: HostKind,
@@ -40,8 +40,12 @@ fn told_on(
     assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
     assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
     for finding in verified(&events).findings() {
-        let who = finding.component;
-        assert!([Component::Umd, Component::Client].contains(&who), "{who:?}: {}", finding.message);
+        let component = finding.component;
+        assert!(
+            [Component::Umd, Component::Client].contains(&component),
+            "{component:?}: {}",
+            finding.message
+        );
     }
     events
 }
@@ -62,7 +66,7 @@ fn close(at: &mut Passive, client: &Client, kernel: u32) {
     client.end(at);
 }
 
-/// How often an entry is said to be missing.
+/// The number of events about missing entries.
 fn absent(events: &[Event], slot: &str) -> usize {
     let is =
         |event: &&Event| matches!(&event.kind, EventKind::EntryMissing { name } if name == slot);
@@ -107,7 +111,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
                 close(at, &client, kernel);
             },
         );
-        // Every trap was stepped into, and said its name.
+        // Every unsupported callback was called and reported by name.
         let traps = D3DDDI_DEVICECALLBACKS::SLOTS.iter().chain(D3DDDI_ADAPTERCALLBACKS::SLOTS);
         for slot in traps.filter(|text| !is_served(text)) {
             assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
@@ -150,7 +154,7 @@ fn an_adapter_that_is_not_opened_says_why() {
             close(at, &client, kernel);
         });
     }
-    // Without a way to close it, it is open, and what is missing is said when it is closed.
+    // Without a close function it is open, and the missing function is reported at its close.
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
     told(HostKind::Deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
@@ -159,7 +163,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     });
 }
 
-/// A device of the raw driver with one resource; then one call, and its answer.
+/// A device of the raw driver with one resource; then one call, and its result.
 fn one_call(
     set: impl Fn(&mut Board),
     (slot, called): (&'static str, Call),
@@ -174,7 +178,7 @@ fn one_call(
             let plain = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
             let spare = plain.create_resource(at, &ResourceDescription::texture(8, 8));
             let spare = spare.unwrap_or_else(|why| panic!("{slot}: {}", text(why)));
-            // The table is given when the device is made, so what is wrong with it is there then.
+            // The table is returned when the device is created, so it is checked then.
             change(&set);
             let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
             let made =
@@ -205,7 +209,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
         let (answer, events) = one_call(|state| state.panics = Some(slot), (slot, called));
         let verifier = verified(&events);
         let crash = verifier.findings().iter().find(|finding| finding.rule == RuleId::WT_CRASH_001);
-        let crash = crash.unwrap_or_else(|| panic!("{slot}: nobody is blamed"));
+        let crash = crash.unwrap_or_else(|| panic!("{slot}: no finding"));
         assert_eq!(answer, Err(E_FAIL), "{slot}");
         assert_eq!(
             (crash.component, crash.message.contains("panicked")),

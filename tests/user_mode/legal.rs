@@ -1,5 +1,5 @@
-//! User-mode drivers that do what they may, in ways that few do: nobody accuses them; and what an
-//! application does wrong is not laid to them.
+//! User-mode drivers with legal but unusual behaviour: they have no findings, and errors of an
+//! application are not blamed on them.
 #![forbid(unsafe_code)]
 
 use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, E_OUTOFMEMORY, E_PENDING, S_OK};
@@ -22,43 +22,44 @@ use umd::{
 };
 use windtunnel::{Application, HostKind};
 
-/// What is odd about a driver.
+/// What is unusual about a driver.
 const NOTHING: u8 = 0;
-/// It gives memory back when it is flushed.
+/// Frees memory when it is flushed.
 const TRIMS: u8 = 1;
-/// It gives back what it could not open.
+/// Frees a resource that it could not open.
 const GIVES_BACK: u8 = 2;
-/// It waits in a flush for what never comes.
+/// Waits in a flush for something that never happens.
 const WAITS: u8 = 3;
-/// It has no memory of its own for a resource, when it has the runtime's.
+/// Has no memory of its own for a resource with the runtime's memory.
 const FULL: u8 = 4;
-/// Its CPU draws, into memory that stays mapped.
+/// Draws with the CPU into memory that stays mapped.
 const MAPS: u8 = 5;
-/// It collects what is drawn, and has memory made resident when it submits.
+/// Collects drawing commands, and makes memory resident when it submits.
 const PAGES: u8 = 6;
-/// It submits when it is flushed, and takes over the buffers that it is given, come what may.
+/// Submits when it is flushed, and uses the returned buffers, whatever the result is.
 const RENDERS: u8 = 7;
-/// The same, and the context that it names is none.
+/// As above, with an invalid context.
 const MISNAMES: u8 = 8;
-/// It gives memory back when it is flushed, and takes other memory for the same resources.
+/// Frees memory when it is flushed, and allocates other memory for the same resources.
 const RECYCLES: u8 = 9;
-/// It has one allocation more than there are surfaces, in front, and looks at it when it is flushed.
+/// Has one allocation more than surfaces, at the front, and reads it when it is flushed.
 const HEADS: u8 = 10;
-/// It numbers what it makes, in its private data.
+/// Numbers its resources in its private data.
 const NUMBERS: u8 = 11;
-/// A second lock shows nothing.
+/// A second lock returns nothing.
 const DARKENS: u8 = 12;
 
-/// A driver that locks each time that it is asked to, and collects nothing.
+/// A driver that locks at each request and collects nothing.
 struct Plain<const WAY: u8>;
 
 struct Made<const WAY: u8> {
     callbacks: Callbacks,
-    /// The runtime's names of resources, by the driver's numbers, with allocations and their locks.
+    /// The runtime's handles of resources, by the driver's handles, with allocations and their
+    /// locks.
     resources: BTreeMap<u64, (RuntimeResource, Vec<(D3DKMT_HANDLE, u32)>)>,
     last: u64,
     bare: bool,
-    /// Where it submits, if it does.
+    /// The context it submits to, if any.
     work: Option<(RuntimeContext, PagingQueue)>,
     buffers: Option<(RuntimeContext, ContextBuffers)>,
 }
@@ -245,7 +246,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 }
 
-/// Tells a story of an application over a driver and hardware. Answers its events.
+/// Runs a test with an application over a driver and hardware. Returns its events.
 fn told(
     hardware: &str,
     on: HostKind,
@@ -263,7 +264,7 @@ fn told(
     })
 }
 
-/// Who is accused of what.
+/// The blamed components and their rules.
 fn accused(events: &[Event]) -> Vec<(Component, RuleId, String)> {
     let all = verified(events);
     all.findings()
@@ -287,7 +288,7 @@ fn a_removed_device_may_be_said_by_whatever_is_asked() {
             let device = &app.device;
             let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(device.lock(at, (one, 0), LockRequest::default()));
-            // A second lock, an unlock, and a destroy that releases all the same.
+            // A second lock, an unlock, and a destroy that releases nevertheless.
             device.fail_next("pfnLockCb", D3DDDIERR_DEVICEREMOVED);
             assert_eq!(device.lock(at, (one, 0), LockRequest::default()).map(drop), REMOVED);
             device.fail_next("pfnUnlockCb", D3DDDIERR_DEVICEREMOVED);
@@ -568,7 +569,7 @@ fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
 /// How often adapters of [`Slow`] were closed.
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
 
-/// A driver that takes its time to close.
+/// A driver that is slow to close.
 struct Slow;
 
 impl UserDriver for Slow {

@@ -1,8 +1,8 @@
-//! Resources by the hundred thousand through a user-mode driver: two threads make, share, draw, lock
-//! and drop them in an order drawn from a seed, and a model in plain Rust knows every byte.
+//! A hundred thousand resources through a user-mode driver: two threads create, share, draw, lock
+//! and destroy them in an order drawn from a seed, and a model in plain Rust knows every byte.
 //!
-//! Whatever is looked at is right; nobody breaks a rule; and at the end nothing is alive: neither
-//! in the kernel, nor in the machine's memory, nor in the runtime's books, nor in the driver.
+//! Every compared byte is right, no rule is broken, and at the end nothing is leaked: neither in
+//! the kernel, nor in the machine's memory, nor in the runtime's ledger, nor in the driver.
 #![forbid(unsafe_code)]
 
 mod artist;
@@ -38,7 +38,7 @@ fn every_byte_is_right_under_pressure() {
     }
 }
 
-/// On real threads, over all of the drivers and arrangements.
+/// On real threads, over all drivers and configurations.
 #[test]
 fn a_hundred_thousand_resources_live_and_go() {
     let lives = 100_000_usize.div_ceil(GPUS.len() * BOTH.len() * 2);

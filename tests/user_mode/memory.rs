@@ -1,5 +1,5 @@
-//! A user-mode driver in safe Rust that looks too far and too late at what it is shown: it is
-//! answered that it cannot, and nothing else happens.
+//! A user-mode driver in safe Rust that accesses mapped memory out of bounds and too late: it gets
+//! an error, and nothing else happens.
 #![forbid(unsafe_code)]
 
 use abi::hresult::{E_FAIL, E_INVALIDARG};
@@ -19,19 +19,19 @@ use umd::{
 };
 use windtunnel::{Application, HostKind};
 
-/// More than anything has.
+/// More than the size of any memory.
 const MUCH: usize = 1 << 40;
 
-/// Memory of its own.
+/// Memory of the driver.
 static OWN: [u8; 256] = [5; 256];
 
 struct Peeks;
 
 struct Peeking {
     callbacks: Callbacks,
-    /// The runtime's names of resources, by the driver's numbers, with an allocation.
+    /// The runtime's handles of resources, by the driver's handles, with an allocation.
     resources: BTreeMap<u64, (RuntimeResource, D3DKMT_HANDLE)>,
-    /// What is shown, as it thinks; and what was.
+    /// The expected mapping, and the actual one.
     shown: Option<Memory>,
     over: Vec<Memory>,
     last: u64,
@@ -79,7 +79,7 @@ fn demand(kept: bool) -> UmdResult<()> {
     if kept { Ok(()) } else { Err(E_FAIL) }
 }
 
-/// Whether all of a memory's first bytes can be read and written.
+/// Whether all first bytes of a memory can be read and written.
 fn open(memory: &Memory) -> bool {
     let mut bytes = [0; 4];
     let read = memory.read(0, &mut bytes);
@@ -114,14 +114,14 @@ impl UserDevice for Peeking {
 
     fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         if order.flags.has(D3DDDI_LOCKFLAGS::ReadOnly) {
-            // Not the runtime's, and there.
+            // Mapped, but not by the runtime.
             let address = (&raw const OWN).addr();
             return Ok(LockResult { address, pitch: 32, slice_pitch: 0 });
         }
         let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
         let (_, seen) = self.callbacks.lock(of, D3DDDICB_LOCKFLAGS::LockEntire, &[], MUCH)?;
         demand(open(&seen) && seen.write(4092, &[7; 4]))?;
-        // The allocation has a page: no word of the driver's makes that more.
+        // The allocation has one page; the driver cannot access more.
         demand(!seen.write(4093, &[7; 4]) && !seen.write(MUCH - 4, &[7; 4]))?;
         self.shown = Some(seen);
         Ok(LockResult { address: seen.address(), pitch: 32, slice_pitch: 0 })

@@ -1,4 +1,4 @@
-//! A hostile application: whatever it asks of a user-mode driver's device, it is answered.
+//! A hostile application: every call on a user-mode driver's device returns.
 #![forbid(unsafe_code)]
 
 use abi::hresult::{D3DERR_OUTOFVIDEOMEMORY, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY, S_OK};
@@ -9,7 +9,7 @@ use runtime::{Device, LockRequest, Rect, ResourceDescription, Runtime, Surface};
 use thunk::Client;
 use windtunnel::{Application, HostKind};
 
-/// The good driver of a GPU, and an application of it.
+/// The good driver of a GPU, and an application on it.
 fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Application)) {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
     let umd = listed.umd.unwrap_or_else(|| panic!("{driver} has no user-mode driver"))();
@@ -127,7 +127,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                     );
                 }
             }
-            // No surface at all, and surfaces without pixels.
+            // No surface, and surfaces without pixels.
             let empty = ResourceDescription::group(0, 8, 8);
             for wanted in [empty.clone(), empty.clone().shared(), empty.in_system_memory()] {
                 assert_eq!(
@@ -172,7 +172,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
                 assert_eq!(one.color_fill(at, (pair, 0), area, 1), Err(E_INVALIDARG), "{area:?}");
                 for (from, to) in [(area, WHOLE), (WHOLE, area), (area, area)] {
                     let copied = one.blt(at, (pair, 0, from), (pair, 1, to));
-                    // Another size is a stretch, which this driver does not do.
+                    // Another size is a stretch, which this driver does not support.
                     assert!(
                         [Err(E_INVALIDARG), Err(E_NOTIMPL)].contains(&copied),
                         "{from:?} to {to:?}: {copied:x?}"

@@ -1,5 +1,5 @@
-//! The order in which a resource of an application goes, through all rooms: its last commands are
-//! handed over, its driver releases it, its views are closed, its allocations are gone.
+//! The order in which an application's resource is destroyed: its last commands are submitted, its
+//! driver releases it, its views are closed, its allocations are destroyed.
 #![expect(clippy::unwrap_used, reason = "an event that is not there is a failed test")]
 
 use flight::{Event, EventKind, Kind, Subject};
@@ -15,27 +15,27 @@ const SCENARIOS: [&str; 5] = [
     "umd-shared-resource",
 ];
 
-/// When things happened to an allocation: the numbers of events.
+/// The event numbers of an allocation's life.
 #[derive(Clone, Debug, Default)]
 struct Life {
-    /// The callback that handed the last packet over which uses it.
+    /// The callback that submitted the last packet which uses it.
     handed: Option<u64>,
-    /// That packet was done.
+    /// The completion of that packet.
     done: Option<u64>,
-    /// Each of its views was closed.
+    /// The close of each of its views.
     closed: Vec<u64>,
     gone: Option<u64>,
 }
 
-/// When things happened to a resource.
+/// The event numbers of a resource's life.
 #[derive(Clone, Debug, Default)]
 struct Group {
     allocations: Vec<Subject>,
-    /// The callback that released it, and the event that says so.
+    /// The callback that released it, and the event of the release.
     freed: Option<(u64, String)>,
     released: Option<u64>,
     dropped: Option<u64>,
-    /// What the event says about the release.
+    /// The details of the release.
     before: bool,
 }
 
@@ -43,16 +43,16 @@ struct Group {
 struct Story {
     allocations: BTreeMap<Subject, Life>,
     groups: BTreeMap<Subject, Group>,
-    /// What a thread has called back with.
+    /// A thread's current callback.
     callback: BTreeMap<u32, (u64, String)>,
-    /// What a thread has made since then.
+    /// A thread's objects created since then.
     made: BTreeMap<u32, Vec<Subject>>,
     views: BTreeMap<Subject, Subject>,
-    /// Packets by context and number: the callback that handed it over.
+    /// Packets by context and number: the submitting callback.
     packets: BTreeMap<(Subject, u64), u64>,
     /// The packet of a node's fence.
     fences: BTreeMap<(Subject, u32), (Subject, u64)>,
-    /// What a packet uses.
+    /// The allocations of a packet.
     used: BTreeMap<(Subject, u64), Vec<Subject>>,
 }
 
@@ -127,8 +127,8 @@ impl Story {
     }
 }
 
-/// Flies, and looks at the order of each resource. Answers how many of them were released before
-/// the application's drop was over, how many later, and how many allocations the GPU used.
+/// Flies, and checks the order of each resource. Returns how many of them were released before the
+/// application's destroy returned, how many later, and how many allocations the GPU used.
 fn in_order(driver: &str, scenario: &str, seed: u64) -> [usize; 3] {
     let flown = flown(driver, scenario, seed);
     let at = format!("{driver}, {scenario}, seed {seed}");
@@ -147,7 +147,7 @@ fn in_order(driver: &str, scenario: &str, seed: u64) -> [usize; 3] {
             let (first, last) = (life.closed.iter().min(), life.closed.iter().max());
             let (first, last, gone) = (*first.unwrap(), *last.unwrap(), life.gone.unwrap());
             assert!(freed < last && last < gone, "{at}: {freed}, {life:?}");
-            // Who has opened it may close its view before the maker does.
+            // A device that has opened it may close its view before the creator does.
             assert!(freed < first || life.closed.len() > 1, "{at}: {freed}, {life:?}");
             if let (Some(handed), Some(done)) = (life.handed, life.done) {
                 let alone = life.closed.len() == 1;
@@ -173,8 +173,8 @@ fn all(driver: &str, seeds: u64) -> [usize; 3] {
     counts
 }
 
-/// Where the kernel knows what a packet uses, the driver releases when its commands are handed
-/// over, and the kernel's retirement waits for the GPU.
+/// Where the kernel knows the allocations of a packet, the driver releases when its commands are
+/// submitted, and the kernel's retirement waits for the GPU.
 #[test]
 fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
     let [immediate, deferred, used] = all("softgpu-allocation-lists", 16);
@@ -182,7 +182,7 @@ fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
     assert!(immediate > 100 && used > 100, "{immediate} resources, {used} allocations in packets");
 }
 
-/// Where it does not, the driver has a fence, and puts off what the GPU may still use.
+/// Where it does not, the driver has a fence, and defers the release while the GPU may use it.
 #[test]
 fn without_lists_a_release_is_put_off_until_a_flush_or_the_end_of_the_device() {
     for driver in ["softgpu-memory", "softgpu-gpummu"] {

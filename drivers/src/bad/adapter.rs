@@ -1,4 +1,4 @@
-//! What goes wrong in the life of an adapter, its interrupts and its devices.
+//! Bad drivers: adapters, their interrupts and their devices.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, take, value};
@@ -19,43 +19,43 @@ pub(crate) const LEAKS_REMOVE_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
 pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(writes_freed_device), ..GOOD };
 
-/// How far ahead the false fence is.
+/// The distance of the false fence from the right fence.
 const FENCE_OFFSET: u32 = 1 << 16;
 
-/// Reports a fence that it was not given, before the right one.
+/// Reports a fence that was not submitted, before the right fence.
 unsafe extern "win64-unwind" fn reports_unsubmitted_fence(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         let Fence(done) = adapter.board().done(0);
         adapter.notify_interrupt(0, Fence(done.wrapping_add(FENCE_OFFSET)));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
-/// Asks for its DPC in its DPC.
+/// Queues its DPC in its DPC.
 unsafe extern "win64-unwind" fn requeues_dpc_forever(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return };
     if let Some(call) = adapter.interface.DxgkCbQueueDpc {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(adapter.interface.DeviceHandle) };
     }
 }
 
-/// Reports the fence once more in the DPC, where `DxgkCbNotifyInterrupt` may not be called.
+/// Reports the fence again in the DPC, where `DxgkCbNotifyInterrupt` is not allowed.
 unsafe extern "win64-unwind" fn notifies_interrupt_in_dpc(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         adapter.notify_interrupt(0, adapter.board().done(0));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
-/// What the driver writes down of its end.
+/// The driver's record of its removal.
 #[repr(C)]
 struct DestroyLog {
     ends: u64,
@@ -65,20 +65,19 @@ impl Kind for DestroyLog {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"elog");
 }
 
-/// Takes a block that nothing frees.
+/// Allocates a block that is never freed.
 unsafe extern "win64-unwind" fn leaks_remove_device_memory(context: PVOID) -> NTSTATUS {
     take(DestroyLog { ends: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { remove_device(context) }
 }
 
-/// Writes to the device's block when it has freed it.
+/// Writes to the device's block after freeing it.
 unsafe extern "win64-unwind" fn writes_freed_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's.
+    // SAFETY: The handle is the device's.
     let status = unsafe { destroy_device(handle) };
     let device = value::<Device>(handle);
-    // SAFETY: The memory is still there, for freed blocks rest; writing to it is what is to be
-    // caught.
+    // SAFETY: The pool keeps freed blocks mapped; the write is the planted bug.
     unsafe { (*device).space = 0 };
     status
 }

@@ -1,5 +1,4 @@
-//! The driver with a table whose packets have lists, and one thing that a table alone can do
-//! wrong.
+//! Bad table drivers with allocation lists: bugs that only a driver with a table can have.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation_lists::{ALLOCATION_LISTS, patch, render};
@@ -7,15 +6,15 @@ use abi::display::{DXGKARG_PATCH, DXGKARG_RENDER};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::{HANDLE, NTSTATUS};
 
-/// Writes a byte behind the buffer it renders into.
+/// Writes a byte past the end of the buffer it renders into.
 pub(crate) const OVERRUNS_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(overruns_dma_buffer), ..ALLOCATION_LISTS };
 
-/// Renders, and leaves `pDmaBuffer` where it was.
+/// Renders and does not advance `pDmaBuffer`.
 pub(crate) const LEAVES_DMA_POINTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRender: Some(leaves_dma_pointer), ..ALLOCATION_LISTS };
 
-/// Writes a byte behind the buffer it patches.
+/// Writes a byte past the end of the buffer it patches.
 pub(crate) const PATCHES_PAST_DMA_BUFFER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiPatch: Some(patches_past_dma_buffer), ..ALLOCATION_LISTS };
 
@@ -23,12 +22,12 @@ unsafe extern "win64-unwind" fn overruns_dma_buffer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaSize as usize);
-    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { render(context, args) }
 }
 
@@ -36,11 +35,11 @@ unsafe extern "win64-unwind" fn leaves_dma_pointer(
     context: HANDLE,
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let start = unsafe { (*args).pDmaBuffer };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { render(context, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     unsafe { (*args).pDmaBuffer = start };
     status
 }
@@ -49,11 +48,11 @@ unsafe extern "win64-unwind" fn patches_past_dma_buffer(
     adapter: HANDLE,
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let told = unsafe { args.read() };
     let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaBufferSize as usize);
-    // SAFETY: The door keeps a guard behind the buffer, for drivers like this one.
+    // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { patch(adapter, args) }
 }

@@ -1,5 +1,5 @@
-//! What goes wrong with callbacks: at which level, when and for whom they are called, and what
-//! is asked about the hardware.
+//! Bad drivers: callbacks at a wrong IRQL, at a wrong time or with a wrong object, and wrong
+//! requests about the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, list};
@@ -52,81 +52,81 @@ pub(crate) const QUERIES_WRONG_CAPTURE_ADDRESS: DRIVER_INITIALIZATION_DATA =
     };
 pub(crate) const INDICATES_CHILD_WHILE_SYNCHRONIZED: DRIVER_INITIALIZATION_DATA = in_dpc(indicates);
 
-/// Does something with the adapter, then what the good DPC does.
+/// Runs `act` with the adapter, then the good DPC.
 ///
 /// # Safety
 ///
-/// As of `dpc_routine`.
+/// As for `dpc_routine`.
 pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         body(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
-/// Asks for data in the DPC, where `DxgkCbAcquireHandleData` may not be called.
+/// Calls `DxgkCbAcquireHandleData` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn acquires(context: PVOID) {
     let acquire = |adapter: &Adapter| {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
         if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
-            // SAFETY: The kernel gave the function, and both places outlive the call.
+            // SAFETY: The function is the kernel's, and both arguments outlive the call.
             unsafe { call(&raw const asked, &raw mut held) };
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_dpc(context, acquire) };
 }
 
-/// Asks for its DPC when it is removed, long after it was stopped.
+/// Queues its DPC when it is removed, after it was stopped.
 unsafe extern "win64-unwind" fn queues_dpc_after_stop(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, until the end of this call.
+    // SAFETY: The handle is the adapter's, which is freed at the end of this call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         queue(it, it.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { remove_device(context) }
 }
 
-/// Takes its own word for the adapter for the kernel's.
+/// Passes its own adapter handle instead of the kernel's.
 unsafe extern "win64-unwind" fn queues_dpc_wrong_handle(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_dpc(context, |adapter| queue(adapter, context)) };
 }
 
 fn queue(it: &Adapter, handle: HANDLE) {
     if let Some(call) = it.interface.DxgkCbQueueDpc {
-        // SAFETY: The kernel gave the function, and follows no pointer.
+        // SAFETY: The function is the kernel's and dereferences no argument.
         unsafe { call(handle) };
     }
 }
 
-/// Does something with the name of each allocation, then opens as the good driver does.
+/// Runs a function with the kernel handle of each allocation, then the good driver's open.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 pub(crate) unsafe fn before_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
     body: impl Fn(&Adapter, D3DKMT_HANDLE),
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
         for info in infos {
             body(it, info.hAllocation);
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
-/// Asks for the parent of a resource, as if it were an allocation.
+/// Requests the parent of a resource as if the resource were an allocation.
 unsafe extern "win64-unwind" fn queries_resource_parent(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -137,22 +137,22 @@ unsafe extern "win64-unwind" fn queries_resource_parent(
             parent(adapter, resource);
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, ask) }
 }
 
-/// Asks where video is captured into what was not made for it.
+/// Requests the capture address of an allocation that was not created for capture.
 unsafe extern "win64-unwind" fn queries_wrong_capture_address(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, capture) }
 }
 
-/// Asks in the DPC, where `DxgkCbGetHandleParent` may not be called.
+/// Calls `DxgkCbGetHandleParent` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             parent(adapter, 0);
@@ -160,9 +160,9 @@ unsafe extern "win64-unwind" fn queries_parent_in_dpc(context: PVOID) {
     }
 }
 
-/// Asks in the DPC, where `DxgkCbEnumHandleChildren` may not be called.
+/// Calls `DxgkCbEnumHandleChildren` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             members(adapter, 0);
@@ -170,9 +170,9 @@ unsafe extern "win64-unwind" fn enumerates_children_in_dpc(context: PVOID) {
     }
 }
 
-/// Asks in the DPC, where `DxgkCbGetDeviceInformation` may not be called.
+/// Calls `DxgkCbGetDeviceInformation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             registers(adapter, context);
@@ -180,9 +180,9 @@ unsafe extern "win64-unwind" fn queries_device_in_dpc(context: PVOID) {
     }
 }
 
-/// Reads in the DPC, where `DxgkCbReadDeviceSpace` may not be called.
+/// Calls `DxgkCbReadDeviceSpace` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             space(adapter, 0, 0, &mut [0; 4]);
@@ -190,9 +190,9 @@ unsafe extern "win64-unwind" fn reads_config_in_dpc(context: PVOID) {
     }
 }
 
-/// Says while it holds its interrupt back that something is plugged in, which is for its DPC.
+/// Reports a connected display while synchronized with its interrupt, instead of in its DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(indicate_synchronized, context, 0);
@@ -201,21 +201,21 @@ unsafe extern "win64-unwind" fn indicates(context: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn indicate_synchronized(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
     1
 }
 
-/// Gives its registers back twice.
+/// Unmaps its registers twice.
 unsafe extern "win64-unwind" fn unmaps_registers_twice(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         unmap(it, it.registers);
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
@@ -229,9 +229,9 @@ macro_rules! starts {
             sources: *mut u32,
             children: *mut u32,
         ) -> NTSTATUS {
-            // SAFETY: The arguments are the kernel's.
+            // SAFETY: The arguments come from the kernel and are valid for the call.
             let status = unsafe { start_device(context, info, interface, sources, children) };
-            // SAFETY: The word is the adapter's, which lives until it is removed.
+            // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
             if let Some(it) = unsafe { find::<Adapter>(context) } {
                 let body: fn(&Adapter, PVOID) = $body;
                 body(it, context);
@@ -242,7 +242,7 @@ macro_rules! starts {
 }
 
 starts! {
-    /// Maps a page more than it has.
+    /// Maps one page more than it has.
     and_maps_too_much |it, context| {
         if let Some((start, length)) = registers(it, context) {
             let _refused = map(it, start, length + 0x1000);

@@ -1,4 +1,4 @@
-//! What goes wrong with save areas: context allocations that are asked for, freed and used.
+//! Bad drivers: context allocations (save areas) that are created, freed and used.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, free};
@@ -62,41 +62,41 @@ pub(crate) const UPDATES_CONTEXT_WHILE_PAGING: DRIVER_INITIALIZATION_DATA =
         ..MEMORY
     };
 
-/// A driver that asks for something else as well when it creates a context.
+/// A driver that requests an additional context allocation when it creates a context.
 const fn with_create_args(
     entry: unsafe extern "win64-unwind" fn(HANDLE, *mut DXGKARG_CREATECONTEXT) -> NTSTATUS,
 ) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(entry), ..MEMORY }
 }
 
-/// A driver that does something else when it destroys a context.
+/// A driver with another `DxgkDdiDestroyContext`.
 const fn ends(
     entry: unsafe extern "win64-unwind" fn(HANDLE) -> NTSTATUS,
 ) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(entry), ..MEMORY }
 }
 
-/// What is wrong with an order.
+/// What is wrong with a request.
 trait BadCreateArgs {
-    /// Changes a good order for a context; `device` is the driver's own handle.
+    /// Changes a valid request for a context; `device` is the driver's own handle.
     fn change(order: &mut Order, device: HANDLE);
 }
 
-/// An allocation that is shared across contexts, and of one.
+/// A context allocation that is both shared across contexts and of one context.
 struct SharedPerContext;
-/// An allocation that is neither shared nor of a context.
+/// A context allocation that is neither shared nor of a context.
 struct NoOwner;
-/// An allocation for a device by the driver's handle of it.
+/// A context allocation for a device, named by the driver's handle.
 struct WrongDeviceHandle;
-/// An allocation for a context by a handle of the driver's.
+/// A context allocation for a context, named by the driver's handle.
 struct WrongContextHandle;
-/// An allocation of no bytes.
+/// A context allocation of zero bytes.
 struct EmptyAllocation;
-/// An allocation that would best be where it may not be.
+/// A context allocation whose preferred segment is not in its segment set.
 struct Elsewhere;
-/// An allocation that is to be evicted to what is no aperture.
+/// A context allocation with an eviction segment that is not an aperture.
 struct Evicted;
-/// An allocation with an address of the CPU's, in memory.
+/// A context allocation with a CPU address, in a memory segment.
 struct Seen;
 
 impl BadCreateArgs for SharedPerContext {
@@ -148,61 +148,61 @@ impl BadCreateArgs for Seen {
     }
 }
 
-/// Asks for one allocation more than it needs, and not as it should.
+/// Requests one more context allocation than needed, with an invalid request.
 unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some((known, adapter)) = (unsafe { device_and_adapter(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { (*args).hContext };
     let mut order = order(adapter, known.kernel, given, device);
     W::change(&mut order, device);
     if let Ok(name) = ask(adapter, &mut order) {
         give_back(adapter, name);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_context_with_area(device, args) }
 }
 
-/// Frees the area of a context, then frees it with the rest.
+/// Frees the area of a context twice.
 unsafe extern "win64-unwind" fn frees_context_allocation_twice(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) } {
         give_back(adapter, area.name);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
-/// Frees the area of a context by its own word for it, then as it should.
+/// Frees the area of a context by the driver's own handle, then by the kernel's handle.
 unsafe extern "win64-unwind" fn frees_wrong_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((it, _, adapter)) = unsafe { context(handle) } {
         give_back(adapter, it.area);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
-/// Destroys a context, but not its area.
+/// Destroys a context without freeing its area.
 unsafe extern "win64-unwind" fn leaks_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     let Some((it, _, _)) = (unsafe { context(handle) }) else { return STATUS_INVALID_PARAMETER };
     let area = it.area;
-    // SAFETY: This is the last call about both.
+    // SAFETY: No later call uses either block.
     unsafe { free(area) };
     // SAFETY: As above.
     unsafe { free(handle) };
     STATUS_SUCCESS
 }
 
-/// Asks where the page behind the area is.
+/// Requests the address of the page after the area.
 unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the context's.
+    // SAFETY: The handle is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) }
         && let Some(call) = adapter.interface.DxgkCbMapContextAllocation
     {
@@ -212,48 +212,48 @@ unsafe extern "win64-unwind" fn maps_past_context_allocation(handle: HANDLE) -> 
             SizeInPages: 1,
             ..DXGKARGCB_MAPCONTEXTALLOCATION::ZERO
         };
-        // SAFETY: The kernel gave the function, and `args` outlives the call.
+        // SAFETY: The function is the kernel's, and `args` outlives the call.
         unsafe { call(adapter.interface.DeviceHandle, &raw const args) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }
 }
 
-/// The adapter and the area of a context.
+/// Returns the adapter and the area of a context.
 ///
 /// # Safety
 ///
-/// The handle is a context's, and does not end while the answer is used.
+/// The handle is a context's, and the context outlives the result.
 unsafe fn area_of<'a>(handle: HANDLE) -> Option<(&'a Adapter, &'a Area)> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let (it, _, adapter) = unsafe { context(handle) }?;
-    // SAFETY: An area ends with its context.
+    // SAFETY: An area is freed with its context.
     Some((adapter, unsafe { find::<Area>(it.area) }?))
 }
 
-/// Has an allocation made for all contexts of a device, and never frees it.
+/// Creates an allocation for all contexts of a device and never frees it.
 unsafe extern "win64-unwind" fn leaks_shared_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let device = unsafe { (*args).hDevice };
         let mut order = order(known, device, ptr::null_mut(), adapter);
         order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
         let _forgotten = ask(known, &mut order);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
-/// Has an area updated while it builds what initialises it.
+/// Updates an area while it builds the operation that initialises the area.
 unsafe extern "win64-unwind" fn updates_context_while_paging(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     if let Some((known, area)) = unsafe { initialises(adapter, args) }
         && let Some(call) = known.interface.DxgkCbUpdateContextAllocation
     {
@@ -261,19 +261,19 @@ unsafe extern "win64-unwind" fn updates_context_while_paging(
             hAllocation: area.name,
             ..DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO
         };
-        // SAFETY: The kernel gave the function, and `update` outlives the call.
+        // SAFETY: The function is the kernel's, and `update` outlives the call.
         unsafe { call(known.interface.DeviceHandle, &raw const update) };
     }
     // SAFETY: As above.
     unsafe { build_paging_buffer(adapter, args) }
 }
 
-/// Frees an area as soon as it is initialised, and has engines save into it all the same.
+/// Frees an area once it is initialised, although engines still save into it.
 unsafe extern "win64-unwind" fn uses_freed_context_allocation(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { build_paging_buffer(adapter, args) };
     // SAFETY: As above.
     if let Some((known, area)) = unsafe { initialises(adapter, args) } {
@@ -282,24 +282,24 @@ unsafe extern "win64-unwind" fn uses_freed_context_allocation(
     status
 }
 
-/// The area that an operation initialises.
+/// Returns the area that an operation initialises.
 ///
 /// # Safety
 ///
-/// The arguments are the kernel's, and what they name does not end while the answer is used.
+/// The arguments come from the kernel; their objects outlive the result.
 unsafe fn initialises<'a>(
     adapter: HANDLE,
     args: *const DXGKARG_BUILDPAGINGBUFFER,
 ) -> Option<(&'a Adapter, &'a Area)> {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if args.Operation != DXGK_OPERATION_INIT_CONTEXT_RESOURCE {
         return None;
     }
-    // SAFETY: The operation says which member it is.
+    // SAFETY: The operation selects the union member.
     let driver_handle = unsafe { args.About.InitContextResource.hAllocation };
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
-    // SAFETY: The word is an area's, which outlives the call.
+    // SAFETY: The handle is an area's, and the area outlives the call.
     known.zip(unsafe { find::<Area>(driver_handle) })
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with the memory of contexts.
+//! Bad drivers: callbacks for context allocations.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -23,53 +23,53 @@ pub(crate) const FREES_WITH_WRONG_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
         ..GOOD
     };
 
-/// Asks for memory in the DPC, where `DxgkCbCreateContextAllocation` may not be called.
+/// Calls `DxgkCbCreateContextAllocation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn creates_context_allocation_in_dpc(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         take(adapter, adapter.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
-/// Gives memory back in the DPC, where `DxgkCbDestroyContextAllocation` may not be called.
+/// Calls `DxgkCbDestroyContextAllocation` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn frees(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(adapter) = unsafe { find::<Adapter>(context) } {
         free(adapter, adapter.interface.DeviceHandle);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }
 
-/// Takes its own word for the adapter for the kernel's, when it asks for memory.
+/// Passes its own adapter handle instead of the kernel's when it creates a context allocation.
 unsafe extern "win64-unwind" fn passes_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
         take(known, adapter);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
-/// Takes its own word for the adapter for the kernel's, when it gives memory back.
+/// Passes its own adapter handle instead of the kernel's when it destroys a context allocation.
 unsafe extern "win64-unwind" fn frees_with_wrong_adapter_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
         free(known, adapter);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }
 }
 
-/// Asks for a page, and is refused.
+/// Requests a page. The request fails.
 fn take(adapter: &Adapter, handle: HANDLE) {
     let Some(call) = adapter.interface.DxgkCbCreateContextAllocation else { return };
     let mut args = DXGKARGCB_CREATECONTEXTALLOCATION {
@@ -78,13 +78,13 @@ fn take(adapter: &Adapter, handle: HANDLE) {
         SupportedSegmentSet: 1,
         ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
     };
-    // SAFETY: The kernel gave the function, and `args` outlives the call.
+    // SAFETY: The function is the kernel's, and `args` outlives the call.
     unsafe { call(&raw mut args) };
 }
 
-/// Gives back what it does not have, and is refused.
+/// Destroys a context allocation that it does not have. The call fails.
 fn free(adapter: &Adapter, handle: HANDLE) {
     let Some(call) = adapter.interface.DxgkCbDestroyContextAllocation else { return };
-    // SAFETY: The kernel gave the function.
+    // SAFETY: The function is the kernel's.
     unsafe { call(handle, std::ptr::without_provenance_mut(0x40)) };
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiCreateAllocation`.
+//! Bad drivers: `DxgkDdiCreateAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{
@@ -61,74 +61,74 @@ pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DA
 pub(crate) const OVERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(overruns_private_data), ..GOOD };
 
-/// A bit of `FlagsWddm2` that has no name.
+/// A bit of `FlagsWddm2` that is not defined.
 const RESERVED: u32 = 1 << 11;
 
-/// Leaves what it had made when a later one fails.
+/// Does not free the created allocations when a later allocation fails.
 unsafe extern "win64-unwind" fn leaks_failed_create(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_until_failure(adapter, args) }
 }
 
-/// Writes a zero behind the private data of each allocation.
+/// Writes a zero past the private data of each allocation.
 unsafe extern "win64-unwind" fn overruns_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
         let end = info.pPrivateDriverData.wrapping_byte_add(info.PrivateDriverDataSize as usize);
         if !info.pPrivateDriverData.is_null() {
-            // SAFETY: The kernel has a guard there, for whoever does this.
+            // SAFETY: The kernel keeps guard bytes there.
             unsafe { end.cast::<u8>().write(0) };
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_allocation(adapter, args) }
 }
 
-/// Answers a status that is not among those of the DDI where a description is bad.
+/// Returns a status that the DDI does not allow when a description is invalid.
 unsafe extern "win64-unwind" fn returns_illegal_create_status(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     match unsafe { create_allocation(adapter, args) } {
         STATUS_INVALID_PARAMETER => STATUS_UNSUCCESSFUL,
         status => status,
     }
 }
 
-/// Succeeds and gives no `hAllocation`.
+/// Returns success without an `hAllocation`.
 unsafe extern "win64-unwind" fn without_handles(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
-        // SAFETY: Nobody has seen the allocation.
+        // SAFETY: The allocation is unpublished.
         unsafe { destroy_one_allocation(adapter, info.hAllocation) };
         info.hAllocation = ptr::null_mut();
     }
     status
 }
 
-/// Gives all allocations of one call the `hAllocation` of the first.
+/// Returns the first `hAllocation` of a call for all its allocations.
 unsafe extern "win64-unwind" fn reuses_allocation_handle(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     if let Some((first, rest)) = infos.split_first_mut() {
         for info in rest {
-            // SAFETY: Nobody has seen the allocation.
+            // SAFETY: The allocation is unpublished.
             unsafe { destroy_one_allocation(adapter, info.hAllocation) };
             info.hAllocation = first.hAllocation;
         }
@@ -136,12 +136,12 @@ unsafe extern "win64-unwind" fn reuses_allocation_handle(
     status
 }
 
-/// Sets flags that an allocation does not have, or not these together.
+/// Sets flags that are undefined or mutually exclusive.
 pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
     for info in infos {
         info.FlagsWddm2.Value |= FLAGS;
@@ -149,37 +149,37 @@ pub(crate) unsafe extern "win64-unwind" fn with_flags<const FLAGS: u32>(
     status
 }
 
-/// Destroys what the list really has, each once, and succeeds: the breach is in the create.
+/// Destroys each distinct handle of the list once and returns success: the bug is in the create.
 unsafe extern "win64-unwind" fn destroy_non_null(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
-        // SAFETY: One that is NULL or freed before is not followed.
+        // SAFETY: A handle that is NULL or freed is not dereferenced.
         unsafe { destroy_one_allocation(adapter, *allocation) };
     }
     args.NumAllocations = 0;
-    // SAFETY: The arguments are the kernel's, but for the list.
+    // SAFETY: The arguments come from the kernel, except the list.
     unsafe { destroy_allocation(adapter, &raw const args) }
 }
 
-/// Creates as the good driver does; with the status, the elements that there are now.
+/// Creates as the good driver does. Returns the status and the elements.
 ///
 /// # Safety
 ///
-/// As of `create_allocation`.
+/// As for `create_allocation`.
 pub(crate) unsafe fn created<'a>(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> (NTSTATUS, &'a mut [DXGK_ALLOCATIONINFO]) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { create_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     (status, unsafe { list_mut(args.pAllocationInfo, count) })
 }

@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiDescribeAllocation`, and with primaries.
+//! Bad drivers: `DxgkDdiDescribeAllocation` and primaries.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::create_allocation;
@@ -19,7 +19,7 @@ pub(crate) const DESCRIBES_EMPTY_PRIMARY: DRIVER_INITIALIZATION_DATA =
 pub(crate) const SETS_PROTECTED_ON_PRIMARY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(sets_protected_on_primary), ..GOOD };
 
-/// Describes nothing, and says so.
+/// Returns a failure and no description.
 unsafe extern "win64-unwind" fn fails_describe_primary(
     _adapter: HANDLE,
     _args: *mut DXGKARG_DESCRIBEALLOCATION,
@@ -27,7 +27,7 @@ unsafe extern "win64-unwind" fn fails_describe_primary(
     STATUS_NOT_SUPPORTED
 }
 
-/// Leaves the description as it came: all zero.
+/// Leaves the description as it was passed: all zero.
 unsafe extern "win64-unwind" fn describes_empty_primary(
     _adapter: HANDLE,
     _args: *mut DXGKARG_DESCRIBEALLOCATION,
@@ -35,16 +35,16 @@ unsafe extern "win64-unwind" fn describes_empty_primary(
     STATUS_SUCCESS
 }
 
-/// Sets `Protected` for everything: it does not ask whether it is a primary.
+/// Sets `Protected` for every allocation, primary or not.
 unsafe extern "win64-unwind" fn sets_protected_on_primary(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for info in unsafe { list_mut(given.pAllocationInfo, given.NumAllocations) } {
         info.FlagsWddm2.Value |= FlagsWddm2::Protected;
     }

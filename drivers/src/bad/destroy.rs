@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiDestroyAllocation`, or because of it.
+//! Bad drivers: `DxgkDdiDestroyAllocation` and its consequences.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::create::created;
@@ -49,68 +49,68 @@ unsafe extern "win64-unwind" fn frees_pool_twice(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for allocation in unsafe { list(args.pAllocationList, args.NumAllocations) } {
-        // SAFETY: The block is not used; the pool does not follow what it is given.
+        // SAFETY: The block is not used; the pool does not dereference its argument.
         unsafe { free(*allocation) };
     }
     status
 }
 
-/// Frees the resource that goes, and no allocation.
+/// Frees the destroyed resource, and none of its allocations.
 pub(crate) unsafe extern "win64-unwind" fn leaks_destroyed_allocation(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     args.NumAllocations = 0;
-    // SAFETY: The arguments are the kernel's, but for the list.
+    // SAFETY: The arguments come from the kernel, except the list.
     unsafe { destroy_allocation(adapter, &raw const args) }
 }
 
-/// Frees the allocations and, if there were some, does not look at `DestroyResource`.
+/// Frees the allocations and ignores `DestroyResource` if the list is not empty.
 unsafe extern "win64-unwind" fn ignores_destroyresource_flag(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     if args.NumAllocations > 0 {
         args.Flags.Value = 0;
     }
-    // SAFETY: The arguments are the kernel's, but for the flag.
+    // SAFETY: The arguments come from the kernel, except the flag.
     unsafe { destroy_allocation(adapter, &raw const args) }
 }
 
-/// Takes an empty list for nothing to do, also where an empty resource goes.
+/// Does nothing for an empty list, even if an empty resource is destroyed.
 unsafe extern "win64-unwind" fn leaks_empty_resource(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     if unsafe { (*args).NumAllocations } == 0 {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_allocation(adapter, args) }
 }
 
-/// Takes any `hResource` for one that goes, also where only members of it do.
+/// Destroys any `hResource` it gets, even if only members are destroyed.
 unsafe extern "win64-unwind" fn frees_resource_with_members(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut args = unsafe { args.read() };
     if !args.hResource.is_null() {
         args.Flags.Value |= DXGK_DESTROYALLOCATIONFLAGS::DestroyResource;
     }
-    // SAFETY: The arguments are the kernel's, but for the flag.
+    // SAFETY: The arguments come from the kernel, except the flag.
     unsafe { destroy_allocation(adapter, &raw const args) }
 }
 
@@ -119,16 +119,16 @@ unsafe extern "win64-unwind" fn crashes_in_destroy(
     _adapter: HANDLE,
     _args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // As a panic would, but that one would be printed, too.
+    // Unwinds without the message that a panic prints.
     resume_unwind(Box::new("this driver destroys nothing"));
 }
 
-/// An adapter that remembers an allocation. What a good entry takes for an `Adapter` is its
-/// first member.
+/// An adapter that records an allocation. Its first member is the `Adapter` that good entries
+/// expect.
 #[repr(C)]
 struct KeptAllocations {
     adapter: Adapter,
-    /// The allocation created last.
+    /// The last created allocation.
     kept: HANDLE,
 }
 
@@ -141,34 +141,34 @@ unsafe extern "win64-unwind" fn add_device_with_list(
     context: *mut PVOID,
 ) -> NTSTATUS {
     let adapter = take(KeptAllocations { adapter: Adapter::new(device), kept: ptr::null_mut() });
-    // SAFETY: It is a place for the driver's word.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(adapter) };
     if adapter.is_null() { STATUS_NO_MEMORY } else { STATUS_SUCCESS }
 }
 
-/// Remembers the allocation created last, for good.
+/// Records the last created allocation and never forgets it.
 unsafe extern "win64-unwind" fn create_and_record(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { created(adapter, args) };
-    // SAFETY: The word is the adapter's, and `add_device_with_list` made all of them.
+    // SAFETY: The handle is the adapter's, created in `add_device_with_list`.
     let keeping = unsafe { pointer::<KeptAllocations>(adapter) };
     if let (Some(keeping), Some(newest)) = (keeping, infos.last()) {
-        // SAFETY: The adapter lives; calls that reach this member do not run at once.
+        // SAFETY: The adapter exists; calls that use this member never run concurrently.
         unsafe { (*keeping).kept = newest.hAllocation };
     }
     status
 }
 
-/// Writes to the allocation that was created last, which may be gone.
+/// Writes to the last created allocation, which may have been destroyed.
 unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends in the call below.
+    // SAFETY: The handle is the device's, which is freed in the call below.
     let Some(device) = (unsafe { find::<Device>(handle) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: The adapter outlives its devices, and `add_device_with_list` made all of them.
+    // SAFETY: The adapter was created in `add_device_with_list` and outlives its devices.
     let keeping = unsafe { pointer::<KeptAllocations>(device.adapter) };
     // SAFETY: As above.
     let kept = keeping
@@ -176,10 +176,10 @@ unsafe extern "win64-unwind" fn writes_destroyed_allocation(handle: HANDLE) -> N
         .filter(|c_void| !c_void.is_null());
     if let Some(kept) = kept {
         let kept = value::<Allocation>(kept);
-        // SAFETY: Nothing is known of it. The memory of the newest allocation is still there,
-        // for freed blocks rest, and writing to it is what is to be caught.
+        // SAFETY: The allocation may have been freed. The pool keeps freed blocks mapped; the write
+        // is the planted bug.
         unsafe { (*kept).size = 0 };
     }
-    // SAFETY: The word is the device's.
+    // SAFETY: The handle is the device's.
     unsafe { destroy_device(handle) }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with devices and contexts.
+//! Bad drivers: devices and contexts.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::context::{create_device, destroy_device, device_and_adapter};
@@ -17,25 +17,25 @@ pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
 pub(crate) const LEAKS_REMOVED_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
 
-/// Succeeds and leaves `hDevice` as it was.
+/// Returns success and leaves `hDevice` unchanged.
 unsafe extern "win64-unwind" fn returns_null_device(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut created = unsafe { args.read() };
-    // SAFETY: The arguments are the kernel's, in another place.
+    // SAFETY: The arguments are the kernel's, copied to another address.
     let status = unsafe { create_device(adapter, &raw mut created) };
     if status == STATUS_SUCCESS {
-        // SAFETY: Nobody has seen the device.
+        // SAFETY: The device is unpublished.
         unsafe { destroy_device(created.hDevice) };
     }
     status
 }
 
-/// Gives the device's address space back, and keeps its block.
+/// Frees the device's address space and keeps its block.
 unsafe extern "win64-unwind" fn leaks_device(handle: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the device's, which ends here and not before.
+    // SAFETY: The handle is the device's, which is freed here.
     if let Some((device, adapter)) = unsafe { device_and_adapter(handle) } {
         adapter.board().close_space(device.space);
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in escapes.
+//! Bad drivers: escapes.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::escape::{answer, escape};
@@ -12,27 +12,26 @@ pub(crate) const READS_HARDWARE_IN_ESCAPE: DRIVER_INITIALIZATION_DATA =
 pub(crate) const ASSUMES_ESCAPE_PROCESS: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiEscape: Some(assumes_escape_process), ..GOOD };
 
-/// Reads the hardware whatever the flags say.
+/// Accesses the hardware whatever the flags are.
 unsafe extern "win64-unwind" fn reads_hardware_in_escape(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { answer(adapter, &args, true) }
 }
 
-/// Takes it for granted that there is a process handle. Where a driver in C would fault, it
-/// unwinds.
+/// Assumes that there is a process handle. It unwinds where a driver in C would fault.
 unsafe extern "win64-unwind" fn assumes_escape_process(
     adapter: HANDLE,
     args: *const DXGKARG_ESCAPE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     if unsafe { args.read() }.hKmdProcessHandle.is_null() {
         std::panic::resume_unwind(Box::new("a process handle that is NULL"));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { escape(adapter, args) }
 }

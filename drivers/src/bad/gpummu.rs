@@ -1,4 +1,4 @@
-//! Drivers with a table that get page tables wrong.
+//! Bad table drivers: page tables and reserved addresses.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -37,20 +37,20 @@ pub(crate) const RESERVES_SMALL_RANGE: DRIVER_INITIALIZATION_DATA =
 pub(crate) const RESERVES_MISALIGNED_RANGE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_misaligned_range), ..GPUMMU };
 
-/// Reserves addresses of a process when it is over.
+/// Reserves addresses of a process that is being destroyed.
 unsafe extern "win64-unwind" fn reserves_range_at_destroy(
     handle: HANDLE,
     process: HANDLE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
-    // SAFETY: The word is the process's, which ends behind this.
+    // SAFETY: The handle is the process's, which is freed after this.
     let name = unsafe { kernel_name(process) };
     if let Some((adapter, name)) = adapter.zip(name) {
-        // It is refused, and nothing comes of it.
+        // The request fails and has no effect.
         let _ = keep(adapter, order(adapter, name));
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_process(handle, process) }
 }
 
@@ -65,67 +65,67 @@ unsafe extern "win64-unwind" fn reserves_small_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_with(handle, args, |args| args.SizeInBytes = 4096) }
 }
 
-/// Has its addresses aligned to what is no power of two.
+/// Requests an alignment that is not a power of two.
 unsafe extern "win64-unwind" fn reserves_misaligned_range(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_with(handle, args, |args| args.Alignment *= 3) }
 }
 
-/// Reserves something that is refused, and then does as the good one.
+/// Requests an invalid range, which fails, then continues as the good driver does.
 ///
 /// # Safety
 ///
-/// The arguments are the kernel's.
+/// The arguments come from the kernel.
 unsafe fn create_with(
     handle: HANDLE,
     args: *mut DXGKARG_CREATEPROCESS,
     wrong: impl FnOnce(&mut Range),
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(adapter) = unsafe { find::<Adapter>(handle) } {
-        // SAFETY: It is a structure, and the driver's for the call.
+        // SAFETY: The kernel passes a valid structure that only the driver uses.
         let mut order = order(adapter, unsafe { (*args).hDxgkProcess });
         wrong(&mut order);
         let _ = keep(adapter, order);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_process(handle, args) }
 }
 
-/// Reads as many entries as it writes, also where there is one to repeat.
+/// Reads as many entries as it writes, even if one entry is repeated.
 unsafe extern "win64-unwind" fn reads_repeated_entries(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let given = unsafe { &mut *args };
     if given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
-        // SAFETY: The operation says which member it is.
+        // SAFETY: The operation selects the union member.
         let about = unsafe { &mut given.About.UpdatePageTable };
         about.Flags.Value &= !UpdateFlags::Repeat;
     }
-    // SAFETY: The arguments are the kernel's; behind the entry lies as much of its guard.
+    // SAFETY: The arguments come from the kernel; the guard behind the entry is long enough.
     unsafe { build_with_tables(adapter, args) }
 }
 
-/// Says of an update by the CPU that it wrote commands.
+/// Returns a written size for an update by the CPU.
 unsafe extern "win64-unwind" fn counts_cpu_update_commands(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { build_with_tables(adapter, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let given = unsafe { &mut *args };
     if status == STATUS_SUCCESS && given.Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE {
-        // SAFETY: The operation says which member it is.
+        // SAFETY: The operation selects the union member.
         let mode = unsafe { given.About.UpdatePageTable.UpdateMode };
         if mode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL {
             given.pDmaBuffer = given.pDmaBuffer.wrapping_byte_add(8);
@@ -134,14 +134,14 @@ unsafe extern "win64-unwind" fn counts_cpu_update_commands(
     status
 }
 
-/// Takes it that a root has as many entries as two pages hold.
+/// Assumes that a root page table has as many entries as two pages hold.
 unsafe extern "win64-unwind" fn rounds_root_entries(
     adapter: HANDLE,
     args: *const DXGKARG_SETROOTPAGETABLE,
 ) {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let mut given = unsafe { args.read() };
     given.NumEntries = given.NumEntries.max(1024);
-    // SAFETY: The arguments are the kernel's, but for a number.
+    // SAFETY: The arguments come from the kernel, except one number.
     unsafe { set_root_page_table(adapter, &raw const given) };
 }

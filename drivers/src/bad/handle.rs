@@ -1,4 +1,4 @@
-//! What goes wrong with the data behind a client's handle.
+//! Bad drivers: the data behind a client's handle.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::context::{create_context, device_and_adapter};
@@ -26,32 +26,32 @@ pub(crate) const LEAKS_HANDLE_DATA: DRIVER_INITIALIZATION_DATA =
 pub(crate) const RELEASES_HANDLE_DATA_TWICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_handle_data_twice), ..GOOD };
 
-/// Names follow each other, that of a new resource first.
+/// Handles are consecutive; a new resource's handle comes first.
 const STEP: D3DKMT_HANDLE = 0x40;
 
-/// Asks for each allocation's data as a driver of WDDM 1.x does, before it does it rightly.
+/// Gets each allocation's data as in WDDM 1.x, before it does so correctly.
 unsafe extern "win64-unwind" fn calls_gethandledata_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, get) }
 }
 
-/// Asks for data as a driver of WDDM 1.x does.
+/// Gets data as in WDDM 1.x (`DxgkCbGetHandleData`).
 unsafe extern "win64-unwind" fn calls_gethandledata(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
         get(adapter, 0);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_context(device, args) }
 }
 
-/// Asks for what the device has of the resource, which is nothing a device has.
+/// Requests device-specific data of the resource, which does not exist.
 unsafe extern "win64-unwind" fn acquires_device_specific_resource(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -64,16 +64,16 @@ unsafe extern "win64-unwind" fn acquires_device_specific_resource(
         };
         release(adapter, acquire(adapter, &asked), DXGK_HANDLE_RESOURCE);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, ask) }
 }
 
-/// Acquires each allocation's data once more, and never lets go of it.
+/// Acquires each allocation's data again and never releases it.
 unsafe extern "win64-unwind" fn leaks_handle_data(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         each(device, args, |adapter, name| {
             acquire(adapter, &of_allocation(name));
@@ -81,7 +81,7 @@ unsafe extern "win64-unwind" fn leaks_handle_data(
     }
 }
 
-/// Lets go of each allocation's data twice.
+/// Releases each allocation's data twice.
 unsafe extern "win64-unwind" fn releases_handle_data_twice(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
@@ -91,31 +91,31 @@ unsafe extern "win64-unwind" fn releases_handle_data_twice(
         release(adapter, held, DXGK_HANDLE_ALLOCATION);
         release(adapter, held, DXGK_HANDLE_ALLOCATION);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, twice) }
 }
 
-/// Does something with the name of each allocation, then opens as the good driver does.
+/// Runs a function with the kernel handle of each allocation, then the good driver's open.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 unsafe fn each(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
     body: impl Fn(&Adapter, D3DKMT_HANDLE),
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, adapter)) = unsafe { device_and_adapter(device) } {
-        // SAFETY: The kernel gives so many elements.
+        // SAFETY: The kernel passes an array of this length.
         let infos = unsafe { crate::block::list(given.pOpenAllocation, given.NumAllocations) };
         for info in infos {
             body(adapter, info.hAllocation);
         }
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { open_allocation(device, args) }
 }
 
@@ -127,29 +127,29 @@ fn of_allocation(name: D3DKMT_HANDLE) -> DXGKARGCB_GETHANDLEDATA {
     }
 }
 
-/// Calls `DxgkCbGetHandleData`, which answers nothing.
+/// Calls `DxgkCbGetHandleData`, which returns nothing.
 fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
     let asked = of_allocation(name);
     if let Some(call) = adapter.interface.DxgkCbGetHandleData {
-        // SAFETY: The kernel gave the function, and `asked` outlives the call.
+        // SAFETY: The function is the kernel's, and `asked` outlives the call.
         unsafe { call(&raw const asked) };
     }
 }
 
-/// Acquires, and answers what to let go with: NULL if nothing was acquired.
+/// Acquires data. Returns the value to release it with, NULL if nothing was acquired.
 fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
     let mut held = ptr::null_mut();
     if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
-        // SAFETY: The kernel gave the function, and both places outlive the call.
+        // SAFETY: The function is the kernel's, and both arguments outlive the call.
         unsafe { call(asked, &raw mut held) };
     }
     held
 }
 
-/// Lets go of what was acquired.
+/// Releases acquired data.
 fn release(adapter: &Adapter, held: HANDLE, kind: i32) {
     if let Some(call) = adapter.interface.DxgkCbReleaseHandleData.filter(|_| !held.is_null()) {
-        // SAFETY: The kernel gave the function, and follows no pointer.
+        // SAFETY: The function is the kernel's and dereferences no argument.
         unsafe { call(DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: kind }) };
     }
 }

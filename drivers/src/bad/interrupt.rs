@@ -1,4 +1,4 @@
-//! What goes wrong with interrupts: in the interrupt routine, in its DPC, and around them.
+//! Bad drivers: interrupts, DPCs and vsync.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::bad::callback::{before_dpc, before_open};
@@ -72,14 +72,14 @@ pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA =
 pub(crate) const IGNORES_VSYNC_ENABLE: DRIVER_INITIALIZATION_DATA = with_control_interrupt(nothing);
 pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc);
 
-/// Reports what each node has done, in its own way, and asks for the DPC: as the good routine
-/// does, whose vsyncs it leaves to that.
+/// Reports each node's completed packets with `report` and queues the DPC, like the good routine.
+/// Vsyncs are left to the good routine.
 ///
 /// # Safety
 ///
-/// As of `interrupt_routine`.
+/// As for `interrupt_routine`.
 unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -89,11 +89,11 @@ unsafe fn report_by(context: PVOID, message: u32, by: impl Fn(&Adapter, u32)) ->
             ours = 1;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     ours | unsafe { interrupt_routine(context, message) }
 }
 
-/// A report that a node has done its last packet.
+/// A report that a node has completed its last packet.
 fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT_DATA {
     let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
         InterruptType: DXGK_INTERRUPT_DMA_COMPLETED,
@@ -107,37 +107,37 @@ fn completed(it: &Adapter, node: u32, engine: u32) -> DXGKARGCB_NOTIFY_INTERRUPT
     data
 }
 
-/// Says in its interrupt routine that something is plugged in, which is for its DPC.
+/// Reports a connected display in its interrupt routine; that is allowed only in the DPC.
 unsafe extern "win64-unwind" fn indicates(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         indicate(it);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
-/// Takes every interrupt for its own.
+/// Returns TRUE for every interrupt.
 unsafe extern "win64-unwind" fn claims(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) };
     1
 }
 
 /// Reports a vsync without acknowledging it.
 unsafe extern "win64-unwind" fn leaves_interrupt_asserted(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     if it.board().shows_vsync() {
         it.notify_vsync();
         it.queue_dpc();
         return 1;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
 }
 
-/// Has a structure in paged pool, where another driver has its registers.
+/// Keeps an interrupt structure in paged pool, in the member where another driver has registers.
 unsafe extern "win64-unwind" fn start_with_paged_block(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -145,48 +145,48 @@ unsafe extern "win64-unwind" fn start_with_paged_block(
     sources: *mut u32,
     children: *mut u32,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { start_device(context, info, interface, sources, children) };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
         let bytes = size_of::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
-        // SAFETY: It asks for nothing.
+        // SAFETY: The function has no requirements.
         let block = unsafe { ExAllocatePool2(POOL_FLAG_PAGED, bytes, TAG) };
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         unsafe { (*it).registers = block };
     }
     status
 }
 
 unsafe extern "win64-unwind" fn stop_and_free_paged_block(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
-        // SAFETY: The block is the one of the start, and nobody reports any more.
+        // SAFETY: The block was created at start, and nothing reports any more.
         unsafe { ExFreePoolWithTag(it.registers, TAG) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
-/// Reports with that structure.
+/// Reports with the structure in paged pool.
 unsafe extern "win64-unwind" fn notifies_from_paged_pool(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         let place = adapter.registers.cast::<DXGKARGCB_NOTIFY_INTERRUPT_DATA>();
         if place.is_null() {
             return;
         }
-        // SAFETY: The block is large enough, and nobody else uses it.
+        // SAFETY: The block is large enough, and no other code uses it.
         unsafe { place.write(completed(adapter, node, 0)) };
         // SAFETY: It was just written.
         adapter.notify(unsafe { &*place });
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports, and leaves.
+/// Reports, and does not queue its DPC.
 unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -198,10 +198,10 @@ unsafe extern "win64-unwind" fn omits_queue_dpc(context: PVOID, _message: u32) -
     ours
 }
 
-/// Thinks that its interrupt routine has said everything.
+/// Does not call `DxgkCbNotifyDpc` in its DPC.
 unsafe extern "win64-unwind" fn omits_notify_dpc(_context: PVOID) {}
 
-/// Reports a vsync with everything, and first.
+/// Reports a vsync together with each completion, vsync first.
 unsafe extern "win64-unwind" fn reports_vsync_before_fences(
     context: PVOID,
     message: u32,
@@ -210,27 +210,27 @@ unsafe extern "win64-unwind" fn reports_vsync_before_fences(
         adapter.notify_vsync();
         adapter.notify_interrupt(node, adapter.board().done(node));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Counts the engines of a node from one on.
+/// Numbers the engines of a node from one.
 unsafe extern "win64-unwind" fn reports_wrong_engine(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |it, node| it.notify(&completed(it, node, 1))) }
 }
 
-/// Reports for a node that is not there, then for the right one.
+/// Reports for a node that does not exist, then for the right node.
 unsafe extern "win64-unwind" fn reports_missing_node(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         adapter.notify_interrupt(8, adapter.board().done(node));
         adapter.notify_interrupt(node, adapter.board().done(node));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports every packet as a fault, in the way of WDDM 1.x.
+/// Reports every packet as faulted, in the WDDM 1.x form.
 unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32) -> BOOLEAN {
     let by = |adapter: &Adapter, node| {
         let mut data = DXGKARGCB_NOTIFY_INTERRUPT_DATA {
@@ -245,37 +245,37 @@ unsafe extern "win64-unwind" fn reports_dma_faulted(context: PVOID, message: u32
         });
         adapter.notify(&data);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Reports every packet as a fault of fence zero.
+/// Reports every packet as faulted with fence zero.
 unsafe extern "win64-unwind" fn reports_fault_without_fence(
     context: PVOID,
     message: u32,
 ) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |it, node| it.notify_fault(node, Fence(0), 0)) }
 }
 
-/// Says that an interrupt's work is done where there was none.
+/// Calls `DxgkCbNotifyDpc` without an interrupt.
 unsafe extern "win64-unwind" fn notifies_dpc_at_passive(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
     let call = |adapter: &Adapter, _| {
         if let Some(call) = adapter.interface.DxgkCbNotifyDpc {
-            // SAFETY: The kernel gave both.
+            // SAFETY: The function and its argument come from the kernel.
             unsafe { call(adapter.interface.DeviceHandle) };
         }
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { before_open(device, args, call) }
 }
 
-/// Synchronizes with a message that there is not.
+/// Synchronizes with an interrupt message that does not exist.
 unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(synchronized_routine, context, 1);
@@ -283,9 +283,9 @@ unsafe extern "win64-unwind" fn synchronizes_wrong_message(context: PVOID) {
     }
 }
 
-/// Synchronizes in a routine that is synchronized.
+/// Synchronizes inside a synchronized routine.
 unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe {
         before_dpc(context, |adapter| {
             adapter.synchronize(synchronizes, context, 0);
@@ -294,7 +294,7 @@ unsafe extern "win64-unwind" fn nests_synchronize_execution(context: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn synchronizes(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.synchronize(synchronized_routine, context, 0);
     }
@@ -305,7 +305,7 @@ unsafe extern "win64-unwind" fn synchronized_routine(_context: PVOID) -> BOOLEAN
     1
 }
 
-/// Answers that it has switched whatever it was told to.
+/// Returns success for every interrupt type it is told to switch.
 unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,
@@ -314,11 +314,11 @@ unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     if kind != DXGK_INTERRUPT_CRTC_VSYNC {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
-/// Answers that vsync is switched, and leaves it at that.
+/// Returns success for vsync and does not switch it.
 unsafe extern "win64-unwind" fn nothing(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,
@@ -327,15 +327,15 @@ unsafe extern "win64-unwind" fn nothing(
     if kind == DXGK_INTERRUPT_CRTC_VSYNC {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { control_interrupt(adapter, kind, on) }
 }
 
-/// Gives its hardware a moment, where nobody waits.
+/// Waits for its hardware at an IRQL where waiting is not allowed.
 unsafe extern "win64-unwind" fn waits_in_dpc(context: PVOID) {
     let moment = -10_i64;
     // SAFETY: `moment` outlives the call.
     unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
 }

@@ -1,4 +1,4 @@
-//! Levels, spin locks and waits: what goes wrong with them, and a driver that does it right.
+//! Bad drivers: IRQLs, spin locks and waits. One driver uses them correctly.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::{create_allocation, destroy_allocation};
@@ -18,69 +18,69 @@ pub(crate) const RETURNS_WITH_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(returns_with_spin_lock), ..GOOD };
 pub(crate) const POLLS_GPU_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(polls_gpu_in_destroy), ..GOOD };
-/// A good one: it takes a lock to destroy and lets it go, and takes its time to create.
+/// A good driver: it destroys while it holds a spin lock, and waits before it creates.
 pub(crate) const SPIN_LOCK_DESTROY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCreateAllocation: Some(create_slowly),
     DxgkDdiDestroyAllocation: Some(destroy_under_spin_lock),
     ..GOOD
 };
 
-/// A millisecond from now, as Windows counts.
+/// One millisecond as a relative time.
 static DELAY: i64 = -10_000;
 
-/// Opens, and leaves at `DISPATCH_LEVEL`.
+/// Opens and returns at `DISPATCH_LEVEL`.
 unsafe extern "win64-unwind" fn returns_at_dispatch_level(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { open_allocation(device, args) };
     KeRaiseIrqlToDpcLevel();
     status
 }
 
-/// Takes a spin lock, lowers the level, and never lets the lock go.
+/// Acquires a spin lock, lowers the IRQL, and never releases the lock.
 unsafe extern "win64-unwind" fn returns_with_spin_lock(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
-    // A lock is known by its address: the adapter's block will do.
+    // A lock is identified by its address: the adapter's block serves as the lock.
     KeAcquireSpinLockRaiseToDpc(adapter.cast());
     KeLowerIrql(PASSIVE_LEVEL);
     status
 }
 
-/// Gives the GPU a millisecond before it destroys.
+/// Waits a millisecond before it destroys.
 unsafe extern "win64-unwind" fn polls_gpu_in_destroy(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The number is there.
+    // SAFETY: The pointer to the number is valid.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_allocation(adapter, args) }
 }
 
-/// Lets time pass before it creates: that is nobody's business.
+/// Waits before it creates, which is allowed.
 unsafe extern "win64-unwind" fn create_slowly(
     adapter: HANDLE,
     args: *mut DXGKARG_CREATEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The number is there.
+    // SAFETY: The pointer to the number is valid.
     unsafe { KeDelayExecutionThread(0, 0, &raw const DELAY) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_allocation(adapter, args) }
 }
 
-/// Destroys under a lock, which it lets go.
+/// Destroys while it holds a spin lock, then releases the lock.
 unsafe extern "win64-unwind" fn destroy_under_spin_lock(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
     let before = KeAcquireSpinLockRaiseToDpc(adapter.cast());
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
     KeReleaseSpinLock(adapter.cast(), before);
     status

@@ -1,4 +1,4 @@
-//! What goes wrong on an adapter with memory: the driver in safe Rust, with a fault.
+//! Bad drivers on an adapter with memory: the driver in safe Rust with a fault.
 
 use flight::Passive;
 use kernel::miniport::{
@@ -10,20 +10,20 @@ use kernel::segment::{MemoryFeatures, SegmentPreference, SegmentSet};
 use softgpu::{APERTURE, LOCAL, SoftGpu, VISIBLE};
 use std::sync::Arc;
 
-/// The driver in safe Rust, on an adapter with memory, with a fault.
+/// The driver in safe Rust on an adapter with memory, with a fault.
 pub(crate) struct Memory {
     inner: Arc<SoftGpu>,
     fault: Fault,
 }
 
-/// What it does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy)]
 pub(crate) enum Fault {
-    /// In what it says of its memory.
+    /// Changes the description of its memory.
     QueryAdapterInfo(fn(&mut MemoryFeatures)),
-    /// In what it says of new allocations.
+    /// Changes the description of new allocations.
     Wants(fn(&mut AllocationInfo)),
-    /// In how it answers when it builds paging commands.
+    /// Changes the result of building paging commands.
     BuildPagingBuffer(fn(&mut BuildPagingBufferArgs<'_>) -> Option<DriverResult<()>>),
 }
 

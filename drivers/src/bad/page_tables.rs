@@ -1,4 +1,5 @@
-//! Drivers that write page tables wrongly: each hands on to a good one, but for one thing.
+//! Bad drivers that write page tables incorrectly: each forwards to a good driver and changes one
+//! thing.
 
 use flight::Passive;
 use kernel::miniport::{DriverContext, DriverError, DriverProcess, DriverResult, Miniport};
@@ -7,45 +8,45 @@ use kernel::operation::{BuildPagingBufferArgs, Operation, PAGE};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A driver around a good one.
+/// A driver around a good driver.
 pub(crate) struct PageTableFlawDriver {
     inner: Arc<dyn Miniport>,
     flaw: Flaw,
     state: Mutex<State>,
 }
 
-/// What it does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Forgets no translation.
+    /// Flushes no translation.
     IgnoresTlbFlush,
-    /// Forgets the first page of a range, and nothing else.
+    /// Flushes only the first page of a range.
     FlushesOneTlbPage,
-    /// Takes a flush from zero to zero for one of nothing.
+    /// Treats a flush from zero to zero as empty.
     IgnoresFullTlbFlush,
-    /// Writes addresses where page numbers belong.
+    /// Writes addresses instead of page numbers.
     WritesPageAddressEntries,
-    /// Leaves the last entry of several.
+    /// Omits the last of several entries.
     WritesOneEntryLess,
-    /// Writes an entry more.
+    /// Writes one entry too many.
     WritesOneEntryMore,
-    /// Writes the entries of pages to a table above.
+    /// Writes the entries of pages to a table of a higher level.
     WritesParentPageTable,
     /// Writes a repeated entry once.
     IgnoresEntryRepeat,
-    /// Leaves tables that the CPU should write for later.
+    /// Defers table updates that the CPU has to make.
     DefersCpuTableUpdate,
     /// Adds the offset in the allocation to the ends of a virtual transfer.
     AddsOffsetVirtualTransfer,
     /// Keeps the root that was set first, for all contexts.
     KeepsFirstRootTable,
-    /// Takes every root for one of all entries.
+    /// Assumes that every root has all entries.
     AssumesFullRootTable,
-    /// Gives a root a header, and does not round to whole pages.
+    /// Adds a header to a root and does not round up to whole pages.
     ReturnsUnroundedRootSize,
-    /// Answers fewer entries than it was asked for.
+    /// Returns fewer entries than requested.
     ReturnsFewerRootEntries,
-    /// Shows the CPU only what is an allocation's.
+    /// Makes only the memory of allocations visible to the CPU.
     RequiresHostApertureAllocation,
     /// Frees no process.
     LeaksProcess,
@@ -53,7 +54,7 @@ pub(crate) enum Flaw {
 
 #[derive(Default)]
 struct State {
-    /// The last table of each level that was written to.
+    /// The last written table of each level.
     tables: BTreeMap<u32, TableAddress>,
     /// The root that was set first.
     root: Option<Root>,
@@ -68,7 +69,7 @@ impl PageTableFlawDriver {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same turn at another operation.
+    /// The same pass over another operation.
     fn with(
         &self,
         at: &mut Passive,
@@ -101,7 +102,7 @@ impl PageTableFlawDriver {
         match self.flaw {
             Flaw::WritesPageAddressEntries => entries = it.entries.iter().map(turn).collect(),
             Flaw::WritesOneEntryLess if it.count > 1 && !it.repeat => changed.count = it.count - 1,
-            // Not behind the end of the table: nothing is known of what is there.
+            // Never past the end of the table: the memory there is unknown.
             Flaw::WritesOneEntryMore if it.first + it.count < 512 && !it.repeat => {
                 let last = entries.last().copied().unwrap_or_default();
                 entries.push(PageTableEntry { page: last.page + 1, ..last });

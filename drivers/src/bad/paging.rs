@@ -1,4 +1,5 @@
-//! Drivers that page wrongly: each hands operations on to a good one, but for one thing.
+//! Bad drivers that page incorrectly: each forwards operations to a good driver and changes one
+//! thing.
 
 use flight::{Dispatch, Passive, Run};
 use kernel::miniport::{DriverError, DriverResult, Miniport};
@@ -7,43 +8,43 @@ use kernel::operation::{
 };
 use std::sync::Arc;
 
-/// Says in `multipass` that the second of two operations is under way.
+/// Marks in `multipass` that the second of two operations is being built.
 const SECOND: u32 = 1 << 31;
 
-/// A driver around a good one.
+/// A driver around a good driver.
 pub(crate) struct Crooked {
     inner: Arc<dyn Miniport>,
     flaw: Flaw,
 }
 
-/// What it does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// After a move in, one byte is another.
+    /// Changes one byte after moving an allocation in.
     CorruptsPageInByte,
-    /// Moves a page less than it should.
+    /// Moves one page too few.
     TransfersOnePageLess,
-    /// Moves everything in twice, the second time to behind it.
+    /// Moves everything in twice, the second time to the memory behind the allocation.
     Twice,
-    /// Moves to where another segment has the same offset.
+    /// Moves to the same offset of another segment.
     TransfersToWrongSegment,
-    /// Moves to a page behind where it should.
+    /// Moves to one page past the destination.
     TransfersOnePageOff,
-    /// Forgets, with a new buffer, that the last page of the one before is not written.
+    /// Omits the last page of a buffer when it continues with the next buffer.
     SkipsMultipassPage,
-    /// Reports paging done that was never given to the hardware.
+    /// Reports paging work complete that was never submitted to the hardware.
     CompletesPagingUnsubmitted,
     /// Fills nothing.
     SkipsFill,
     /// Maps the pages of an allocation in the wrong order.
     ReversesAperturePages,
-    /// Takes the pages of what is moved to lie one behind the other.
+    /// Assumes that the pages of a moved allocation are contiguous.
     AssumesContiguousPages,
-    /// Turns the pages of what leaves around, and back when it comes.
+    /// Reverses the pages of an allocation when it moves out and when it moves in.
     ReversesPagedOutPages,
-    /// Has no operation that maps pages.
+    /// Does not implement the operation that maps pages.
     OmitsMapAperture,
-    /// Leaves pages mapped that it should unmap.
+    /// Does not unmap pages.
     KeepsApertureMapping,
 }
 
@@ -52,7 +53,7 @@ impl Crooked {
         Arc::new(Self { inner, flaw })
     }
 
-    /// The same turn at another operation.
+    /// The same pass over another operation.
     fn with(
         &self,
         at: &mut Passive,
@@ -74,7 +75,7 @@ impl Crooked {
         answer
     }
 
-    /// One operation, then another, in as many buffers as they take.
+    /// Builds one operation, then another, in as many buffers as they need.
     fn both(
         &self,
         at: &mut Passive,
@@ -92,7 +93,7 @@ impl Crooked {
         answer
     }
 
-    /// A move whose pages of the system's memory are other ones.
+    /// A move with other pages of system memory.
     fn through(
         &self,
         at: &mut Passive,
@@ -152,7 +153,7 @@ impl Crooked {
             }
             Flaw::Twice => self.both(at, args, moved(it.to), moved(to(number, address + it.bytes))),
             Flaw::TransfersToWrongSegment => {
-                // The built-in GPU's segments begin at multiples of this.
+                // The segments of the built-in GPU begin at multiples of this.
                 let elsewhere = address ^ (0x30 << 32);
                 self.with(at, args, moved(to(number ^ 1, elsewhere)))
             }

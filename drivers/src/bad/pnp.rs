@@ -1,4 +1,4 @@
-//! What goes wrong when an adapter comes, sleeps, is pulled out, is reset, stops and goes.
+//! Bad drivers: adapters that start, sleep, are surprise-removed, reset, stopped and removed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, pointer, take};
@@ -40,7 +40,7 @@ pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA = DRIVER_INI
     ..GOOD
 };
 
-/// What the driver writes down.
+/// The driver's records.
 #[repr(C)]
 struct LeakedBlock {
     times: u64,
@@ -50,17 +50,17 @@ impl Kind for LeakedBlock {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"note");
 }
 
-/// Takes a block that nothing frees when it meets its adapter.
+/// Allocates a block in `DxgkDdiAddDevice` that is never freed.
 unsafe extern "win64-unwind" fn leaks_add_device_memory(
     device: PDEVICE_OBJECT,
     context: *mut PVOID,
 ) -> NTSTATUS {
     take(LeakedBlock { times: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { add_device(device, context) }
 }
 
-/// Says nothing of sources and children, as if none were the same as no answer.
+/// Leaves the numbers of sources and children unset.
 unsafe extern "win64-unwind" fn omits_start_counts(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -70,11 +70,11 @@ unsafe extern "win64-unwind" fn omits_start_counts(
 ) -> NTSTATUS {
     let (mut sources, mut children) = (0, 0);
     let (sources, children) = (&raw mut sources, &raw mut children);
-    // SAFETY: The arguments are the kernel's, and two places that outlive the call.
+    // SAFETY: The arguments are the kernel's and two outputs that outlive the call.
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
-/// Takes a block that nothing frees when it starts.
+/// Allocates a block at start that is never freed.
 unsafe extern "win64-unwind" fn leaks_start_device_memory(
     context: PVOID,
     info: *mut DXGK_START_INFO,
@@ -83,59 +83,59 @@ unsafe extern "win64-unwind" fn leaks_start_device_memory(
     children: *mut u32,
 ) -> NTSTATUS {
     take(LeakedBlock { times: 1 });
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { start_device(context, info, interface, sources, children) }
 }
 
-/// Hands a display on that is not there.
+/// Returns a post display that does not exist.
 unsafe extern "win64-unwind" fn releases_missing_post_display(
     context: PVOID,
     _target: u32,
     _display: *mut DXGK_DISPLAY_INFORMATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
-/// Asks for its DPC as the machine goes down.
+/// Queues its DPC at shutdown.
 unsafe extern "win64-unwind" fn queues_dpc_in_reset(context: PVOID) {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) }
         && let Some(call) = it.interface.DxgkCbQueueDpc
     {
-        // SAFETY: The kernel gave both.
+        // SAFETY: The function and its argument come from the kernel.
         unsafe { call(it.interface.DeviceHandle) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { reset_device(context) };
 }
 
-/// Changes its power, and says that it did not.
+/// Changes its power state and returns a failure.
 unsafe extern "win64-unwind" fn fails_set_power(
     context: PVOID,
     device: u32,
     state: DEVICE_POWER_STATE,
     action: POWER_ACTION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { set_power_state(context, device, state, action) };
     STATUS_UNSUCCESSFUL
 }
 
-/// Resets its board when it stops, whether or not that is there.
+/// Resets its board when it stops, even after surprise removal.
 unsafe extern "win64-unwind" fn touches_removed_hardware(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which lives until it is removed.
+    // SAFETY: The handle is the adapter's, which is freed in `remove_device`.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.board().reset();
     }
     STATUS_SUCCESS
 }
 
-/// Clears a register when it stops, whether or not that is there.
+/// Clears a register when it stops, even after surprise removal.
 unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(it) = unsafe { pointer::<Adapter>(context) } {
-        // SAFETY: The adapter lives, and no other call of it runs.
+        // SAFETY: The adapter exists, and no other call uses it.
         let it = unsafe { &*it };
         let register = it.registers.cast::<u32>();
         if !register.is_null() {
@@ -144,16 +144,16 @@ unsafe extern "win64-unwind" fn writes_removed_register(context: PVOID) -> NTSTA
         }
         unmap(it, it.registers);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { stop_device(context) }
 }
 
-/// Takes note that its hardware is gone, and says that it could not.
+/// Records its surprise removal and returns a failure.
 unsafe extern "win64-unwind" fn fails_surprise_removal(
     context: PVOID,
     kind: DXGK_SURPRISE_REMOVAL_TYPE,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { notify_surprise_removal(context, kind) };
     STATUS_UNSUCCESSFUL
 }

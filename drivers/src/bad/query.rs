@@ -1,4 +1,4 @@
-//! What goes wrong when a driver is asked about its adapter.
+//! Bad drivers: adapter queries.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::bytes;
@@ -40,22 +40,22 @@ pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA =
     asked(omits_segment_descriptor);
 pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA = asked(ignores_segment_stride);
 
-/// The good driver, with another answer.
+/// The good driver with another query function.
 const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(query), ..GOOD }
 }
 
-/// Claims so much, and has no more than the good driver.
+/// Claims more capabilities than the good driver has.
 unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32, const TDR: u8>(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { query_adapter_info(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
-        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        // SAFETY: The buffer has this length at WDDM 2.0, and only the driver uses it.
         let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
         caps.SchedulingCaps.Value = SCHEDULING;
         caps.MemoryManagementCaps.Flags.Value = MEMORY;
@@ -64,64 +64,63 @@ unsafe extern "win64-unwind" fn claims<const SCHEDULING: u32, const MEMORY: u32,
     status
 }
 
-/// Takes the output to be a byte longer than it is.
+/// Writes one byte past the output.
 unsafe extern "win64-unwind" fn overruns_driver_caps(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_DRIVERCAPS {
         let end = given.pOutputData.wrapping_byte_add(given.OutputDataSize as usize).cast::<u8>();
-        // SAFETY: It is none: the byte is not the driver's. The kernel keeps a guard there.
+        // SAFETY: The byte is out of bounds: the planted bug. The kernel keeps a guard there.
         unsafe { end.write(0) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_adapter_info(adapter, args) }
 }
 
-/// Tells user mode all it has to tell, however small the output is.
+/// Writes all its data for user mode, even if the output is smaller.
 unsafe extern "win64-unwind" fn overruns_umd_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type != DXGKQAITYPE_UMDRIVERPRIVATE || given.pOutputData.is_null() {
-        // SAFETY: The arguments are the kernel's.
+        // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
     let size = u32::try_from(HARDWARE_INFO_SIZE).unwrap_or(0).max(given.OutputDataSize);
     let whole = DXGKARG_QUERYADAPTERINFO { OutputDataSize: size, ..given };
-    // SAFETY: It is none where the output is smaller. The kernel keeps a guard there.
+    // SAFETY: Out of bounds if the output is smaller. The kernel keeps a guard there.
     unsafe { query_adapter_info(adapter, &raw const whole) }
 }
 
-/// Takes the first byte of a question for a node of its own. Where a driver in C would fault, it
-/// unwinds.
+/// Uses the first byte of a query as a node number. It unwinds where a driver in C would fault.
 unsafe extern "win64-unwind" fn trusts_umd_query_node(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     if given.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The input is there for the call.
+        // SAFETY: The input buffer is valid for the call.
         let question = unsafe { bytes(given.pInputData, given.InputDataSize) };
         if question.first().is_none_or(|byte| u32::from(*byte) >= NODES) {
             std::panic::resume_unwind(Box::new("a node that is none"));
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_adapter_info(adapter, args) }
 }
 
-/// Says how it pages where only the number of segments is asked for, which is none.
+/// Sets the paging members when only the number of segments is requested, and returns no segment.
 unsafe extern "win64-unwind" fn fills_segment_count_query(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
@@ -130,18 +129,18 @@ unsafe extern "win64-unwind" fn fills_segment_count_query(
     STATUS_SUCCESS
 }
 
-/// Describes one segment less than it announced.
+/// Describes one segment less than announced.
 unsafe extern "win64-unwind" fn omits_segment_descriptor(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
     };
     let first = out.pSegmentDescriptor;
-    // SAFETY: The kernel has made room for the segments that were announced.
+    // SAFETY: The kernel's buffer has room for the announced segments.
     describe(out, |far, segment| unsafe { put(first, far, segment) });
     if !first.is_null() {
         out.NbSegment = SEGMENTS - 1;
@@ -149,12 +148,12 @@ unsafe extern "win64-unwind" fn omits_segment_descriptor(
     STATUS_SUCCESS
 }
 
-/// Takes the descriptors to lie one behind the other, whatever the stride is.
+/// Writes the descriptors contiguously, ignoring the stride.
 unsafe extern "win64-unwind" fn ignores_segment_stride(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let Some(out) = (unsafe { segments(args) }) else {
         // SAFETY: As above.
         return unsafe { query_adapter_info(adapter, args) };
@@ -162,33 +161,33 @@ unsafe extern "win64-unwind" fn ignores_segment_stride(
     let (first, stride) = (out.pSegmentDescriptor, out.SegmentDescriptorStride);
     describe(out, |far, segment| {
         let far = far / stride * size_of::<DXGK_SEGMENTDESCRIPTOR4>();
-        // SAFETY: The kernel has made room for more than that.
+        // SAFETY: The kernel's buffer is larger than that.
         unsafe { put(first, far, segment) };
     });
     STATUS_SUCCESS
 }
 
-/// The answer, where segments are asked for.
+/// Returns the output structure if segments are queried.
 ///
 /// # Safety
 ///
-/// `args` points to a structure of the kernel's, and the answer is used during the call only.
+/// `args` points to the kernel's structure, and the result is used only during the call.
 unsafe fn segments<'a>(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> Option<&'a mut DXGK_QUERYSEGMENTOUT4> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let args = unsafe { args.read() };
-    // SAFETY: The output is such a structure then, and nobody else uses it now.
+    // SAFETY: The output buffer is that structure then, and only the driver uses it.
     (args.Type == DXGKQAITYPE_QUERYSEGMENT4).then(|| unsafe { &mut *args.pOutputData.cast() })
 }
 
-/// Writes a descriptor so many bytes from the first.
+/// Writes a descriptor at an offset from the first descriptor.
 ///
 /// # Safety
 ///
-/// There is room for it.
+/// The buffer has room for the descriptor.
 unsafe fn put(first: *mut u8, far: usize, segment: DXGK_SEGMENTDESCRIPTOR4) {
     let place: PVOID = first.wrapping_add(far).cast();
-    // SAFETY: The caller promises the room.
+    // SAFETY: The caller provides the room.
     unsafe { place.cast::<DXGK_SEGMENTDESCRIPTOR4>().write_unaligned(segment) };
 }

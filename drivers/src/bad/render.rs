@@ -1,5 +1,5 @@
-//! Drivers of WDDM 1.x that render or patch wrongly: each hands packets on to a good one, but for
-//! one thing.
+//! Bad WDDM 1.x drivers that render or patch incorrectly: each forwards packets to a good driver
+//! and changes one thing.
 
 use flight::{Dispatch, Passive};
 use kernel::context::Context;
@@ -12,47 +12,47 @@ use kernel::render_args::{
 use softgpu::{SoftGpu, format};
 use std::sync::Arc;
 
-/// More patch locations than a client's largest buffer has room for commands.
+/// More patch locations than a client's largest buffer can have commands.
 const GUARANTEED: u32 = 256;
 
-/// A driver around a good one.
+/// A driver around a good driver.
 pub(crate) struct RenderFlawDriver {
     inner: Arc<SoftGpu>,
     flaw: Flaw,
 }
 
-/// What it does wrong.
+/// What the driver does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// Nothing: it guarantees that a buffer is enough, and it is.
+    /// Nothing: it guarantees that one buffer is enough, and that is true.
     None,
-    /// Looks at the client's commands, then has them translated.
+    /// Validates the client's commands, then has them translated.
     ReadsUserCommandsTwice,
-    /// Copies what the hardware would do into its buffer.
+    /// Copies native commands of the client into its buffer.
     CopiesUnvalidatedCommands,
-    /// Says that it wrote a byte more than there is room for.
+    /// Reports one byte more than the buffer has room for.
     OverstatesDmaSize,
-    /// Writes no address that it was told.
+    /// Does not write addresses of the client's patch locations.
     SkipsPrepatch,
-    /// Says nothing of the places of addresses that it was told.
+    /// Does not report the client's patch locations.
     OmitsPatchLocation,
-    /// Asks for another buffer.
+    /// Requests another buffer.
     NeverFitsDmaBuffer,
-    /// Asks for another buffer, and forgets how far it came.
+    /// Requests another buffer and forgets its progress.
     RestartsSplitRender,
-    /// Guarantees that a buffer is enough, and asks for another.
+    /// Guarantees that one buffer is enough, and requests another.
     BreaksGuaranteedDmaBuffer,
-    /// The last patch location first.
+    /// Lists the last patch location first.
     MisordersPatchLocations,
-    /// Patches, and fails.
+    /// Patches and returns a failure.
     FailsPatch,
     /// Writes its mark behind the commands.
     PatchesOutsideSubmission,
-    /// Adds an address to what is in its place.
+    /// Adds an address to the value at its location.
     PatchesByAdding,
-    /// Looks at the context of paging work.
+    /// Uses the context of paging work.
     AssumesPatchContext,
-    /// Does the commands of a packet that is not to be rendered.
+    /// Executes the commands of a packet that is not to be rendered.
     RunsNullRendering,
 }
 
@@ -61,7 +61,7 @@ impl RenderFlawDriver {
         Arc::new(Self { inner, flaw })
     }
 
-    /// A client's own command of the hardware's, if that is what it sent.
+    /// Returns the client's native hardware command, if the client sent one.
     fn run(rendering: &mut RenderArgs<'_>) -> Option<()> {
         let bytes = rendering.commands.fetch(0..rendering.commands.len())?;
         let raw = format::read_raw(&bytes)?;
@@ -70,14 +70,14 @@ impl RenderFlawDriver {
         Some(())
     }
 
-    /// Whether a packet is one command of the hardware's own.
+    /// Whether a packet is one native hardware command.
     fn is_raw(rendering: &RenderArgs<'_>) -> bool {
-        // It begins with a count and a code, and what it fills is on no list.
+        // A native command begins with a count and a code; its target is not in the list.
         rendering.allocation_list.is_empty() && rendering.commands.len() > 12
     }
 }
 
-/// Writes what is in the place of each address.
+/// Writes the current value at each address's location.
 fn rewrite(
     buffer: &mut [u8],
     patches: &[PatchLocation],

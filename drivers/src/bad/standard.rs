@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiGetStandardAllocationDriverData`.
+//! Bad drivers: `DxgkDdiGetStandardAllocationDriverData`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::allocation::standard_allocation;
@@ -28,74 +28,74 @@ pub(crate) const REJECTS_OWN_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
         ..GOOD
     };
 
-/// Asks for sizes as the good driver does; with the status, whether that was all.
+/// Queries sizes as the good driver does. Returns the status and whether the call is complete.
 ///
 /// # Safety
 ///
-/// As of `standard_allocation`.
+/// As for `standard_allocation`.
 unsafe fn asked(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> (NTSTATUS, bool) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { standard_allocation(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     (status, args.pAllocationPrivateDriverData.is_null())
 }
 
-/// Writes into the description where only sizes are asked for.
+/// Writes into the description when only sizes are queried.
 unsafe extern "win64-unwind" fn edits_standard_surface_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if sizes {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let surface = unsafe { (*args).gdi() };
-        // SAFETY: By its type the union is a pointer to this structure.
+        // SAFETY: The type says that the union is a pointer to this structure.
         unsafe { (*surface).Pitch = 64 };
     }
     status
 }
 
-/// Says that it has no private data, and gives none.
+/// Reports that it has no private data and returns none.
 unsafe extern "win64-unwind" fn omits_standard_private_data(
     _adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the members are the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the members are outputs.
     let args = unsafe { &mut *args };
     (args.AllocationPrivateDriverDataSize, args.ResourcePrivateDriverDataSize) = (0, 0);
     abi::status::STATUS_SUCCESS
 }
 
-/// Answers another size when it fills the data in.
+/// Returns another size when it fills in the data.
 unsafe extern "win64-unwind" fn changes_standard_private_size(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if !sizes {
-        // SAFETY: It is a structure, and the member is the driver's to write.
+        // SAFETY: The kernel passes a valid structure, and the member is an output.
         unsafe { (*args).AllocationPrivateDriverDataSize += 1 };
     }
     status
 }
 
-/// Fills in a description that its own create does not take.
+/// Fills in a description that its own create rejects.
 unsafe extern "win64-unwind" fn rejects_own_private_data(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, sizes) = unsafe { asked(adapter, args) };
     if !sizes {
-        // SAFETY: It is a structure.
+        // SAFETY: The kernel passes a valid structure.
         let data = unsafe { (*args).pAllocationPrivateDriverData };
-        // SAFETY: The good entry has just filled it in.
+        // SAFETY: The good entry has just filled in the data.
         unsafe { data.cast::<u8>().write(0) };
     }
     status

@@ -1,4 +1,4 @@
-//! What goes wrong when work is given to the hardware.
+//! Bad drivers: submission to the hardware.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -31,47 +31,47 @@ pub(crate) const ALLOCATES_PAGED_IN_SUBMIT: DRIVER_INITIALIZATION_DATA =
 pub(crate) const RETURNS_NO_MEMORY_SUBMIT: DRIVER_INITIALIZATION_DATA =
     with_submit_command(returns_no_memory_submit);
 
-/// Takes paging work, and answers that it has not.
+/// Submits paging work and returns a failure.
 unsafe extern "win64-unwind" fn fails_submit_paging(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { submit_paging(adapter, args) };
     STATUS_UNSUCCESSFUL
 }
 
-/// Takes a packet, and answers that it has no memory for it.
+/// Submits a packet and returns `STATUS_NO_MEMORY`.
 unsafe extern "win64-unwind" fn returns_no_memory_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { submit_command(adapter, args) };
     STATUS_NO_MEMORY
 }
 
-/// Asks for data while it takes a packet, where `DxgkCbAcquireHandleData` may not be called.
+/// Calls `DxgkCbAcquireHandleData` while it submits a packet, where that is not allowed.
 unsafe extern "win64-unwind" fn acquires(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The word is the context's, which outlives the call.
+    // SAFETY: The handle is the context's, and the context outlives the call.
     let context = unsafe { find::<Context>(given.hContext) };
     // SAFETY: A device outlives its contexts.
     let known = context.and_then(|context| unsafe { device_and_adapter(context.device) });
     if let Some(call) = known.and_then(|(_, it)| it.interface.DxgkCbAcquireHandleData) {
         let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
-        // SAFETY: The kernel gave the function, and both places outlive the call.
+        // SAFETY: The function is the kernel's, and both arguments outlive the call.
         unsafe { call(&raw const asked, &raw mut held) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { submit_command(adapter, args) }
 }
 
-/// Gives its hardware a moment before it takes a packet.
+/// Waits before it submits a packet.
 unsafe extern "win64-unwind" fn waits(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
@@ -79,21 +79,21 @@ unsafe extern "win64-unwind" fn waits(
     let moment = -10_i64;
     // SAFETY: `moment` outlives the call.
     unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { submit_command(adapter, args) }
 }
 
-/// Takes paged pool for the time of a packet.
+/// Allocates paged pool while it submits a packet.
 unsafe extern "win64-unwind" fn allocates_paged_in_submit(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     let block = unsafe { ExAllocatePool2(POOL_FLAG_PAGED, 64, TAG) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { submit_command(adapter, args) };
     if !block.is_null() {
-        // SAFETY: Nobody uses it.
+        // SAFETY: No other code uses it.
         unsafe { ExFreePoolWithTag(block, TAG) };
     }
     status

@@ -1,4 +1,4 @@
-//! What goes wrong when work is to be given back, and when a GPU does not move.
+//! Bad drivers: preemption, TDR and engine resets.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::find;
@@ -21,16 +21,16 @@ use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::{Fence, HardwareModel as _};
 use softgpu::NODES;
 
-/// The good driver, which resets all of its hardware or nothing.
+/// The good driver, whose reset always covers the whole adapter.
 const RESETS_ALL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(resets_no_engine), ..GOOD };
 
-/// The good driver, with other reports of what was given back.
+/// The good driver with other reports of preempted packets.
 const fn reporting(routine: DXGKDDI_INTERRUPT_ROUTINE) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiInterruptRoutine: Some(routine), ..GOOD }
 }
 
-/// A good driver, whose resets of engines fail: it may say so.
+/// A good driver whose engine resets fail, which is legal.
 pub(crate) const NO_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(fails_reset_engine), ..GOOD };
 pub(crate) const FAILS_PREEMPT_COMMAND: DRIVER_INITIALIZATION_DATA =
@@ -105,34 +105,34 @@ pub(crate) const TOUCHES_HARDWARE_DURING_RESET: DRIVER_INITIALIZATION_DATA =
         ..MEMORY
     };
 
-/// Answers as the good driver does, but does not reset single engines.
+/// Returns the good driver's capabilities without per-engine reset.
 unsafe extern "win64-unwind" fn resets_no_engine(
     adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { query_adapter_info(adapter, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     if status == STATUS_SUCCESS && args.Type == DXGKQAITYPE_DRIVERCAPS {
-        // SAFETY: So many bytes are there at WDDM 2.0, and nobody else uses them now.
+        // SAFETY: The buffer has this length at WDDM 2.0, and only the driver uses it.
         let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
         caps.SupportPerEngineTDR = 0;
     }
     status
 }
 
-/// The hardware behind an adapter.
+/// Returns an adapter's hardware.
 ///
 /// # Safety
 ///
-/// The word is the adapter's, which outlives the answer.
+/// The handle is the adapter's, and the adapter outlives the result.
 unsafe fn board<'a>(adapter: HANDLE) -> Option<&'a Board> {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Adapter>(adapter) }.map(Adapter::board)
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn fails_preempt_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_PREEMPTCOMMAND,
@@ -140,33 +140,33 @@ unsafe extern "win64-unwind" fn fails_preempt_command(
     STATUS_UNSUCCESSFUL
 }
 
-/// Thinks that there is nothing to say of a node without work.
+/// Reports nothing for a node without work.
 unsafe extern "win64-unwind" fn omits_idle_preemption_report(
     adapter: HANDLE,
     args: *const DXGKARG_PREEMPTCOMMAND,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let node = unsafe { (*args).NodeOrdinal };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
     if board.holds_work(Some(node)) == Some(false) {
         return STATUS_SUCCESS;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { preempt_command(adapter, args) }
 }
 
-/// Reports what was given back in its own way, and the rest as the good driver does.
+/// Reports preemptions with `report`, and everything else as the good driver does.
 ///
 /// # Safety
 ///
-/// As of `interrupt_routine`.
+/// As for `interrupt_routine`.
 unsafe fn report_by(
     context: PVOID,
     message: u32,
     by: impl Fn(&Adapter, u32, Fence, Fence),
 ) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which lives while its hardware runs.
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
     let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
     let mut ours = 0;
     for node in 0..NODES {
@@ -181,32 +181,32 @@ unsafe fn report_by(
             ours = 1;
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     ours | unsafe { interrupt_routine(context, message) }
 }
 
-/// Keeps to itself that a node gave something back.
+/// Does not report that a node was preempted.
 unsafe extern "win64-unwind" fn isr_hiding_preemption(context: PVOID, message: u32) -> BOOLEAN {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, |_, _, _, _| ()) }
 }
 
-/// Keeps it to itself here, too.
+/// Does not report the preemption here, either.
 unsafe extern "win64-unwind" fn omits_preemption_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(board) = unsafe { board(adapter) } {
         for node in 0..NODES {
             board.preempted(node);
         }
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { query_current_fence(adapter, args) }
 }
 
-/// Says that more is done than the node was given.
+/// Reports a last completed fence beyond the node's submitted packets.
 unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     context: PVOID,
     message: u32,
@@ -214,11 +214,11 @@ unsafe extern "win64-unwind" fn reports_preemption_unsubmitted_fence(
     let by = |adapter: &Adapter, node, preemption, last: Fence| {
         adapter.notify_preempted(node, preemption, Fence(last.0.wrapping_add(100)));
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Counts preemptions for itself.
+/// Reports its own count of preemptions as the preemption fence.
 unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     context: PVOID,
     message: u32,
@@ -226,29 +226,29 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     let by = |adapter: &Adapter, node, preemption: Fence, last| {
         adapter.notify_preempted(node, preemption.next(), last);
     };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }
 }
 
-/// Takes every interrupt for somebody else's.
+/// Returns FALSE for every interrupt.
 unsafe extern "win64-unwind" fn ignores_interrupts(_context: PVOID, _message: u32) -> BOOLEAN {
     0
 }
 
-/// Says what is done without reporting it.
+/// Returns the last completed fence without reporting it.
 unsafe extern "win64-unwind" fn omits_queried_fence_report(
     adapter: HANDLE,
     args: *mut DXGKARG_QUERYCURRENTFENCE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.CurrentFence = board.gpu.done(args.NodeOrdinal).0;
     STATUS_SUCCESS
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn fails_cancel_command(
     _adapter: HANDLE,
     _args: *const DXGKARG_CANCELCOMMAND,
@@ -256,7 +256,7 @@ unsafe extern "win64-unwind" fn fails_cancel_command(
     STATUS_UNSUCCESSFUL
 }
 
-/// Does not know.
+/// Returns an unsuccessful query.
 unsafe extern "win64-unwind" fn fails_query_engine_status(
     _adapter: HANDLE,
     _args: *mut DXGKARG_QUERYENGINESTATUS,
@@ -264,27 +264,27 @@ unsafe extern "win64-unwind" fn fails_query_engine_status(
     STATUS_UNSUCCESSFUL
 }
 
-/// Lists the nodes that a reset hits besides the one that is reset: none.
+/// Lists the nodes affected by the reset besides the reset node: none.
 unsafe extern "win64-unwind" fn omits_node_from_dependency(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).DependentNodeOrdinalMask = 0 };
     STATUS_SUCCESS
 }
 
-/// Says that a reset hits all nodes.
+/// Reports that the reset affects all nodes.
 unsafe extern "win64-unwind" fn reports_all_nodes_dependent(
     _adapter: HANDLE,
     args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure, and the member is the driver's to write.
+    // SAFETY: The kernel passes a valid structure, and the member is an output.
     unsafe { (*args).DependentNodeOrdinalMask = (1 << NODES) - 1 };
     STATUS_SUCCESS
 }
 
-/// Its hardware does not do such things.
+/// Returns that the hardware does not support the call.
 unsafe extern "win64-unwind" fn fails_reset_engine(
     _adapter: HANDLE,
     _args: *mut DXGKARG_RESETENGINE,
@@ -292,72 +292,72 @@ unsafe extern "win64-unwind" fn fails_reset_engine(
     STATUS_UNSUCCESSFUL
 }
 
-/// Says that what is first is over, and leaves it there.
+/// Reports the first packet as aborted and leaves it in the node.
 unsafe extern "win64-unwind" fn keeps_work_after_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
     args.LastAbortedFenceId = board.gpu.done(args.NodeOrdinal).next().0;
     STATUS_SUCCESS
 }
 
-/// Says that more is over than the node was given.
+/// Reports an aborted fence beyond the node's submitted packets.
 unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_engine(adapter, args) };
-    // SAFETY: It is a structure, and the driver's for the call.
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
     unsafe { (*args).LastAbortedFenceId += 100 };
     status
 }
 
-/// Says of a node without work that a packet of it is over.
+/// Reports an aborted packet for a node without work.
 unsafe extern "win64-unwind" fn reports_abort_on_idle(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let node = unsafe { (*args).NodeOrdinal };
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let idle =
         unsafe { board(adapter) }.is_some_and(|board| board.holds_work(Some(node)) == Some(false));
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_engine(adapter, args) };
     if idle {
-        // SAFETY: It is a structure, and the driver's for the call.
+        // SAFETY: The kernel passes a valid structure that only the driver uses.
         unsafe { (*args).LastAbortedFenceId += 1 };
     }
     status
 }
 
-/// Says no.
+/// Returns a failure.
 unsafe extern "win64-unwind" fn does_not_reset(_adapter: HANDLE) -> NTSTATUS {
     STATUS_UNSUCCESSFUL
 }
 
-/// Says yes, and does nothing.
+/// Returns success and does nothing.
 unsafe extern "win64-unwind" fn skips_reset_from_timeout(_adapter: HANDLE) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-/// Reports once more what was over before the reset.
+/// Reports the last fence from before the reset again.
 unsafe extern "win64-unwind" fn reports_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(adapter) } {
         it.synchronize(report_old_fence, adapter, 0);
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { restart_from_timeout(adapter) }
 }
 
 unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
-    // SAFETY: The word is the adapter's, which outlives the call.
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(it) = unsafe { find::<Adapter>(context) } {
         it.notify_interrupt(0, it.board().done(0));
         it.queue_dpc();
@@ -366,12 +366,12 @@ unsafe extern "win64-unwind" fn report_old_fence(context: PVOID) -> BOOLEAN {
     unsafe { report_late(context) }
 }
 
-/// Resets its hardware, and remembers fences from before.
+/// Resets its hardware and keeps the fences from before the reset.
 unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     let Some(board) = (unsafe { board(adapter) }) else { return STATUS_INVALID_PARAMETER };
     let before: Vec<Fence> = (0..NODES).map(|node| board.done(node)).collect();
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { reset_from_timeout(adapter) };
     for (node, fence) in (0..NODES).zip(before) {
         board.set_last_fence(node, fence);
@@ -379,29 +379,29 @@ unsafe extern "win64-unwind" fn keeps_fence_after_reset(adapter: HANDLE) -> NTST
     status
 }
 
-/// Ends its notes with a NUL, for which there is no room.
+/// Ends its debug report with a NUL for which the buffer has no room.
 unsafe extern "win64-unwind" fn overruns_debug_info(
     adapter: HANDLE,
     args: *const DXGKARG_COLLECTDBGINFO,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
     let end = given.pBuffer.cast::<u8>().wrapping_add(given.BufferSize);
-    // SAFETY: It is not: that is the fault. A guard lies there.
+    // SAFETY: The write is out of bounds: the planted bug. Guard bytes lie there.
     unsafe { end.write(0) };
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { collect_dbg_info(adapter, args) }
 }
 
-/// Looks at its hardware whenever it is to page.
+/// Accesses its hardware whenever it builds a paging buffer.
 unsafe extern "win64-unwind" fn touches_hardware_during_reset(
     adapter: HANDLE,
     args: *mut DXGKARG_BUILDPAGINGBUFFER,
 ) -> NTSTATUS {
-    // SAFETY: The word is the adapter's.
+    // SAFETY: The handle is the adapter's.
     if let Some(board) = unsafe { board(adapter) } {
         board.packets();
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { build_paging_buffer(adapter, args) }
 }

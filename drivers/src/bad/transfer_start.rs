@@ -1,6 +1,6 @@
-//! A driver that takes memory for a transfer whenever it is told to start one, also when it goes
-//! on with the next buffer.
-#![expect(unsafe_code, reason = "gives pool blocks back, as a driver in C would")]
+//! A bad driver that allocates memory at each start of a transfer, and also when it continues with
+//! the next buffer.
+#![expect(unsafe_code, reason = "frees pool blocks, as a driver in C would")]
 
 use crate::block::{Kind, free, take};
 use flight::Passive;
@@ -10,7 +10,7 @@ use nt::Pool;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A driver around a good one.
+/// A driver around a good driver.
 pub(crate) struct LeaksOnTransferStart {
     inner: Arc<dyn Miniport>,
     pool: Arc<Pool>,
@@ -18,7 +18,7 @@ pub(crate) struct LeaksOnTransferStart {
     blocks: Mutex<Vec<usize>>,
 }
 
-/// What it remembers of a transfer.
+/// The driver's record of a transfer.
 struct Started;
 
 impl Kind for Started {
@@ -49,7 +49,7 @@ impl Miniport for LeaksOnTransferStart {
         let answer = self.inner.build_paging(at, args);
         if answer.is_ok() {
             for block in blocks.drain(..) {
-                // SAFETY: It was taken here, and nobody else knows of it.
+                // SAFETY: The block was allocated here and is unpublished.
                 self.pool.run_driver(|| unsafe { free(ptr::with_exposed_provenance_mut(block)) });
             }
         }

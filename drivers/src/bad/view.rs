@@ -1,4 +1,4 @@
-//! What goes wrong in `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
+//! Bad drivers: `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::destroy::leaks_destroyed_allocation;
@@ -38,76 +38,76 @@ unsafe extern "win64-unwind" fn writes_resource_data_on_open(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many bytes.
+    // SAFETY: The kernel passes a buffer of this length.
     let common =
         unsafe { list_mut(given.pPrivateDriverData.cast::<u8>(), given.PrivateDriverSize) };
     if let Some(byte) = common.last_mut() {
         *byte ^= 0xff;
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { open_allocation(device, args) }
 }
 
-/// Frees the allocation with the view, and not when it is destroyed.
+/// Frees the allocation with the view instead of in the destroy.
 unsafe extern "win64-unwind" fn frees_allocation_on_close(
     device: HANDLE,
     args: *const DXGKARG_CLOSEALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The word is the device's, which outlives the call.
+    // SAFETY: The handle is the device's, and the device outlives the call.
     let Some(known) = (unsafe { find::<Device>(device) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let given = unsafe { args.read() };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     for view in unsafe { list(given.pOpenHandleList, given.NumAllocations) } {
-        // SAFETY: The word is the view's, which ends in the call below.
+        // SAFETY: The handle is the view's, which is freed in the call below.
         let Some(view) = (unsafe { find::<View>(*view) }) else { continue };
-        // SAFETY: This driver does not use it again; one that is freed is not followed.
+        // SAFETY: This driver does not use the block again; a freed block is not dereferenced.
         unsafe { destroy_one_allocation(known.adapter, view.allocation) };
     }
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { close_allocation(device, args) }
 }
 
-/// Makes the device the owner of the allocation, and leaves it that when the view is closed.
+/// Makes the device the owner of the allocation, and keeps that when the view is closed.
 unsafe extern "win64-unwind" fn keeps_closed_device_pointer(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
-        // SAFETY: The good entry has just made the view.
+        // SAFETY: The good entry has just created the view.
         let view = unsafe { find::<View>(info.hDeviceSpecificAllocation) };
         // SAFETY: An allocation outlives its views.
         let allocation = view.and_then(|view| unsafe { pointer::<Allocation>(view.allocation) });
         if let Some(allocation) = allocation {
-            // SAFETY: It lives, and this driver does not look at the member elsewhere.
+            // SAFETY: The object exists, and this driver uses the member nowhere else.
             unsafe { (*allocation).owner = device };
         }
     }
     status
 }
 
-/// Succeeds and gives no `hDeviceSpecificAllocation`.
+/// Returns success without an `hDeviceSpecificAllocation`.
 unsafe extern "win64-unwind" fn without_handles(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
-    // SAFETY: The arguments are the kernel's.
+    // SAFETY: The arguments come from the kernel and are valid for the call.
     let (status, infos) = unsafe { opened(device, args) };
     for info in infos {
-        // SAFETY: Nobody has seen the view.
+        // SAFETY: The view is unpublished.
         unsafe { end_view(device, info.hDeviceSpecificAllocation) };
         info.hDeviceSpecificAllocation = ptr::null_mut();
     }
     status
 }
 
-/// Closes nothing, for there are no views: the breach is in the open.
+/// Closes nothing because there are no views: the bug is in the open.
 unsafe extern "win64-unwind" fn nothing(
     _device: HANDLE,
     _args: *const DXGKARG_CLOSEALLOCATION,
@@ -115,20 +115,20 @@ unsafe extern "win64-unwind" fn nothing(
     STATUS_SUCCESS
 }
 
-/// Opens as the good driver does; with the status, the elements that there are now.
+/// Opens as the good driver does. Returns the status and the elements.
 ///
 /// # Safety
 ///
-/// As of `open_allocation`.
+/// As for `open_allocation`.
 unsafe fn opened<'a>(
     device: HANDLE,
     args: *const DXGKARG_OPENALLOCATION,
 ) -> (NTSTATUS, &'a mut [DXGK_OPENALLOCATIONINFO]) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { open_allocation(device, args) };
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     let count = if status == STATUS_SUCCESS { args.NumAllocations } else { 0 };
-    // SAFETY: The kernel gives so many elements.
+    // SAFETY: The kernel passes an array of this length.
     (status, unsafe { list_mut(args.pOpenAllocation, count) })
 }

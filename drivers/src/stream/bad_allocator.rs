@@ -1,4 +1,4 @@
-//! A source whose allocator gives other contexts or other frames than it should.
+//! Capture sources whose allocator returns wrong contexts or wrong frames.
 
 use super::capture::Capture;
 use super::capture_state::lock;
@@ -9,25 +9,25 @@ use stream::{
     Minidriver, PinView,
 };
 
-/// What is wrong with it.
+/// What the allocator does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AllocatorFlaw {
-    /// It has no context.
+    /// The allocator has no context.
     NoContext,
-    /// All have the same.
+    /// All allocators have the same context.
     SharedContext,
-    /// A byte is missing.
+    /// A frame is one byte too small.
     Short,
-    /// It is always the same.
+    /// The allocator always returns the same frame.
     Twice,
 }
 
-/// The source, and the frame that it gives again and again.
+/// The capture source, and the frame that it returns again.
 pub(crate) struct Crooked {
     under: Capture,
     flaw: AllocatorFlaw,
     repeated_frame: Mutex<Option<usize>>,
-    /// How many bytes and which alignment were agreed on last, and which memory.
+    /// The bytes, alignment and memory of the last agreed framing.
     agreed: Mutex<Option<Framing>>,
 }
 
@@ -90,7 +90,7 @@ impl Minidriver for Crooked {
         let mut repeated_frame = lock(&self.repeated_frame);
         *repeated_frame = repeated_frame.filter(|index| *index != word);
         if let Ok(services) = self.under.services() {
-            let _ = services.free_memory(word); // It is its own.
+            let _ = services.free_memory(word); // The block is its own.
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Flaws in the calls of a device, a filter or a pin: mutexes, bags, answers.
+//! Flaws in calls of a device, a filter or a pin: mutexes, object bags, results.
 
 use super::capture::Capture;
 use stream::{BagOwner, DriverError, DriverResult, Entry, KsMutex, MemoryKind, PinId};
@@ -144,7 +144,7 @@ pub(crate) fn never_completes_pending_create(
     if entry == Entry::PinCreate { Err(DriverError::Pending) } else { Ok(()) }
 }
 
-/// It has closed a pin, and is told that the filter goes.
+/// The driver has closed a pin, and its filter is being closed.
 pub(crate) fn uses_closed_pin(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     match entry {
         Entry::PinClose => it.inner().closed_pin = Some(pin),

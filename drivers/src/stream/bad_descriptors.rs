@@ -1,4 +1,4 @@
-//! Sources with descriptors that cannot be, and flaws that are whole entries.
+//! Sources with invalid descriptors, and flaws that replace whole entries.
 
 use super::capture::{Capture, FrameSource};
 use flight::Passive;
@@ -8,12 +8,12 @@ use stream::{
     PinState, PinView,
 };
 
-/// A source with an allocator of its own and another descriptor.
+/// A source with its own allocator and another descriptor.
 pub(crate) fn own(layout: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
     Arc::new(Capture::new().shaped(layout))
 }
 
-/// The same with the default allocator.
+/// As above, with the default allocator.
 pub(crate) fn default(layout: fn(&mut PinDescriptor)) -> Arc<dyn Minidriver> {
     Arc::new(Capture::with(FrameSource::Default, |_, _, _| Ok(())).shaped(layout))
 }
@@ -63,14 +63,14 @@ pub(crate) fn omits_process_routine(pin: &mut PinDescriptor) {
     pin.dispatch.retain(|entry| *entry != Entry::PinProcess);
 }
 
-/// Both its pin and its filter process.
+/// Both its pin and its filter have a process routine.
 pub(crate) fn sets_two_process_routines() -> Arc<dyn Minidriver> {
     let mut it = Capture::new();
     it.descriptor.filters[0].dispatch.push(Entry::FilterProcess);
     Arc::new(it)
 }
 
-/// Takes every format, and says nothing of its size.
+/// Accepts every format and does not adapt its framing.
 pub(crate) struct KeepsStaleFraming(pub(crate) Capture);
 
 impl Minidriver for KeepsStaleFraming {
@@ -89,7 +89,7 @@ impl Minidriver for KeepsStaleFraming {
     }
 }
 
-/// Its process routine only answers.
+/// Its process routine returns without processing.
 pub(crate) struct Idle(pub(crate) Capture, pub(crate) DriverResult<()>);
 
 impl Minidriver for Idle {
@@ -102,7 +102,7 @@ impl Minidriver for Idle {
     }
 }
 
-/// When its pin stops, it forgets what its hardware has.
+/// When its pin stops, it forgets the frames that its hardware has.
 pub(crate) struct StopsWithClones(pub(crate) Capture);
 
 impl Minidriver for StopsWithClones {
@@ -126,7 +126,7 @@ impl Minidriver for StopsWithClones {
     }
 }
 
-/// Goes down by steps only.
+/// Accepts only single steps down to stop.
 struct RejectsDirectStop(Capture);
 
 impl Minidriver for RejectsDirectStop {

@@ -1,10 +1,10 @@
-//! Flaws with frames: their memory, the pointers to them, their allocator.
+//! Flaws with frames: their memory, stream pointers and allocator.
 
 use super::capture::{Capture, ignore_not_ready};
 use super::pattern::{BYTES, INTERVAL, picture};
 use stream::{DriverError, DriverResult, Entry, Header, MemoryKind, PinId, PointerId};
 
-/// Its first piece stays if the second cannot be had.
+/// Keeps the first block if the second cannot be allocated.
 pub(crate) fn leaks_failed_allocator(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     match entry {
@@ -92,7 +92,7 @@ pub(crate) fn writes_unlocked_pointer(it: &Capture, entry: Entry, pin: PinId) ->
     Ok(())
 }
 
-/// A clone of its own, whose frame can be cancelled.
+/// A separate clone whose frame can be cancelled.
 fn create_own_clone(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     let keeps = entry == Entry::PinProcess && it.inner().pointer.is_none();
@@ -104,13 +104,13 @@ fn create_own_clone(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> 
     Ok(())
 }
 
-/// Lets go of its clone: when a frame is full, when the queue is reset, and when its pin stops.
+/// Deletes its clone when a frame is full, when the queue is reset, and when its pin stops.
 fn delete_own_clone(it: &Capture, entry: Entry) -> Option<PointerId> {
     let ends = [Entry::PointerTimedOut, Entry::PinReset, Entry::PinSetDeviceState];
     if ends.contains(&entry) { it.inner().pointer.take() } else { None }
 }
 
-/// It has a clone whose frame may be gone, and writes to that all the same.
+/// Writes through a clone whose frame may have been cancelled.
 pub(crate) fn ignores_failed_lock(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     create_own_clone(it, entry, pin)?;
     if let Some(clone) = delete_own_clone(it, entry) {
@@ -123,7 +123,7 @@ pub(crate) fn ignores_failed_lock(it: &Capture, entry: Entry, pin: PinId) -> Dri
     Ok(())
 }
 
-/// It has a clone, deletes that if its frame is still there, and else forgets it.
+/// Deletes its clone if the frame still exists, and otherwise forgets the clone.
 pub(crate) fn keeps_cancelled_frame_clone(
     it: &Capture,
     entry: Entry,
@@ -204,7 +204,7 @@ pub(crate) fn requests_missing_trailing_edge(
     Ok(())
 }
 
-/// Long after it will have stopped.
+/// A time long after the pin has stopped.
 pub(crate) fn leaves_edge_timeout(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess

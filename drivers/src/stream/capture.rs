@@ -1,8 +1,8 @@
 //! A capture source of a test pattern.
 //!
-//! Its hardware fills one frame after the other, each an interval after the one before: the driver
-//! clones the leading edge, goes on, and deletes the clone when the frame is full. Frames come
-//! from an allocator of its own or from the default one.
+//! The hardware fills one frame per interval. The driver clones the leading edge, advances it, and
+//! deletes the clone when the frame is full. Frames come from the driver's own allocator or from
+//! the default allocator.
 
 use super::capture_state::{CaptureState, Pool, lock};
 use super::pattern::{BYTES, INTERVAL, VIDEO, picture, pictures};
@@ -17,35 +17,35 @@ use stream::{
     SimpleFraming, SizeRange,
 };
 
-/// What a flaw does, at the beginning of each call.
+/// A flaw: runs at the beginning of each call.
 pub(crate) type CallHook = fn(&Capture, Entry, PinId) -> DriverResult<()>;
 
-/// The same of somebody who watches.
+/// An observer: runs at the beginning of each call and can make it fail.
 type Watch = dyn Fn(Entry) -> DriverResult<()> + Send + Sync;
 
-/// Where frames come from.
+/// Where the frames come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameSource {
-    /// An allocator of the driver's.
+    /// The driver's own allocator.
     Own,
-    /// The default one.
+    /// The default allocator.
     Default,
 }
 
-/// The source.
+/// The capture source.
 pub struct Capture {
     services: Mutex<Option<Arc<Services>>>,
     inner: Mutex<CaptureState>,
     hook: CallHook,
-    /// Somebody who watches its calls, and can refuse.
+    /// Observes the calls and can make them fail.
     watch: Option<Box<Watch>>,
-    /// Its clones are not locked while they wait: their frames can be cancelled.
+    /// Clones are not locked while they wait, so their frames can be cancelled.
     unlocks_clones: bool,
-    /// What it says it has.
+    /// The descriptor that the driver returns.
     pub(crate) descriptor: DeviceDescriptor,
 }
 
-/// Where no pin is concerned.
+/// State that belongs to no pin.
 pub(crate) const NO_PIN: PinId = PinId::NULL;
 
 const DEVICE: [Entry; 9] = [
@@ -71,12 +71,12 @@ const PIN: [Entry; 8] = [
     Entry::PinDisconnect,
 ];
 
-/// The words it gives: numbers that mean nothing to anybody else.
+/// The driver handles that the source returns: numbers without a meaning for the kernel.
 const DEVICE_HANDLE: usize = 0xd0;
 const FILTER_HANDLE: usize = 0xf0;
 const PIN_HANDLE: usize = 0xa0;
 
-/// Frames of the system's memory, or of the device's.
+/// Whether frames are in system memory or in device memory.
 fn extended() -> FramingForm {
     let item = |kind| FramingItem {
         kind,
@@ -123,13 +123,13 @@ fn descriptor(from: FrameSource) -> DeviceDescriptor {
 }
 
 impl Capture {
-    /// The good one, with an allocator of its own.
+    /// The good source, with its own allocator.
     pub fn new() -> Self {
         Self::with(FrameSource::Own, |_, _, _| Ok(()))
     }
 
-    /// The good one, and somebody who hears of each of its calls at its beginning, and can refuse
-    /// in its place.
+    /// The good source with an observer, which runs at the beginning of each call and can make it
+    /// fail.
     pub fn watched(watch: impl Fn(Entry) -> DriverResult<()> + Send + Sync + 'static) -> Self {
         Self { watch: Some(Box::new(watch)), ..Self::new() }
     }
@@ -145,13 +145,13 @@ impl Capture {
         }
     }
 
-    /// The same, with clones that are not locked while they wait.
+    /// The good source with clones that are not locked while they wait.
     pub(crate) fn unlocking(mut self) -> Self {
         self.unlocks_clones = true;
         self
     }
 
-    /// The same with another descriptor of its one pin.
+    /// The good source with another descriptor of its one pin.
     pub(crate) fn shaped(mut self, layout: impl FnOnce(&mut PinDescriptor)) -> Self {
         layout(&mut self.descriptor.filters[0].pins[0]);
         self
@@ -165,7 +165,7 @@ impl Capture {
         lock(&self.inner)
     }
 
-    /// A call begins: it is counted, and a flaw has its way.
+    /// Counts the call and runs the flaw.
     pub(crate) fn enter(&self, entry: Entry, pin: PinId) -> DriverResult<()> {
         *self.inner().calls.entry(entry).or_default() += 1;
         if let Some(watch) = &self.watch {
@@ -174,17 +174,17 @@ impl Capture {
         (self.hook)(self, entry, pin)
     }
 
-    /// The filter that it was told of last.
+    /// The filter of the last filter call.
     pub(crate) fn filter(&self) -> DriverResult<FilterId> {
         self.inner().filter.ok_or(DriverError::NotReady)
     }
 
-    /// Whether a call of an entry is the first.
+    /// Whether this is the first call of an entry.
     pub(crate) fn first(&self, entry: Entry) -> bool {
         self.inner().calls.get(&entry) == Some(&1)
     }
 
-    /// Fills a frame with the next picture of a pin, as far as it goes.
+    /// Fills a frame with the next picture of a pin, or with as much of it as the frame holds.
     pub(crate) fn fill(
         &self,
         pin: PinId,
@@ -198,7 +198,7 @@ impl Capture {
             (line.pictures - 1, line.most == Some(line.pictures))
         };
         let services = self.services()?;
-        // Frames that are not ours may be smaller than we asked for.
+        // Frames of another allocator may be smaller than requested.
         let used = services.pointer_view(pointer)?.bytes.min(BYTES);
         services.write(pointer, 0, &picture(number)[..used as usize])?;
         let header = Header {
@@ -211,14 +211,14 @@ impl Capture {
         services.set_header(pointer, header)
     }
 
-    /// Whether a pin has shown all its pictures, with those that are being filled.
+    /// Whether a pin has shown all its pictures, including those that are being filled.
     pub(crate) fn is_over(&self, pin: PinId) -> bool {
         let inner = self.inner();
         let Some(line) = inner.lines.get(&pin) else { return false };
         line.most.is_some_and(|value| line.pictures + line.in_flight.len() as u64 >= value)
     }
 
-    /// Whatever the hardware has of a pin is taken from it.
+    /// Takes all frames of a pin away from the hardware.
     pub(crate) fn drop_clones(&self, pin: PinId) {
         let mine: VecDeque<PointerId> = {
             let mut inner = self.inner();
@@ -230,7 +230,7 @@ impl Capture {
         };
         let Ok(services) = self.services() else { return };
         for clone in mine {
-            let _ = services.delete_pointer(clone); // It may be cancelled already.
+            let _ = services.delete_pointer(clone); // The frame may be cancelled already.
         }
     }
 }
@@ -241,7 +241,7 @@ impl Default for Capture {
     }
 }
 
-/// The next frame is not there yet: that is no failure of the one before.
+/// A missing next frame does not make the previous frame fail.
 pub(crate) fn ignore_not_ready(reason: DriverError) -> DriverResult<()> {
     if reason == DriverError::NotReady { Ok(()) } else { Err(reason) }
 }
@@ -292,7 +292,7 @@ impl Minidriver for Capture {
 
     fn set_power(&self, _at: &mut Passive, on: bool) {
         self.inner().asleep = !on;
-        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // It returns nothing.
+        let _ = self.enter(Entry::DeviceSetPower, NO_PIN); // The entry returns nothing.
     }
 
     fn create_filter(
@@ -355,12 +355,12 @@ impl Minidriver for Capture {
                 services.unlock(clone, false)?;
             }
         }
-        // What is over goes on when somebody attempts it.
+        // A finished stream continues at the next processing attempt.
         if self.is_over(pin.pin) { Err(DriverError::Pending) } else { Ok(()) }
     }
 
     fn reset_pin(&self, _at: &mut Passive, pin: &PinView) {
-        let _ = self.enter(Entry::PinReset, pin.pin); // It returns nothing.
+        let _ = self.enter(Entry::PinReset, pin.pin); // The entry returns nothing.
         self.drop_clones(pin.pin);
     }
 
@@ -381,7 +381,7 @@ impl Minidriver for Capture {
             count => Some(u64::from(count)),
         };
         self.inner().lines.entry(pin.pin).or_default().most = most;
-        // A pin that asks for larger frames says so, in a copy of its own.
+        // A pin that requires larger frames edits its own copy of the descriptor.
         let grown = FramingForm::Simple(SimpleFraming {
             frames: 2,
             bytes: pin.format.sample_size,
@@ -417,7 +417,7 @@ impl Minidriver for Capture {
     }
 
     fn disconnect_pin(&self, _at: &mut Passive, pin: &PinView) {
-        let _ = self.enter(Entry::PinDisconnect, pin.pin); // It returns nothing.
+        let _ = self.enter(Entry::PinDisconnect, pin.pin); // The entry returns nothing.
     }
 
     fn initialize_allocator(
@@ -428,7 +428,7 @@ impl Minidriver for Capture {
         word: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         self.enter(Entry::InitializeAllocator, pin.pin)?;
-        // The context is memory, too.
+        // The context is pool memory, too.
         let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
         let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
@@ -455,7 +455,7 @@ impl Minidriver for Capture {
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.enter(Entry::FreeFrame, NO_PIN); // It returns nothing.
+        let _ = self.enter(Entry::FreeFrame, NO_PIN); // The entry returns nothing.
         if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
             pool.free.push(frame.value());
         }
@@ -487,7 +487,7 @@ impl Minidriver for Capture {
     }
 
     fn pointer_timed_out(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {
-        let _ = self.enter(Entry::PointerTimedOut, pin); // It returns nothing.
+        let _ = self.enter(Entry::PointerTimedOut, pin); // The entry returns nothing.
         let mine = {
             let mut inner = self.inner();
             let line = inner.lines.entry(pin).or_default();
@@ -497,7 +497,7 @@ impl Minidriver for Capture {
         if mine.is_some()
             && let Ok(services) = self.services()
         {
-            // A frame that was cancelled meanwhile is not filled.
+            // A frame that was cancelled in the meantime is not filled.
             if services.lock(pointer).is_ok() {
                 let _ = self.fill(pin, pointer, None);
             }
@@ -506,7 +506,7 @@ impl Minidriver for Capture {
     }
 
     fn frame_returned(&self, _at: &mut Passive, pin: PinId, frame: usize, _context: usize) {
-        let _ = self.enter(Entry::FrameReturned, pin); // It returns nothing.
+        let _ = self.enter(Entry::FrameReturned, pin); // The entry returns nothing.
         if let Ok(services) = self.services() {
             let _ = services.free_memory(frame);
         }

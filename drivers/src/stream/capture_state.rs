@@ -1,51 +1,51 @@
-//! What a source keeps.
+//! The state of a capture source.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use stream::{BagOwner, Entry, FilterId, Framing, PinId, PointerId};
 
-/// What a source keeps, under one lock of its own.
+/// The state of a capture source, under one lock.
 #[derive(Default)]
 pub(crate) struct CaptureState {
-    /// Its allocators, by their contexts.
+    /// The allocators, by their contexts.
     pub(crate) allocators: BTreeMap<usize, Pool>,
-    /// What it does for each of its pins.
+    /// The state of each pin.
     pub(crate) lines: BTreeMap<PinId, Line>,
-    /// How often each of its entries was called.
+    /// The number of calls of each entry.
     pub(crate) calls: BTreeMap<Entry, u32>,
-    /// Numbers that a flaw keeps from one call to the next.
+    /// Numbers that a flaw keeps between calls.
     pub(crate) kept: Vec<usize>,
-    /// The same for a pointer.
+    /// A pointer that a flaw keeps between calls.
     pub(crate) pointer: Option<PointerId>,
-    /// A pin that was closed, which a flaw uses later.
+    /// A closed pin that a flaw uses later.
     pub(crate) closed_pin: Option<PinId>,
-    /// A bag that it made itself.
+    /// An object bag that the driver allocated.
     pub(crate) bag: Option<BagOwner>,
-    /// The filter that it was told of last.
+    /// The filter of the last filter call.
     pub(crate) filter: Option<FilterId>,
-    /// Whether its device has no power.
+    /// Whether the device has no power.
     pub(crate) asleep: bool,
 }
 
 /// An allocator.
 pub(crate) struct Pool {
     pub(crate) framing: Framing,
-    /// Its frames that are not out.
+    /// The frames that are not in use.
     pub(crate) free: Vec<usize>,
 }
 
 /// The pictures of a pin.
 #[derive(Default)]
 pub(crate) struct Line {
-    /// What the hardware has to fill: clones, in their order.
+    /// The clones that the hardware has to fill, in order.
     pub(crate) in_flight: VecDeque<PointerId>,
-    /// How many pictures it has made.
+    /// The number of pictures made.
     pub(crate) pictures: u64,
-    /// How many there are in all; none is no end.
+    /// The total number of pictures; `None` has no end.
     pub(crate) most: Option<u64>,
 }
 
-/// Takes a lock, whoever crashed with it.
+/// Takes a lock, poisoned or not.
 pub(crate) fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }

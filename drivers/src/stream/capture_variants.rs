@@ -1,5 +1,5 @@
-//! Good sources of other shapes: what fills frames at once, at a filter, behind a trailing edge,
-//! with frames of its own, and one that uses all that the class driver has.
+//! Good sources of other designs: synchronous, filter-centric, with a trailing edge, with frame
+//! injection, with pending requests, and one that uses the whole class driver interface.
 
 use super::capture::{Capture, FrameSource, NO_PIN, ignore_not_ready};
 use super::pattern::{BYTES, INTERVAL, picture};
@@ -11,11 +11,11 @@ use stream::{
     ProcessPin,
 };
 
-/// Fills frames at once, in its process routine.
+/// Fills frames synchronously in its process routine.
 pub(crate) struct SynchronousCapture(pub(crate) Capture);
 
 impl Capture {
-    /// When the next picture of a pin is to be shown, if pictures do not wait for that.
+    /// The time of the next picture of a pin, if pictures do not wait for their time.
     fn due(&self, pin: PinId) -> u64 {
         let pictures = self.inner().lines.get(&pin).map_or(0, |line| line.pictures);
         pictures.saturating_add(1).saturating_mul(INTERVAL)
@@ -41,7 +41,7 @@ impl Minidriver for SynchronousCapture {
     }
 }
 
-/// Keeps what it has filled in its queue until the trailing edge has passed it, too.
+/// Keeps filled frames in its queue until the trailing edge has passed them, too.
 pub(crate) struct Trailing(pub(crate) Capture);
 
 impl Trailing {
@@ -75,7 +75,7 @@ impl Minidriver for Trailing {
 /// Processes all pins of a filter together.
 pub(crate) struct FilterCentricCapture {
     under: Capture,
-    /// It moves an edge itself, which it may not.
+    /// Moves an edge itself, which is not allowed.
     moves_edge: bool,
 }
 
@@ -112,7 +112,7 @@ impl Minidriver for FilterCentricCapture {
     }
 }
 
-/// Sends frames of its own on, and hears when they come back.
+/// Injects its own frames and is notified when they return.
 pub(crate) struct InjectingCapture(Capture);
 
 impl InjectingCapture {
@@ -125,7 +125,7 @@ impl InjectingCapture {
         Self(base.shaped(|pin| pin.flags.push(PinFlag::DoNotInitiateProcessing)))
     }
 
-    /// Sends the next picture in a piece of memory, which is free again if that is refused.
+    /// Injects the next picture in a block of memory, which is freed if the injection fails.
     fn submit(&self, pin: PinId, driver_handle: usize) {
         let (number, end, over) = {
             let mut inner = self.0.inner();
@@ -146,7 +146,7 @@ impl InjectingCapture {
             && services.write_memory(driver_handle, 0, &picture(number)).is_ok()
             && services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_ok();
         if !signalled_value {
-            let _ = services.free_memory(driver_handle); // It is ours, and was not bagged.
+            let _ = services.free_memory(driver_handle); // The block is the driver's and in no object bag.
         }
     }
 }
@@ -179,7 +179,7 @@ impl Minidriver for InjectingCapture {
     }
 }
 
-/// Answers creates and closes later, as it may.
+/// Completes create and close requests later, which is allowed.
 pub(crate) struct PendingCapture(pub(crate) Capture);
 
 impl PendingCapture {
@@ -237,7 +237,7 @@ impl Minidriver for PendingCapture {
     }
 }
 
-/// Uses mutexes, bags, gates and factories, each as it may.
+/// Uses mutexes, object bags, gates and factories, each as allowed.
 pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     let services = it.services()?;
     let device = KsMutex::Device(services.device().subject());
@@ -255,7 +255,7 @@ pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<(
             created?;
         }
         Entry::DeviceQueryRemove | Entry::DeviceQueryStop => {
-            // The device mutex is held: what is below can be walked.
+            // The device mutex is held, so the filters can be enumerated.
             for filter in services.filters()? {
                 let control = KsMutex::Control(filter.subject());
                 services.acquire(control)?;
@@ -288,7 +288,7 @@ pub(crate) fn full_api(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<(
     Ok(())
 }
 
-/// The thorough one.
+/// Creates the source that uses everything.
 pub(crate) fn full_api_capture() -> Arc<dyn Minidriver> {
     let base = Capture::with(FrameSource::Own, full_api).unlocking();
     Arc::new(base.shaped(|pin| pin.flags.push(PinFlag::GenerateMappings)))

@@ -1,4 +1,4 @@
-//! The streaming minidrivers by name.
+//! The streaming minidrivers, by name.
 
 use super::bad_allocator::{AllocatorFlaw, Crooked};
 use super::bad_descriptors as layout;
@@ -14,29 +14,29 @@ use std::fmt;
 use std::sync::Arc;
 use stream::{DescriptorError, DriverSetup, Minidriver, PinFlag, SystemMemory};
 
-/// A streaming minidriver that can be flown by its name.
+/// A streaming minidriver that can be flown by name.
 pub struct ListedStream {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it does, in a sentence without its full stop.
+    /// What the driver does, in a sentence without its full stop.
     pub about: &'static str,
-    /// The rules it breaks, the one that is found first in front; none if it is good.
+    /// The rules it breaks, the first finding's rule first; empty for a good driver.
     pub breaks: &'static [RuleId],
-    /// Makes a new one.
+    /// Creates the driver.
     pub make: Make,
 }
 
-/// How a streaming minidriver is made.
+/// How a streaming minidriver is created.
 #[derive(Clone, Copy)]
 pub enum Make {
     /// In safe Rust.
     Rust(fn() -> Arc<dyn Minidriver>),
-    /// As a table, with a pool of its own.
+    /// With function tables and its own pool.
     Table(fn(&Arc<Log>) -> Result<Arc<KsDriver>, DescriptorError>),
 }
 
 impl ListedStream {
-    /// A new one, and memory for its frames.
+    /// Creates a driver, and memory for its frames.
     pub fn plug(&self, log: &Arc<Log>) -> Result<DriverSetup, DescriptorError> {
         match self.make {
             Make::Rust(make) => {
@@ -46,7 +46,7 @@ impl ListedStream {
         }
     }
 
-    /// Whether it is a table.
+    /// Whether the driver has function tables.
     pub fn is_table(&self) -> bool {
         matches!(self.make, Make::Table(_))
     }
@@ -58,7 +58,7 @@ impl fmt::Debug for ListedStream {
     }
 }
 
-/// The streaming minidriver of that name.
+/// Returns the streaming minidriver of that name.
 pub fn find(name: &str) -> Option<&'static ListedStream> {
     STREAMS.iter().copied().flatten().find(|listed_stream| listed_stream.name == name)
 }
@@ -74,7 +74,7 @@ macro_rules! streams {
     };
 }
 
-/// Every streaming minidriver: the good ones first.
+/// Every streaming minidriver, good drivers first.
 pub const STREAMS: &[&[ListedStream]] = &[GOOD, tables::GOOD, BAD, tables::BAD];
 
 fn own(hook: super::capture::CallHook) -> Arc<dyn Minidriver> {

@@ -1,14 +1,14 @@
-//! A capture source of a test pattern as a table, which keeps every rule.
+//! A capture source of a test pattern with function tables. It breaks no rule.
 //!
-//! It is written as a driver in C would be, against `ks.h`: its contexts are pool blocks, and
-//! there is no state besides. Its hardware fills one frame after the other, each an interval after
-//! the one before: the driver clones the leading edge, goes on, and deletes the clone when the
-//! frame is full. The tables are here; the functions in them are in the folder of this name.
+//! The driver is written like a driver in C, against `ks.h`: its contexts are pool blocks, and
+//! there is no other state. The hardware fills one frame per interval: the driver clones the
+//! leading edge, advances it, and deletes the clone when the frame is full. The tables are in this
+//! file; their functions are in the folder of this name.
 //!
 //! # Safety
 //!
-//! The entries of the tables are called as Microsoft's pages say: a structure is there and the
-//! driver's for the call, a context is one that this driver gave and was not told to end.
+//! The entries of the tables are called as Microsoft documents them: a structure is valid and
+//! exclusive to the driver during the call, and a context was set by this driver and not freed.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 mod device_calls;
@@ -59,7 +59,7 @@ pub(crate) const FILTER: KSFILTER_DISPATCH = KSFILTER_DISPATCH {
     ..KSFILTER_DISPATCH::ZERO
 };
 
-/// Without an allocator.
+/// A pin without its own allocator.
 pub(crate) const PIN: KSPIN_DISPATCH = KSPIN_DISPATCH {
     Create: Some(create_pin),
     Close: Some(close_pin),
@@ -72,7 +72,7 @@ pub(crate) const PIN: KSPIN_DISPATCH = KSPIN_DISPATCH {
     ..KSPIN_DISPATCH::ZERO
 };
 
-/// Frames of the system's memory.
+/// Frames in system memory.
 pub(crate) const fn framing(flags: u32) -> KSALLOCATOR_FRAMING_EX {
     let sizes = KS_FRAMING_RANGE { MinFrameSize: BYTES, MaxFrameSize: BYTES, Stepping: 0 };
     let item = KS_FRAMING_ITEM {
@@ -103,7 +103,7 @@ const RANGE: KSDATARANGE =
     KSDATARANGE { FormatSize: 64, MajorFormat: KSDATAFORMAT_TYPE_VIDEO, ..KSDATARANGE::ZERO };
 const RANGES: [*const KSDATARANGE; 1] = [&RANGE];
 
-/// A kind of pins that data comes out of.
+/// An output pin.
 pub(crate) const fn pin(
     dispatch: *const KSPIN_DISPATCH,
     framing: *const KSALLOCATOR_FRAMING_EX,
@@ -125,8 +125,8 @@ pub(crate) const fn pin(
     }
 }
 
-/// A filter with one kind of pins.
-#[expect(clippy::cast_possible_truncation, reason = "a structure of Windows's is small")]
+/// A filter with one pin descriptor.
+#[expect(clippy::cast_possible_truncation, reason = "Windows structures are small")]
 pub(crate) const fn filter(
     dispatch: *const KSFILTER_DISPATCH,
     pins: *const KSPIN_DESCRIPTOR_EX,
@@ -141,7 +141,7 @@ pub(crate) const fn filter(
     }
 }
 
-/// What a driver has.
+/// The parts of a driver.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) device: KSDEVICE_DISPATCH,
@@ -152,7 +152,7 @@ pub(crate) struct Shape {
     pub(crate) flags: u32,
 }
 
-/// The good one, with an allocator of its own.
+/// The good driver, with its own allocator.
 pub(crate) const GOOD: Shape = Shape {
     device: DEVICE,
     filter: FILTER,
@@ -162,7 +162,7 @@ pub(crate) const GOOD: Shape = Shape {
     flags: 0,
 };
 
-/// The good one, with the default allocator.
+/// The good driver, with the default allocator.
 pub(crate) const DEFAULT: Shape = Shape { allocator: None, framing: framing(0), ..GOOD };
 
 /// The descriptor of a device with one filter.
@@ -179,7 +179,7 @@ pub(crate) const fn device(
     }
 }
 
-/// Lays a shape out as tables that stay.
+/// Lays out a shape as tables that are never freed.
 macro_rules! static_tables {
     ($layout:expr) => {{
         use abi::ks as k;
@@ -212,11 +212,11 @@ macro_rules! static_tables {
 }
 pub(crate) use static_tables;
 
-/// The entry of the good driver, as a loader calls it.
+/// The `DriverEntry` of the good driver.
 pub(crate) unsafe extern "win64-unwind" fn driver_entry(
     driver: PDRIVER_OBJECT,
     path: *mut UNICODE_STRING,
 ) -> NTSTATUS {
-    // SAFETY: The descriptor stays.
+    // SAFETY: The descriptor is never freed.
     unsafe { KsInitializeDriver(driver, path, static_tables!(GOOD)) }
 }

@@ -1,4 +1,4 @@
-//! The allocator of the source with a table: frames of pool memory, kept until it is deleted.
+//! The allocator of the table source: frames of pool memory, cached until it is deleted.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::own;
@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtFr");
-/// How many frames it keeps.
+/// The number of cached frames.
 const MOST: usize = 8;
 
-/// An allocator: its context.
+/// The allocator's context.
 #[repr(C)]
 pub(crate) struct Allocator {
     bytes: u32,
@@ -37,27 +37,27 @@ pub(crate) unsafe extern "win64-unwind" fn initialize(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let bytes = unsafe { (*framing).FrameSize };
     let created = take(Allocator { bytes, kept: [ptr::null_mut(); MOST] });
     if created.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         own.allocator.store(created, SeqCst);
     }
-    // SAFETY: It is a place for a pointer.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 
-/// A frame that was freed, or a new one.
+/// Returns a cached frame, or a new one.
 pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
     for at in 0..MOST {
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let place = unsafe { &raw mut (*it).kept[at] };
         // SAFETY: As above.
         let kept = unsafe { place.replace(ptr::null_mut()) };
@@ -67,16 +67,16 @@ pub(crate) unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
     }
     // SAFETY: As above.
     let bytes = unsafe { (*it).bytes };
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, bytes as usize, TAG) }
 }
 
-/// Keeps a frame for the next time.
+/// Caches a frame.
 pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
     for at in 0..MOST {
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let place = unsafe { &raw mut (*it).kept[at] };
         // SAFETY: As above.
         if unsafe { place.read() }.is_null() {
@@ -85,46 +85,46 @@ pub(crate) unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVO
             return;
         }
     }
-    // SAFETY: Nobody has the frame any more.
+    // SAFETY: No other component uses the frame.
     unsafe { ExFreePoolWithTag(frame, TAG) };
 }
 
-/// A frame that is kept, or NULL.
+/// Returns a cached frame, or NULL.
 ///
 /// # Safety
 ///
-/// The context is NULL, or an allocator's, which lives or rests.
+/// The context is NULL or an allocator's, live or freed.
 pub(crate) unsafe fn first_free_frame(context: PVOID) -> PVOID {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return ptr::null_mut() };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let kept = unsafe { (*it).kept };
     kept.into_iter().find(|c_void| !c_void.is_null()).unwrap_or(ptr::null_mut())
 }
 
-/// Frees the frames that are kept.
+/// Frees the cached frames.
 ///
 /// # Safety
 ///
-/// The context is an allocator's, which lives.
+/// The context is that of a live allocator.
 pub(crate) unsafe fn free_frames(context: PVOID) {
     loop {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         let Some(it) = (unsafe { pointer::<Allocator>(context) }) else { return };
-        // SAFETY: As above, and no other call of it runs.
+        // SAFETY: As above, and no other call runs.
         let kept = unsafe { (*it).kept };
         let Some(at) = kept.iter().position(|frame| !frame.is_null()) else { return };
         // SAFETY: As above.
         unsafe { (*it).kept[at] = ptr::null_mut() };
-        // SAFETY: Nobody has the frame any more.
+        // SAFETY: No other component uses the frame.
         unsafe { ExFreePoolWithTag(kept[at], TAG) };
     }
 }
 
-/// Releases all that the allocator has.
+/// Frees everything that the allocator has.
 pub(crate) unsafe extern "win64-unwind" fn delete(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     unsafe { free_frames(context) };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }

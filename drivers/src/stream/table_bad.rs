@@ -1,4 +1,4 @@
-//! What the bad ones among the sources with a table do: one entry each.
+//! The bad table sources: one entry each.
 #![expect(unsafe_code, reason = "drivers written against the C interface")]
 
 use super::pattern::BYTES;
@@ -30,9 +30,9 @@ use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtBa");
 
-/// Frees the frames, and keeps the context.
+/// Frees the frames and keeps the context.
 pub(crate) unsafe extern "win64-unwind" fn leaks_allocator_context(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     unsafe { free_frames(context) };
 }
 
@@ -44,99 +44,99 @@ pub(crate) unsafe extern "win64-unwind" fn closes_and_deletes(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         let context = own.allocator.swap(ptr::null_mut(), SeqCst);
         if !context.is_null() {
-            // SAFETY: It was not deleted.
+            // SAFETY: The allocator was not deleted.
             unsafe { delete(context) };
         }
     }
     STATUS_SUCCESS
 }
 
-/// Writes to the context of an allocator that was deleted.
+/// Writes to the context of a deleted allocator.
 pub(crate) unsafe extern "win64-unwind" fn closes_and_writes(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         let context = own.allocator.load(SeqCst);
         if !context.is_null() {
             let first = value::<Allocator>(context).cast::<u32>();
-            // SAFETY: A block that was freed rests, and can be written to.
+            // SAFETY: The pool keeps freed blocks writable.
             unsafe { first.write_unaligned(7) };
         }
     }
     STATUS_SUCCESS
 }
 
-/// Stops with what is in flight.
+/// Stops with frames in flight.
 pub(crate) unsafe extern "win64-unwind" fn stops_with_clones(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         unsafe { release_clock(pin) };
         return STATUS_SUCCESS;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_state(pin, to, from) }
 }
 
-/// Stops, and keeps its clock.
+/// Stops and keeps its clock.
 pub(crate) unsafe extern "win64-unwind" fn keeps_closed_pin_clock(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
     if to == KSSTATE_STOP {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         unsafe { delete_clones(pin) };
         return STATUS_SUCCESS;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_state(pin, to, from) }
 }
 
-/// Wants to go from state to state in steps, though its pin jumps.
+/// Requires single steps between states, although its pin jumps.
 pub(crate) unsafe extern "win64-unwind" fn rejects_direct_stop(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { set_state(pin, to, from) };
     let jumps = to == KSSTATE_STOP && from == KSSTATE_RUN;
     if jumps { STATUS_INVALID_DEVICE_REQUEST } else { status }
 }
 
-/// Answers that it is not there yet.
+/// Returns `STATUS_PENDING`.
 pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_state(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { set_state(pin, to, from) };
     if to == KSSTATE_PAUSE { STATUS_PENDING } else { status }
 }
 
-/// Makes a context, and fails without freeing it.
+/// Allocates a context and fails without freeing it.
 pub(crate) unsafe extern "win64-unwind" fn leaks_failed_allocator(
     pin: *mut KSPIN,
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let _made = unsafe { initialize(pin, framing, context) };
     STATUS_INSUFFICIENT_RESOURCES
 }
 
-/// Succeeds without a context.
+/// Returns success without a context.
 pub(crate) unsafe extern "win64-unwind" fn omits_allocator_context(
     _pin: *mut KSPIN,
     _framing: *mut KSALLOCATOR_FRAMING,
@@ -145,98 +145,98 @@ pub(crate) unsafe extern "win64-unwind" fn omits_allocator_context(
     STATUS_SUCCESS
 }
 
-/// Frames that are half as long as they must be.
+/// Allocates frames of half the required size.
 pub(crate) unsafe extern "win64-unwind" fn short_frame(_context: PVOID) -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize / 2, TAG) }
 }
 
-/// Frames that are long enough for all of its formats.
+/// Allocates frames that are large enough for all its formats.
 pub(crate) unsafe extern "win64-unwind" fn roomy_frame(_context: PVOID) -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize * 8, TAG) }
 }
 
-/// Gives them back.
+/// Frees these frames.
 pub(crate) unsafe extern "win64-unwind" fn free_short(_context: PVOID, frame: PVOID) {
-    // SAFETY: Nobody has the frame any more.
+    // SAFETY: No other component uses the frame.
     unsafe { ExFreePool(frame) };
 }
 
-/// The same frame, again and again.
+/// Returns the same frame every time.
 pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let frame = unsafe { allocate(context) };
-    // SAFETY: As above. It is out and kept.
+    // SAFETY: As above. The output is kept.
     unsafe { free_frame(context, frame) };
     frame
 }
 
-/// Waits at dispatch level.
+/// Waits at `DISPATCH_LEVEL`.
 pub(crate) unsafe extern "win64-unwind" fn process_and_wait(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(waits)) }
 }
 
 unsafe extern "win64-unwind" fn waits(clone: *mut KSSTREAM_POINTER) {
     let interval = -10_i64;
-    // SAFETY: It is a number.
+    // SAFETY: The pointer is valid for a number.
     unsafe { KeDelayExecutionThread(0, 0, &raw const interval) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
-/// Asks for its device at dispatch level.
+/// Calls `KsGetDevice` at `DISPATCH_LEVEL`.
 pub(crate) unsafe extern "win64-unwind" fn process_querying_device(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(asks)) }
 }
 
 unsafe extern "win64-unwind" fn asks(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
-    // SAFETY: The pin is looked up.
+    // SAFETY: The function validates the pin.
     unsafe { KsGetDevice(pin.cast()) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
-/// Takes the device mutex at dispatch level.
+/// Acquires the device mutex at `DISPATCH_LEVEL`.
 pub(crate) unsafe extern "win64-unwind" fn process_and_lock(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(locks)) }
 }
 
 unsafe extern "win64-unwind" fn locks(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsAcquireControl(pin.cast()) };
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
 }
 
 /// Completes a frame twice.
 pub(crate) unsafe extern "win64-unwind" fn process_twice(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(deletes_twice)) }
 }
 
 unsafe extern "win64-unwind" fn deletes_twice(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { timed_out(clone) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// Says that it used more bytes than a frame has.
+/// Reports more used bytes than a frame has.
 pub(crate) unsafe extern "win64-unwind" fn process_too_much(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(overstates)) }
 }
 
 unsafe extern "win64-unwind" fn overstates(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there, and locked.
+    // SAFETY: The clone has not been deleted and is locked.
     unsafe { fill(clone) };
     // SAFETY: As above.
     let header = unsafe { (*clone).StreamHeader };
@@ -246,60 +246,60 @@ unsafe extern "win64-unwind" fn overstates(clone: *mut KSSTREAM_POINTER) {
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// Writes a header through a pointer that it has unlocked.
+/// Writes a header through a stream pointer that it has unlocked.
 pub(crate) unsafe extern "win64-unwind" fn process_unlocked(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(writes_unlocked)) }
 }
 
 unsafe extern "win64-unwind" fn writes_unlocked(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let header = unsafe { (*clone).StreamHeader };
     // SAFETY: As above.
     unsafe { fill(clone) };
     // SAFETY: As above.
     unsafe { KsStreamPointerUnlock(clone, 0) };
-    // SAFETY: The header of a frame stays, and is not the driver's any more.
+    // SAFETY: The header of a frame stays valid, but is not the driver's any more.
     unsafe { (*header).DataUsed = 1 };
     // SAFETY: As above.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// Goes on beyond the end of a frame.
+/// Advances past the end of a frame.
 pub(crate) unsafe extern "win64-unwind" fn process_too_far(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     if !edge.is_null() {
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         unsafe { KsStreamPointerAdvanceOffsets(edge, 0, BYTES + 1, 0) };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
 /// Deletes its leading edge.
 pub(crate) unsafe extern "win64-unwind" fn deletes_edge(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     if !edge.is_null() {
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         unsafe { KsStreamPointerDelete(edge) };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
-/// Attempts to process no pin.
+/// Attempts processing without a pin.
 pub(crate) unsafe extern "win64-unwind" fn attempts_null_pin(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsPinAttemptProcessing(ptr::null_mut(), 1) };
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_pin(pin) }
 }
 
-/// Changes the state of its pin by itself.
+/// Changes the state of its pin itself.
 pub(crate) unsafe extern "win64-unwind" fn writes_state(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { (*pin).DeviceState = KSSTATE_ACQUIRE };
     // SAFETY: As above.
     unsafe { process_pin(pin) }
@@ -307,7 +307,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_state(pin: *mut KSPIN) -> NTST
 
 /// Changes the format of its pin in place.
 pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     unsafe { (*format).SampleSize = 1 };
@@ -315,7 +315,7 @@ pub(crate) unsafe extern "win64-unwind" fn writes_format(pin: *mut KSPIN) -> NTS
     unsafe { process_pin(pin) }
 }
 
-/// Edits its framing, and says that it has more items than were copied.
+/// Edits its framing and reports more items than it copied.
 pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
     pin: *mut KSPIN,
     first_instance: *mut KSDATAFORMAT,
@@ -323,11 +323,11 @@ pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let format = unsafe { (*pin).ConnectionFormat };
-    // SAFETY: A pin has a format. For a larger one its frames must grow.
+    // SAFETY: A pin has a format. A larger format needs larger frames.
     let usual = unsafe { (*format).SampleSize } <= BYTES;
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if usual && unsafe { grow(pin, BYTES) } == STATUS_SUCCESS {
         // SAFETY: As above.
         let descriptor = unsafe { (*pin).Descriptor };
@@ -336,62 +336,62 @@ pub(crate) unsafe extern "win64-unwind" fn overstates_copied_framing(
         // SAFETY: As above.
         unsafe { (*framing).CountItems = 1000 };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
-/// The pin that was closed last.
+/// Returns the last closed pin.
 ///
 /// # Safety
 ///
-/// The filter is there.
+/// The filter is open.
 unsafe fn last_pin(filter: *mut KSFILTER) -> *mut KSPIN {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let context = unsafe { (*filter).Context };
-    // SAFETY: The context is the device's, which lives.
+    // SAFETY: The context is the device's, which has not been removed.
     let device = unsafe { find::<Device>(context) };
     device.map_or(ptr::null_mut(), |device| device.last.load(SeqCst))
 }
 
-/// Asks for the edge of a pin that is closed.
+/// Requests the leading edge of a closed pin.
 pub(crate) unsafe extern "win64-unwind" fn uses_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The filter is there.
+    // SAFETY: The filter is open.
     let pin = unsafe { last_pin(filter) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
     STATUS_SUCCESS
 }
 
-/// Writes to the structure of a pin that is closed.
+/// Writes to the structure of a closed pin.
 pub(crate) unsafe extern "win64-unwind" fn writes_closed_pin(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The filter is there.
+    // SAFETY: The filter is open.
     let pin = unsafe { last_pin(filter) };
     if !pin.is_null() {
-        // SAFETY: The structure of a pin rests after its end, and can be written to.
+        // SAFETY: The structure of a closed pin stays writable.
         unsafe { (*pin).Context = ptr::null_mut() };
     }
     STATUS_SUCCESS
 }
 
-/// Frees its context, which is in the bag of its pin.
+/// Frees its context, which is in the object bag of its pin.
 pub(crate) unsafe extern "win64-unwind" fn frees_bagged_item(
     pin: *mut KSPIN,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let context = unsafe { (*pin).Context };
-    // SAFETY: It is not used afterwards.
+    // SAFETY: The pointer is not used afterwards.
     unsafe { ExFreePool(context) };
     STATUS_SUCCESS
 }
 
-/// Writes to a frame that it was told to free and keeps, when a format is set.
+/// When a format is set, writes to a frame that it had to free.
 pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
     pin: *mut KSPIN,
     first_instance: *mut KSDATAFORMAT,
@@ -399,45 +399,45 @@ pub(crate) unsafe extern "win64-unwind" fn writes_freed_frame(
     range: *const KSDATARANGE,
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
-        // SAFETY: The context is of an allocator that lives.
+        // SAFETY: The context is that of an allocator that has not been deleted.
         let frame = unsafe { first_free_frame(own.allocator.load(SeqCst)) };
         if !frame.is_null() {
-            // SAFETY: The frame is memory of the driver's.
+            // SAFETY: The frame is the driver's memory.
             unsafe { frame.cast::<u8>().write(0x5a) };
         }
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { set_format(pin, first_instance, attributes, range, list) }
 }
 
-/// Takes its device's mutex, and keeps it.
+/// Acquires its device's mutex and keeps it.
 pub(crate) unsafe extern "win64-unwind" fn returns_with_mutex(device: *mut KSDEVICE) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     unsafe { KsAcquireDevice(device) };
     STATUS_SUCCESS
 }
 
-/// Walks its filters without the mutex.
+/// Enumerates its filters without the mutex.
 pub(crate) unsafe extern "win64-unwind" fn walks_filters_without_mutex(
     device: *mut KSDEVICE,
 ) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     let factory = unsafe { KsGetFirstChild(device.cast()) };
-    // SAFETY: What it is given is looked up.
+    // SAFETY: The function validates its arguments.
     unsafe { KsGetFirstChild(factory) };
     STATUS_SUCCESS
 }
 
-/// Takes a piece of memory for nothing.
+/// Allocates a block that it does not need.
 struct Idle;
 
 impl Kind for Idle {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"kidl");
 }
 
-/// Answers that its start is pending.
+/// Returns `STATUS_PENDING` from its start routine.
 pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(
     _device: *mut KSDEVICE,
 ) -> NTSTATUS {
@@ -446,23 +446,23 @@ pub(crate) unsafe extern "win64-unwind" fn returns_pending_from_start(
 
 /// Keeps a clone when its frame is cancelled.
 pub(crate) unsafe extern "win64-unwind" fn process_cancellable(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_how(pin, Some(locked_then), Some(keeps_clone_after_cancel), true) }
 }
 
 unsafe extern "win64-unwind" fn keeps_clone_after_cancel(_clone: *mut KSSTREAM_POINTER) {}
 
-/// Takes memory when its device is added, and nothing frees it.
+/// Allocates memory when its device is added and never frees it.
 pub(crate) unsafe extern "win64-unwind" fn adds_more(device: *mut KSDEVICE) -> NTSTATUS {
     let _kept = take(Idle);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { super::table::add_device(device) }
 }
 
-/// Asks for a default allocator that frees what it does not allocate.
+/// Requests a default allocator with a free routine but no allocate routine.
 pub(crate) unsafe extern "win64-unwind" fn half_default(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What it is given is looked up, and nothing is called.
+    // SAFETY: The function validates its arguments and calls nothing.
     unsafe { KsCreateDefaultAllocatorEx(irp, ptr::null_mut(), None, Some(free_short), None, None) };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { create_pin(pin, irp) }
 }

@@ -1,6 +1,6 @@
-//! The source with a table as public samples are: it asks for larger frames when a pin is made,
-//! keeps a gate closed unless it runs, unlocks its leading edge while its hardware has the frame,
-//! and has all frames in one block.
+//! The table source in the style of public samples: it requests larger frames when a pin is
+//! created, keeps a gate closed unless it runs, unlocks its leading edge while its hardware has the
+//! frame, and has all frames in one block.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::pattern::BYTES;
@@ -22,10 +22,10 @@ use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtSl");
-/// How many frames its block has room for.
+/// The number of frames in the block.
 const MOST: u32 = 3;
 
-/// What it says before it knows a format: frames of half the size.
+/// The framing before a format is known: frames of half the size.
 const SMALL: KSALLOCATOR_FRAMING_EX = {
     let mut it = OWN_FRAMING;
     it.FramingItem[0].FramingRange.Range.MinFrameSize = BYTES / 2;
@@ -33,7 +33,7 @@ const SMALL: KSALLOCATOR_FRAMING_EX = {
     it
 };
 
-/// As careful as public samples.
+/// The dispatch tables of this source.
 pub(crate) const EDITED_FRAMING: Shape = Shape {
     pin: KSPIN_DISPATCH {
         Create: Some(create_pin),
@@ -52,36 +52,36 @@ pub(crate) const EDITED_FRAMING: Shape = Shape {
     ..GOOD
 };
 
-/// Only now it is known how large frames are. Its gate has an input that is off.
+/// The frame size is known only now. The gate gets an input that is off.
 unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
     if !nt_success(status) {
         return status;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { turn_gate(pin, -1) };
     // SAFETY: As above.
     let format = unsafe { (*pin).ConnectionFormat };
     // SAFETY: A pin has a format.
     let bytes = unsafe { (*format).SampleSize };
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { table::grow(pin, bytes.max(BYTES)) }
 }
 
 /// # Safety
 ///
-/// The pin is there.
+/// The pin is open.
 unsafe fn turn_gate(pin: *mut KSPIN, change: i32) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let gate = unsafe { KsPinGetAndGate(pin) };
     if !gate.is_null() {
-        // SAFETY: A gate is changed in place.
+        // SAFETY: A gate is only changed in place.
         unsafe { (*gate).Count += change };
     }
 }
 
-/// The first time there is no pin yet: it only looks.
+/// In the first call there is no pin yet, and the function only checks the format.
 unsafe extern "win64-unwind" fn set_format(
     pin: *mut KSPIN,
     first_instance: *mut KSDATAFORMAT,
@@ -90,69 +90,69 @@ unsafe extern "win64-unwind" fn set_format(
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
     if first_instance.is_null() {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let format = unsafe { (*pin).ConnectionFormat };
         // SAFETY: A pin has a format.
         let sub = unsafe { (*format).SubFormat };
         return if sub == MEDIASUBTYPE_RGB32 { STATUS_SUCCESS } else { STATUS_NO_MATCH };
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
-        // SAFETY: It is this pin's allocator, or was.
+        // SAFETY: The pointer is this pin's allocator, deleted or not.
         unsafe { count(own.allocator.load(SeqCst)) };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
-/// Its gate is open while it runs, and stays as it is when it stops.
+/// The gate is open while the pin runs, and stays unchanged when it stops.
 unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
     match (from, to) {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         (KSSTATE_PAUSE, KSSTATE_RUN) => unsafe { turn_gate(pin, 1) },
         // SAFETY: As above.
         (KSSTATE_RUN, KSSTATE_PAUSE) => unsafe { turn_gate(pin, -1) },
         _ => (),
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
 }
 
 /// The hardware fills a frame through a clone, while the leading edge is not locked.
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     loop {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
         if edge.is_null() {
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
-        // SAFETY: The edge is there, and locked.
+        // SAFETY: The leading edge is valid and locked.
         unsafe { KsStreamPointerUnlock(edge, 0) };
         if !nt_success(status) {
             return status;
         }
-        // SAFETY: The clone is there, and locked.
+        // SAFETY: The clone has not been deleted and is locked.
         unsafe { table::fill_in_turn(clone) };
-        // SAFETY: The edge is there. It may be cancelled by now: then it is not locked.
+        // SAFETY: The leading edge is valid. If it was cancelled, it is not locked.
         let locked = nt_success(unsafe { KsStreamPointerLock(edge) });
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerDelete(clone) };
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         if locked && !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
             return STATUS_SUCCESS;
         }
     }
 }
 
-/// An allocator: one block, with a count behind its frames.
+/// An allocator: one block, with counters behind its frames.
 #[repr(C)]
 struct Slab {
     block: PVOID,
     bytes: u32,
-    /// A bit for each frame that is out.
+    /// A bit for each frame in use.
     out: u32,
 }
 
@@ -166,17 +166,17 @@ impl Slab {
     }
 }
 
-/// Counts behind the frames.
+/// Returns the counters behind the frames.
 ///
 /// # Safety
 ///
-/// The context is NULL, or of a slab that lives or rests.
+/// The context is NULL or that of a slab, live or freed.
 unsafe fn count(context: PVOID) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
     // SAFETY: As above.
     let place = unsafe { (*it).place(MOST) }.cast::<u64>();
-    // SAFETY: The block has so many bytes more.
+    // SAFETY: The block has this many additional bytes.
     unsafe { *place += 1 };
 }
 
@@ -185,33 +185,33 @@ unsafe extern "win64-unwind" fn initialize(
     framing: *mut KSALLOCATOR_FRAMING,
     context: *mut PVOID,
 ) -> NTSTATUS {
-    // SAFETY: It is a structure.
+    // SAFETY: The kernel passes a valid structure.
     let bytes = unsafe { (*framing).FrameSize }.next_multiple_of(16);
     let all = bytes as usize * MOST as usize + size_of::<u64>();
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     let block = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, all, TAG) };
     if block.is_null() {
         return STATUS_INSUFFICIENT_RESOURCES;
     }
     let created = take(Slab { block, bytes, out: 0 });
     if created.is_null() {
-        // SAFETY: Nobody has it.
+        // SAFETY: No other component uses it.
         unsafe { ExFreePoolWithTag(block, TAG) };
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     if let Some(own) = unsafe { own(pin) } {
         own.allocator.store(created, SeqCst);
     }
-    // SAFETY: It is a place for a pointer.
+    // SAFETY: The argument points at a writable pointer.
     unsafe { context.write(created) };
     STATUS_SUCCESS
 }
 
 unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return ptr::null_mut() };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let it = unsafe { &mut *it };
     let Some(frame) = (0..MOST).find(|frame| it.out & 1 << frame == 0) else {
         return ptr::null_mut();
@@ -221,9 +221,9 @@ unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
 }
 
 unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     let Some(it) = (unsafe { pointer::<Slab>(context) }) else { return };
-    // SAFETY: As above, and no other call of it runs.
+    // SAFETY: As above, and no other call runs.
     let it = unsafe { &mut *it };
     if let Some(frame) = (0..MOST).find(|number| it.place(*number) == frame) {
         it.out &= !(1 << frame);
@@ -231,13 +231,13 @@ unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
 }
 
 unsafe extern "win64-unwind" fn delete(context: PVOID) {
-    // SAFETY: The context is this allocator's, which lives.
+    // SAFETY: The context is this allocator's, which has not been deleted.
     if let Some(it) = unsafe { pointer::<Slab>(context) } {
         // SAFETY: As above.
         let block = unsafe { (*it).block };
-        // SAFETY: Nobody has a frame any more.
+        // SAFETY: No frame is in use any more.
         unsafe { ExFreePoolWithTag(block, TAG) };
     }
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }

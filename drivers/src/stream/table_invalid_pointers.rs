@@ -1,4 +1,4 @@
-//! A source that calls every `Ks*` function with pointers that mean nothing, in every call.
+//! A source that calls every `Ks*` function with invalid pointers, in every call.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::{self, Device, own};
@@ -31,15 +31,15 @@ use port::ks::{
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// Calls everything with one pointer.
+/// Calls every function with one pointer.
 fn all(it: PVOID) {
     let mut pointer = ptr::null_mut();
     let mut clock = ptr::null_mut();
     let mut number = 0;
     let mut place = ptr::null_mut();
     let mut header = KSSTREAM_HEADER::ZERO;
-    // SAFETY: What they are given is looked up, and the places are places.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    // SAFETY: The functions validate their arguments, and the outputs can be written.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     unsafe {
         KsInitializeDriver(it, ptr::null_mut(), ptr::null());
         KsCreateFilterFactory(
@@ -114,7 +114,7 @@ fn all(it: PVOID) {
         .filter(|ks_export| matches!(ks_export.support, flight::Support::Missing(_)))
         .take(9)
     {
-        // SAFETY: A trap looks at no argument.
+        // SAFETY: An import that only traps reads no argument.
         let call: unsafe extern "win64-unwind" fn() -> NTSTATUS =
             unsafe { std::mem::transmute(trap.address) };
         // SAFETY: As above.
@@ -122,7 +122,7 @@ fn all(it: PVOID) {
     }
 }
 
-/// NULL, what is no address, what is memory of nobody, a function, and what was given before.
+/// NULL, a non-canonical address, unallocated memory, a function, and an object of another kind.
 fn attack_with(mine: PVOID, before: PVOID) {
     let mut local = [0_u64; 32];
     let function: *const () = add_device as *const ();
@@ -139,7 +139,7 @@ fn attack_with(mine: PVOID, before: PVOID) {
     some.into_iter().for_each(all);
 }
 
-/// The last pin that there was, by its device's context.
+/// Returns the last pin, from the device's context.
 fn last(context: PVOID) -> PVOID {
     // SAFETY: The context is this driver's.
     let device = unsafe { find::<Device>(context) };
@@ -148,7 +148,7 @@ fn last(context: PVOID) -> PVOID {
 
 unsafe extern "win64-unwind" fn add_device(device: *mut KSDEVICE) -> NTSTATUS {
     attack_with(device.cast(), ptr::null_mut());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::add_device(device) }
 }
 
@@ -158,54 +158,54 @@ unsafe extern "win64-unwind" fn post_start_device(device: *mut KSDEVICE) -> NTST
 }
 
 unsafe extern "win64-unwind" fn remove_device(device: *mut KSDEVICE, irp: PIRP) {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*device).Context };
     attack_with(device.cast(), last(context));
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::remove_device(device, irp) };
 }
 
 unsafe extern "win64-unwind" fn create_filter(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*filter).Context };
     attack_with(filter.cast(), last(context));
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::create_filter(filter, irp) }
 }
 
 unsafe extern "win64-unwind" fn close_filter(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*filter).Context };
     attack_with(filter.cast(), last(context));
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::close_filter(filter, irp) }
 }
 
 unsafe extern "win64-unwind" fn create_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
     attack_with(pin.cast(), irp.wrapping_byte_add(8));
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::create_pin(pin, irp) }
 }
 
 unsafe extern "win64-unwind" fn close_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let before = unsafe { own(pin) }.map_or(ptr::null_mut(), |pin| pin.allocator.load(SeqCst));
     attack_with(pin.cast(), before);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::close_pin(pin, irp) }
 }
 
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     attack_with(pin.cast(), ptr::null_mut());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::process_with(pin, Some(timed_out)) }
 }
 
 unsafe extern "win64-unwind" fn timed_out(clone: *mut abi::ks::KSSTREAM_POINTER) {
     attack_with(clone.cast(), ptr::null_mut());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::timed_out(clone) };
-    // It was deleted.
+    // The allocator was deleted.
     attack_with(clone.cast(), clone.cast());
 }
 
@@ -217,13 +217,13 @@ unsafe extern "win64-unwind" fn set_format(
     list: *const KSATTRIBUTE_LIST,
 ) -> NTSTATUS {
     attack_with(pin.cast(), first_instance.cast());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_format(pin, first_instance, attributes, range, list) }
 }
 
 unsafe extern "win64-unwind" fn set_state(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
     attack_with(pin.cast(), ptr::null_mut());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
 }
 
@@ -233,25 +233,25 @@ unsafe extern "win64-unwind" fn initialize(
     context: *mut PVOID,
 ) -> NTSTATUS {
     attack_with(pin.cast(), framing.cast());
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table_allocator::initialize(pin, framing, context) }
 }
 
 unsafe extern "win64-unwind" fn allocate(context: PVOID) -> PVOID {
     attack_with(context, context);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table_allocator::allocate(context) }
 }
 
 unsafe extern "win64-unwind" fn free_frame(context: PVOID, frame: PVOID) {
     attack_with(frame, context);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table_allocator::free_frame(context, frame) };
 }
 
 unsafe extern "win64-unwind" fn delete(context: PVOID) {
     attack_with(context, context);
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table_allocator::delete(context) };
     attack_with(context, context);
 }

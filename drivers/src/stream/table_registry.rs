@@ -1,4 +1,4 @@
-//! The sources with a table by name.
+//! The table sources, by name.
 #![expect(unsafe_code, reason = "vouches for the tables of this crate")]
 
 use super::registry::{ListedStream, Make};
@@ -22,7 +22,7 @@ use port::KsDriver;
 macro_rules! shaped {
     ($layout:expr) => {
         |log| {
-            // SAFETY: The tables are of this crate, and stay.
+            // SAFETY: The tables are of this crate and are never freed.
             unsafe { KsDriver::new(static_tables!($layout), Pool::new(log.clone())) }
         }
     };
@@ -66,13 +66,13 @@ macro_rules! tables {
     };
 }
 
-/// The good ones.
+/// The good drivers.
 pub(super) const GOOD: &[ListedStream] = tables! {
     "table-capture" "a test-pattern source with its own allocator" []
         shaped!(SOURCE);
     "table-capture-default-allocator" "the test-pattern source with the default allocator" [] shaped!(DEFAULT);
     "table-capture-driver-entry" "the test-pattern source, loaded through its DriverEntry" [] |log| {
-        // SAFETY: The tables are of this crate, and stay.
+        // SAFETY: The tables are of this crate and are never freed.
         unsafe { KsDriver::load(driver_entry, Pool::new(log.clone())) }
     };
     "table-capture-cancellable-frames" "the test-pattern source with frames that can be cancelled in flight" []
@@ -89,7 +89,7 @@ pub(super) const GOOD: &[ListedStream] = tables! {
     "table-capture-frame-injection" "sends its own frames downstream" [] shaped!(FRAME_INJECTION);
 };
 
-/// The bad ones.
+/// The bad drivers.
 pub(super) const BAD: &[ListedStream] = tables! {
     "table-ks-leaks-allocator-context" "does not free the context of a deleted allocator" [KS_ALLOC_014]
         allocator!(DeleteAllocator leaks_allocator_context);

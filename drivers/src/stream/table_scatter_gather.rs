@@ -1,4 +1,4 @@
-//! The source with a table whose hardware writes through mappings, as a driver with DMA does.
+//! The table source whose hardware writes through scatter-gather mappings, as with DMA.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::table::{self, DEVICE, GOOD, PIN, Shape};
@@ -14,17 +14,17 @@ use port::ks::{
 };
 use std::ptr;
 
-/// Its hardware takes so many bytes at once.
+/// The maximum size of a hardware transfer.
 const MOST: u32 = 100;
 
-/// A mapping, and what the driver keeps beside it.
+/// A mapping, and the driver's data behind it.
 #[repr(C)]
 struct Line {
     mapping: KSMAPPING,
     own: u64,
 }
 
-/// Writes through mappings.
+/// The source that writes through mappings.
 pub(crate) const SCATTER_GATHER: Shape = Shape {
     device: KSDEVICE_DISPATCH { Start: Some(start_device), ..DEVICE },
     pin: KSPIN_DISPATCH { Process: Some(process_pin), ..PIN },
@@ -32,58 +32,58 @@ pub(crate) const SCATTER_GATHER: Shape = Shape {
     ..GOOD
 };
 
-#[expect(clippy::cast_possible_truncation, reason = "a line of a table is small")]
+#[expect(clippy::cast_possible_truncation, reason = "a mapping table's row is small")]
 unsafe extern "win64-unwind" fn start_device(
     device: *mut KSDEVICE,
     _irp: PIRP,
     _translated: PVOID,
     _raw: PVOID,
 ) -> NTSTATUS {
-    // SAFETY: The device is there; what an adapter is, only the driver knows.
+    // SAFETY: The device exists; the adapter pointer is opaque to the runtime.
     unsafe {
         KsDeviceRegisterAdapterObject(device, ptr::null_mut(), MOST, size_of::<Line>() as u32);
     }
     STATUS_SUCCESS
 }
 
-/// Gives every mapping of every frame to the hardware.
+/// Passes every mapping of every frame to the hardware.
 unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
     loop {
-        // SAFETY: The pin is there.
+        // SAFETY: The pin is open.
         let edge = unsafe { KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_LOCKED) };
         if edge.is_null() {
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, None, 0, &raw mut clone) };
         if !nt_success(status) {
             return status;
         }
-        // SAFETY: The clone is there, and locked.
+        // SAFETY: The clone has not been deleted and is locked.
         unsafe { scatter(clone) };
         // One mapping at a time: the hardware interrupts after each.
         loop {
-            // SAFETY: The edge is there.
+            // SAFETY: The leading edge is valid.
             let left = unsafe { (*edge).OffsetOut.Remaining };
-            // SAFETY: As above, and it is locked.
+            // SAFETY: As above, and the frame is locked.
             let status = unsafe { KsStreamPointerAdvanceOffsets(edge, 0, left.min(1), 0) };
             if left <= 1 || !nt_success(status) {
                 break;
             }
         }
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerDelete(clone) };
     }
 }
 
-/// Plays the hardware: what a picture shows goes where the mappings say, and nowhere else.
+/// Simulates the hardware: the picture is written to the mappings only.
 ///
 /// # Safety
 ///
-/// The pointer is there, locked, and at the beginning of its frame.
+/// The stream pointer is valid, locked, and at the beginning of its frame.
 unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::fill_in_turn(at) };
     // SAFETY: As above.
     let shown = unsafe { at.read() };
@@ -92,21 +92,21 @@ unsafe fn scatter(at: *mut KSSTREAM_POINTER) {
     let header = unsafe { shown.StreamHeader.read() };
     let (data, used) = (header.Data.cast::<u8>(), header.DataUsed as usize);
     let mut frame = vec![0; used];
-    // SAFETY: The frame has so many bytes.
+    // SAFETY: The frame has this length.
     unsafe { ptr::copy_nonoverlapping(data, frame.as_mut_ptr(), used) };
     // SAFETY: As above.
     unsafe { ptr::write_bytes(data, 0, used) };
     let mut rest = &frame[..];
     for number in 0..offset.Remaining as usize {
         let line = offset.mappings().cast::<Line>().wrapping_add(number);
-        // SAFETY: There are so many lines, as wide as was asked for.
+        // SAFETY: The buffer has this many lines of the requested width.
         let mapping = unsafe { (*line).mapping };
-        // SAFETY: As above: what follows a mapping is the driver's.
+        // SAFETY: As above: memory after a mapping is the driver's.
         unsafe { (*line).own = u64::MAX };
         let (now, later) = rest.split_at(rest.len().min(mapping.ByteCount as usize));
         let to = usize::try_from(mapping.PhysicalAddress).unwrap_or(0);
         let to = ptr::with_exposed_provenance_mut::<u8>(to);
-        // SAFETY: The hardware here has the addresses of the processor.
+        // SAFETY: This hardware uses the processor's addresses.
         unsafe { ptr::copy_nonoverlapping(now.as_ptr(), to, now.len()) };
         rest = later;
     }

@@ -1,5 +1,5 @@
-//! The source with a table in other shapes: one that uses all it can, one whose filter processes,
-//! and one that sends frames of its own on.
+//! Variants of the table source: one uses the whole interface, one is filter-centric, and one
+//! injects its own frames.
 #![expect(unsafe_code, reason = "drivers written against the C interface")]
 
 use super::pattern::{BYTES, INTERVAL, picture};
@@ -35,7 +35,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 const TAG: u32 = u32::from_le_bytes(*b"WtSh");
 
-/// Uses all it can.
+/// Uses the whole interface.
 pub(crate) const FULL_API: Shape = Shape {
     device: KSDEVICE_DISPATCH { PostStart: Some(walks_hierarchy), ..DEVICE },
     filter: KSFILTER_DISPATCH { Create: Some(creates_pending), ..FILTER },
@@ -53,32 +53,32 @@ fn must(is: bool) -> NTSTATUS {
     if is { STATUS_SUCCESS } else { STATUS_UNSUCCESSFUL }
 }
 
-/// Frees an item of a bag.
+/// Frees an item of an object bag.
 unsafe extern "win64-unwind" fn frees(item: PVOID) {
-    // SAFETY: It is pool memory, in no bag any more.
+    // SAFETY: The pointer is pool memory, no longer in a bag.
     unsafe { ExFreePool(item) };
 }
 
 fn memory() -> PVOID {
-    // SAFETY: It asks for nothing.
+    // SAFETY: The function has no requirements.
     unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, 32, TAG) }
 }
 
-/// Walks what there is, makes another factory, and puts things into bags.
+/// Enumerates the filters, creates another factory, and adds items to object bags.
 unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTATUS {
-    // SAFETY: The device is there.
+    // SAFETY: The device has not been removed.
     let KSDEVICE { Bag: bag, FunctionalDeviceObject: object, .. } = unsafe { device.read() };
     let (mut own, mut created) = (ptr::null_mut(), ptr::null_mut());
     let items = [memory(), memory(), memory()];
     if items.iter().any(|c_void| c_void.is_null()) {
         for item in items.into_iter().filter(|c_void| !c_void.is_null()) {
-            // SAFETY: Nobody has it yet.
+            // SAFETY: The object is unpublished.
             unsafe { ExFreePool(item) };
         }
         return STATUS_INSUFFICIENT_RESOURCES;
     }
-    // SAFETY: What they are given is there, and the places are places.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    // SAFETY: The arguments are valid, and the outputs can be written.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     let right = unsafe {
         KsAcquireDevice(device);
         let factory = KsGetFirstChild(device.cast());
@@ -123,10 +123,10 @@ unsafe extern "win64-unwind" fn walks_hierarchy(device: *mut KSDEVICE) -> NTSTAT
     must(right)
 }
 
-/// Says that it creates a filter later, and does so at once.
+/// Returns `STATUS_PENDING` from a filter's create, and completes the request at once.
 unsafe extern "win64-unwind" fn creates_pending(filter: *mut KSFILTER, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What they are given is there.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    // SAFETY: The arguments are valid.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     let right = unsafe {
         let found = KsGetFilterFromIrp(irp) == filter && KsGetPinFromIrp(irp).is_null();
         let mut number = 0;
@@ -142,10 +142,10 @@ unsafe extern "win64-unwind" fn creates_pending(filter: *mut KSFILTER, irp: PIRP
     STATUS_PENDING
 }
 
-/// Looks at what is around a pin.
+/// Queries the objects around a pin.
 unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: What they are given is there.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    // SAFETY: The arguments are valid.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     let right = unsafe {
         let filter = KsPinGetParentFilter(pin);
         KsGetPinFromIrp(irp) == pin
@@ -161,50 +161,50 @@ unsafe extern "win64-unwind" fn creates_pin(pin: *mut KSPIN, irp: PIRP) -> NTSTA
     if !right {
         return STATUS_UNSUCCESSFUL;
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::create_pin(pin, irp) }
 }
 
-/// How many there are from the first one on, if the other is one of them.
+/// Returns the length of a list, if the other object is in the list.
 ///
 /// # Safety
 ///
-/// The first one is there.
+/// The first object is valid.
 unsafe fn is_among(first: PVOID, frame_limit: PVOID) -> Option<u32> {
     let (mut at, mut count, mut found) = (first, 0, false);
     while !at.is_null() {
         found |= at == frame_limit;
         count += 1;
-        // SAFETY: It is there.
+        // SAFETY: The pointer is valid.
         at = unsafe { KsGetNextSibling(at) };
     }
     found.then_some(count)
 }
 
-/// Closes its gate where nothing is to be processed.
+/// Closes its gate when there is nothing to process.
 unsafe extern "win64-unwind" fn turns_gate(
     pin: *mut KSPIN,
     to: KSSTATE,
     from: KSSTATE,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let gate = unsafe { KsPinGetAndGate(pin) };
     let change = match (from, to) {
         (KSSTATE_STOP, KSSTATE_ACQUIRE) | (KSSTATE_RUN, KSSTATE_PAUSE) => -1,
         (KSSTATE_PAUSE, KSSTATE_RUN) | (KSSTATE_ACQUIRE, KSSTATE_STOP) => 1,
         _ => 0,
     };
-    // SAFETY: A gate is changed in place.
+    // SAFETY: A gate is only changed in place.
     unsafe { (*gate).Count += change };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { table::set_state(pin, to, from) }
 }
 
-/// Fills frames at once, and has its trailing edge follow.
+/// Fills frames synchronously and moves its trailing edge.
 unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
     let (mut first, mut last) = (0, 0);
-    // SAFETY: What they are given is there, and the places are places.
-    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "all for one reason")]
+    // SAFETY: The arguments are valid, and the outputs can be written.
+    #[expect(clippy::multiple_unsafe_ops_per_block, reason = "one reason covers all calls")]
     unsafe {
         let seen = KsPinGetLeadingEdgeStreamPointer(pin, KSSTREAM_POINTER_STATE_UNLOCKED);
         if seen.is_null() || !(*seen).StreamHeader.is_null() {
@@ -243,7 +243,7 @@ unsafe extern "win64-unwind" fn processes(pin: *mut KSPIN) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-/// Its filter processes its pins.
+/// The filter-centric source.
 pub(crate) const FILTER_CENTRIC: Shape = Shape {
     filter: KSFILTER_DISPATCH { Process: Some(processes_filter), ..FILTER },
     pin: KSPIN_DISPATCH { Process: None, ..PIN },
@@ -254,14 +254,14 @@ unsafe extern "win64-unwind" fn processes_filter(
     _filter: *mut KSFILTER,
     index: *mut KSPROCESSPIN_INDEXENTRY,
 ) -> NTSTATUS {
-    // SAFETY: The index has a line for each kind of pins.
+    // SAFETY: The process pin index has a row for each pin descriptor.
     let line = unsafe { index.read() };
     for at in 0..line.Count as usize {
-        // SAFETY: There are so many.
+        // SAFETY: The array has this length.
         let pin: *mut KSPROCESSPIN = unsafe { line.Pins.wrapping_add(at).read() };
-        // SAFETY: A line points to pins.
+        // SAFETY: A row points to pins.
         let edge = unsafe { (*pin).StreamPointer };
-        // SAFETY: The edge is there, and locked.
+        // SAFETY: The leading edge is valid and locked.
         unsafe { table::fill_in_turn(edge) };
         // SAFETY: As above.
         let there = unsafe { (*pin).BytesAvailable };
@@ -271,7 +271,7 @@ unsafe extern "win64-unwind" fn processes_filter(
     STATUS_SUCCESS
 }
 
-/// Its frames are its own.
+/// The source with its own frames.
 pub(crate) const FRAME_INJECTION: Shape = Shape {
     pin: KSPIN_DISPATCH {
         Create: Some(creates_injecting),
@@ -285,40 +285,40 @@ pub(crate) const FRAME_INJECTION: Shape = Shape {
 };
 
 unsafe extern "win64-unwind" fn creates_injecting(pin: *mut KSPIN, irp: PIRP) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::create_pin(pin, irp) };
-    // SAFETY: The pin is there, and stopped.
+    // SAFETY: The pin is open and stopped.
     unsafe { KsPinRegisterFrameReturnCallback(pin, Some(returned)) };
     status
 }
 
-/// Sends the first frame when it begins to run; each one that comes back goes out again.
+/// Injects the first frame when it begins to run; each returned frame is injected again.
 unsafe extern "win64-unwind" fn injects(pin: *mut KSPIN, to: KSSTATE, from: KSSTATE) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let status = unsafe { table::set_state(pin, to, from) };
     if (to, from) == (KSSTATE_RUN, KSSTATE_PAUSE) {
-        // SAFETY: It asks for nothing.
+        // SAFETY: The function has no requirements.
         let frame = unsafe { ExAllocatePool2(POOL_FLAG_NON_PAGED, BYTES as usize, TAG) };
         if frame.is_null() {
             return STATUS_INSUFFICIENT_RESOURCES;
         }
-        // SAFETY: The pin is there, and the frame is the driver's.
+        // SAFETY: The pin is open, and the frame is the driver's.
         unsafe { send(pin, frame) };
     }
     status
 }
 
-/// Fills a frame and sends it on, or frees it.
+/// Fills a frame and injects it, or frees it.
 ///
 /// # Safety
 ///
-/// The pin is there, and the frame is the driver's.
+/// The pin is open, and the frame is the driver's.
 unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let Some(own) = (unsafe { own(pin) }) else { return };
     let number = own.pictures.fetch_add(1, SeqCst);
     let bytes = picture(number);
-    // SAFETY: The frame has so many bytes.
+    // SAFETY: The frame has this length.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), frame.cast::<u8>(), bytes.len()) };
     let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };
@@ -334,10 +334,10 @@ unsafe fn send(pin: *mut KSPIN, frame: PVOID) {
             | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
         ..KSSTREAM_HEADER::ZERO
     };
-    // SAFETY: The pin is there, and so is the header for the call.
+    // SAFETY: The pin is open, and the header is valid for the call.
     let status = unsafe { KsPinSubmitFrame(pin, frame, BYTES, &raw mut header, frame) };
     if !nt_success(status) {
-        // SAFETY: Nobody has it.
+        // SAFETY: No other component uses it.
         unsafe { ExFreePool(frame) };
     }
 }
@@ -350,7 +350,7 @@ unsafe extern "win64-unwind" fn returned(
     context: PVOID,
     _status: NTSTATUS,
 ) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let runs = unsafe { (*pin).ClientState } == KSSTATE_RUN;
     if runs && data == context {
         // SAFETY: The frame is the driver's again.

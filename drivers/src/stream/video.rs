@@ -1,6 +1,6 @@
-//! Frames in video memory: each is an allocation of the graphics kernel, which a client of that
-//! creates, makes resident and locks when the frame is made, and destroys when it is freed.
-#![expect(unsafe_code, reason = "writes where a lock shows video memory")]
+//! Frames in video memory. Each frame is an allocation of the graphics kernel: a client creates it,
+//! makes it resident and locks it when the frame is allocated, and destroys it when it is freed.
+#![expect(unsafe_code, reason = "writes to locked video memory")]
 
 use super::capture_state::lock;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
@@ -16,13 +16,13 @@ use thunk::{Client, CreateAllocation, DestroyAllocation, PagingQueue, PagingStat
 
 const PAGE: u64 = 4096;
 
-/// Where the first word is: far from those of the system's memory.
+/// The first frame number, far from those of system memory.
 const FIRST: usize = 0x10_0000_0000;
 
-/// How far apart words are.
+/// The distance of frame numbers.
 const ADDRESS_STRIDE: usize = 0x10_0000;
 
-/// Video memory of the first adapter of a kernel, whose client it is.
+/// Video memory of a kernel's first adapter, as a client of the kernel.
 pub struct VideoMemory {
     host: Arc<dyn Host>,
     client: Client,
@@ -36,7 +36,7 @@ pub struct VideoMemory {
 #[derive(Default)]
 struct Frames {
     created: usize,
-    /// How many more there may be.
+    /// The number of frames that may still be allocated.
     left: Option<usize>,
     all: BTreeMap<usize, Piece>,
 }
@@ -49,8 +49,8 @@ struct Piece {
 }
 
 impl VideoMemory {
-    /// A client of the kernel, with a device on its first adapter; what is not to be the device's
-    /// memory is `system`.
+    /// Creates a client of the kernel with a device on its first adapter. `system` has the memory
+    /// that is not the device's.
     pub fn open(
         kernel: &Arc<Kernel>,
         at: &mut Passive,
@@ -65,7 +65,7 @@ impl VideoMemory {
         Ok(Arc::new(Self { host, client, adapter, device, queue, system, pieces }))
     }
 
-    /// Ends the client in good order: no frame is there any more.
+    /// Closes the client in order; no frame exists any more.
     pub fn close(&self, at: &mut Passive) -> Result<(), NTSTATUS> {
         self.client.destroy_paging_queue(at, self.queue.queue)?;
         self.client.destroy_device(at, self.device)?;
@@ -74,12 +74,12 @@ impl VideoMemory {
         Ok(())
     }
 
-    /// Ends the client, whatever it has; one that has ended stays so.
+    /// Closes the client, whatever it has. A closed client stays closed.
     pub fn kill(&self, at: &mut Passive) {
         self.client.kill(at);
     }
 
-    /// How many frames are in video memory.
+    /// The number of frames in video memory.
     pub fn frames(&self) -> usize {
         lock(&self.pieces).all.len()
     }
@@ -98,8 +98,8 @@ impl VideoMemory {
         }
     }
 
-    /// Makes an allocation resident and locks it: it stays locked, as a frame is filled at
-    /// dispatch level.
+    /// Makes an allocation resident and locks it. It stays locked, because frames are filled at
+    /// `DISPATCH_LEVEL`.
     fn show(&self, at: &mut Passive, allocation: D3DKMT_HANDLE) -> Result<usize, NTSTATUS> {
         let created = self.client.make_resident(at, self.queue.queue, &[allocation], 0)?;
         match created {
@@ -120,7 +120,7 @@ impl VideoMemory {
         )
     }
 
-    /// Runs what is for passive level, where this thread is there.
+    /// Runs a function at passive level, if this thread is at passive level.
     fn at_passive<T>(&self, body: impl FnOnce(&mut Passive) -> Option<T>) -> Option<T> {
         At::at_current_irql(&*self.host, |at| match at {
             At::Passive(at) => body(at),
@@ -128,7 +128,7 @@ impl VideoMemory {
         })
     }
 
-    /// The place of a part of a piece, if all of it is there.
+    /// Returns the address of a part of a block, if the whole part lies inside the block.
     fn part(&self, driver_handle: usize, offset: u32, length: usize) -> Option<*mut u8> {
         let piece = lock(&self.pieces).all.get(&driver_handle).copied()?;
         let fits = (offset as usize).checked_add(length)? <= piece.bytes as usize;
@@ -167,8 +167,8 @@ impl FrameMemory for VideoMemory {
         let Some(from) = self.part(driver_handle, offset, into.len()) else {
             return self.system.read(driver_handle, offset, into);
         };
-        // SAFETY: The lock shows that many bytes there until it is unlocked, which is when the
-        // piece goes; nobody has references to them, and what is written meanwhile may be torn.
+        // SAFETY: The lock maps that many bytes until the block is freed; no reference points to
+        // them, and concurrent writes may tear.
         unsafe { from.cast_const().copy_to_nonoverlapping(into.as_mut_ptr(), into.len()) };
         true
     }

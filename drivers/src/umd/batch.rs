@@ -1,4 +1,4 @@
-//! Commands that are not submitted yet.
+//! Commands that have not been submitted.
 #![forbid(unsafe_code)]
 
 use abi::D3DKMT_HANDLE;
@@ -8,10 +8,10 @@ use softgpu::format::{Command, encode, list_handle};
 use std::collections::BTreeSet;
 use umd::ContextBuffers;
 
-/// How many bytes of commands are collected where no buffer says it.
+/// The bytes of commands to collect if no buffer sets a limit.
 const MOST: usize = 1024;
 
-/// A packet in the making.
+/// A packet that is being built.
 #[derive(Debug, Default)]
 pub(super) struct CommandBatch {
     commands: Vec<Command>,
@@ -25,7 +25,7 @@ impl CommandBatch {
         self.commands.is_empty()
     }
 
-    /// What its commands use, and whether they write it.
+    /// The allocations that its commands use, and whether they write them.
     pub(super) fn allocations(&self) -> &[(D3DKMT_HANDLE, bool)] {
         &self.allocations
     }
@@ -38,12 +38,13 @@ impl CommandBatch {
         self.groups.contains(&group)
     }
 
-    /// The packet, as bytes.
+    /// The packet as bytes.
     pub(super) fn encoded(&self) -> Vec<u8> {
         encode(&self.commands)
     }
 
-    /// Notes a command; whether it fits. In a context with lists it is written at once.
+    /// Adds a command. Returns whether it fits. In a context with allocation lists it is written at
+    /// once.
     pub(super) fn add(
         &mut self,
         command: Command,
@@ -58,7 +59,7 @@ impl CommandBatch {
                 None => all.push((*allocation, *written)),
             }
         }
-        // An instance that a lock has given is known to the miniport by its place in the list.
+        // The miniport finds an instance that a lock returned by its index in the list.
         let place = |handle: Handle| {
             let place = (0..).zip(&all).find(|(_, (allocation, _))| *allocation == handle.0);
             place.map(|(place, _)| list_handle(place)).ok_or(DriverError::Invalid)

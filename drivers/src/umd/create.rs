@@ -1,4 +1,4 @@
-//! How resources come.
+//! Creation of resources.
 #![forbid(unsafe_code)]
 
 use super::driver::SoftDevice;
@@ -21,14 +21,15 @@ use umd::{
     RuntimeResource, UmdResult,
 };
 
-/// What is being made, by any device: only a bad driver has it here.
+/// The resource being created by any device. Only a bad driver has it here.
 static CREATING: AtomicUsize = AtomicUsize::new(0);
 
 impl SoftDevice {
-    /// Makes a resource, with one allocation for each of its surfaces.
+    /// Creates a resource with one allocation per surface.
     pub(super) fn create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let created = self.try_create_group(order);
-        // WINDOWS: for such a buffer there is one answer, if it is not about memory (documented).
+        // WINDOWS: for such a buffer one failure is allowed, besides those about memory
+        // (documented).
         let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
         created
             .map_err(|failure| match failure {
@@ -82,7 +83,7 @@ impl SoftDevice {
         Ok(self.keep(group))
     }
 
-    /// Has the GPU see memory of the runtime's, if it can: else the CPU works there.
+    /// Maps the runtime's memory for the GPU if possible. Otherwise the CPU works there.
     fn wrap(&self, order: &CreateResourceArgs) -> UmdResult<()> {
         for it in &order.surfaces {
             let bytes = u64::from(it.pitch) * u64::from(it.height);
@@ -92,19 +93,19 @@ impl SoftDevice {
                 ..NewAllocation::default()
             }];
             let created = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
-            // This GPU has no use for it.
+            // This GPU has no use for the mapping.
             self.callbacks
                 .deallocate(&DeallocateRequest { list: created, ..DeallocateRequest::default() })?;
         }
         Ok(())
     }
 
-    /// All allocations of a resource, in one call.
+    /// Creates all allocations of a resource in one call.
     fn allocate(&mut self, group: &mut Group, order: &CreateResourceArgs) -> UmdResult<()> {
         let shapes: Vec<Shape> = group.surfaces.iter().map(|surface| surface.layout).collect();
         let private = encode_layouts(&shapes);
         let primary = order.flags.has(Flags::Primary);
-        // What is no primary has no source, whatever the order says.
+        // An allocation that is no primary has no source, whatever the arguments say.
         let source = if primary { order.source } else { 0 };
         let more = match self.flaw {
             Flaw::ReadsReservedMembers if order.fvf != 0 => PAGE,
@@ -128,7 +129,7 @@ impl SoftDevice {
         let addresses = match self.make_resident(&list) {
             Ok(addresses) => addresses,
             Err(failure) => {
-                // The first failure is the one to hand back.
+                // The first failure is returned.
                 let _ = self.callbacks.deallocate(&group.whole());
                 return Err(failure);
             }
@@ -144,14 +145,14 @@ impl SoftDevice {
         Ok(())
     }
 
-    /// The resource that is being made, from where a driver has it that has one place for all of
-    /// its devices.
+    /// Returns the resource being created, in a driver that has one location for all of its
+    /// devices.
     fn shared_creation_state(&self, resource: RuntimeResource) -> RuntimeResource {
         if self.flaw != Flaw::SharesStateBetweenDevices {
             return resource;
         }
         CREATING.store(resource.0, Ordering::Relaxed);
-        // It sees whether the GPU is there, and others go on meanwhile.
+        // Checks that the GPU exists; other devices continue in the meantime.
         if let Ok((context, _)) = self.callbacks.create_context(0, 0, &mut []) {
             let _ = self.callbacks.destroy_context(context);
         }
@@ -176,7 +177,7 @@ impl SoftDevice {
         self.callbacks.allocate(resource, private, some)
     }
 
-    /// Another allocation for a surface: on its own, for it only makes things faster.
+    /// Creates another, standalone allocation for a surface, which only improves speed.
     pub(super) fn allocate_extra(&mut self, bytes: u64) -> UmdResult<Instance> {
         let mut one = [NewAllocation { private: describe(bytes), ..NewAllocation::default() }];
         let created = self.callbacks.allocate(RuntimeResource(0), &[], &mut one)?.allocations;
@@ -195,7 +196,7 @@ impl SoftDevice {
         }
     }
 
-    /// Stores what another device has made.
+    /// Records a resource that another device has created.
     pub(super) fn open_group(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
         let size = |private: &[u8]| {
             read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|info| info.size)
@@ -206,7 +207,7 @@ impl SoftDevice {
         for (index, it) in order.allocations.iter().enumerate() {
             let bytes = size(&it.private)?;
             let layout = told.as_ref().and_then(|shapes| shapes.get(index)).copied();
-            // A shape that is larger than its memory is none.
+            // A shape that is larger than its memory is invalid.
             let layout =
                 layout.filter(|shape| shape.bytes <= bytes).or_else(|| Shape::loose(bytes));
             surfaces.push(Surface::new(layout.ok_or(E_INVALIDARG)?, None));

@@ -1,7 +1,7 @@
-//! How resources and devices go.
+//! Destruction of resources and devices.
 //!
-//! A resource is released as one, when no command that is not submitted uses it. What the GPU
-//! still uses is put off to the next flush, or to the end of the device.
+//! A resource is released as a whole, once no unsubmitted command uses it. If the GPU still uses
+//! it, the release is deferred to the next flush, or to the end of the device.
 #![forbid(unsafe_code)]
 
 use super::driver::SoftDevice;
@@ -13,7 +13,7 @@ use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
 use umd::{DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UmdResult};
 
-/// How many resources wait for their release.
+/// The limit of resources that wait for their release.
 const MAX_DEFERRED: usize = 8;
 
 impl SoftDevice {
@@ -33,13 +33,13 @@ impl SoftDevice {
             Ok(FreeOutcome::Deferred) => self.deferred.push_back(group),
             Ok(FreeOutcome::Forgotten) => self.never_freed.push(group),
             Err(failure) => {
-                // It is there still, and can be destroyed again.
+                // The resource still exists and can be destroyed again.
                 self.groups.insert(resource.number, group);
                 return Err(failure);
             }
         }
         if late {
-            let _ = self.submit(); // Too late, so whatever is answered.
+            let _ = self.submit(); // Too late; the result is ignored.
         }
         if self.deferred.len() > MAX_DEFERRED {
             self.free_deferred()?;
@@ -65,7 +65,7 @@ impl SoftDevice {
         self.release(group).map(|()| FreeOutcome::Freed)
     }
 
-    /// An application may drop what it has locked.
+    /// An application may destroy a locked resource.
     fn unlock_all(&self, group: &mut Group) -> UmdResult<()> {
         for surface in &mut group.surfaces {
             if surface.at.take().is_some() {
@@ -80,17 +80,18 @@ impl SoftDevice {
         Ok(())
     }
 
-    /// Unlocks what the application looks at.
+    /// Unlocks a surface that the application has locked.
     pub(super) fn unlock_application_locks(&self) {
         let surfaces = self.groups.values().flat_map(|group| &group.surfaces);
         for it in surfaces.filter(|surface| surface.at.is_some()) {
-            // It is locked again, so that the application finds nothing.
+            // On a failure the surface is locked again, so that nothing changes for the
+            // application.
             let _ = self.unlock_allocation(it.locked);
             let _ = self.lock_allocation(it.locked, 0, it.layout.bytes);
         }
     }
 
-    /// Releases a resource, and what its surfaces had besides.
+    /// Releases a resource and the additional allocations of its surfaces.
     fn release(&mut self, group: &mut Group) -> UmdResult<()> {
         let (members, extras) = (group.members(), group.renamed_allocations());
         if !extras.is_empty() {
@@ -132,7 +133,8 @@ impl SoftDevice {
                 self.free(&listed(members), members)?;
                 self.free(&whole, &[])
             }
-            // What is shared cannot go by list, and what has one surface goes as one.
+            // Shared resources are not freed by list, and a resource with one surface is freed as a
+            // whole.
             _ if by_list && group.shared => self.free(&whole, members),
             Flaw::FreesOneAllocationOnly | Flaw::FreesAllocationsIndividually
                 if members.len() < 2 =>
@@ -149,7 +151,7 @@ impl SoftDevice {
             }
             Flaw::FreesTwice => {
                 self.free(&whole, members)?;
-                self.released.push(whole); // And once more, when it is over.
+                self.released.push(whole); // Released again at the end.
                 Ok(())
             }
             Flaw::FreesLocked => {
@@ -177,7 +179,8 @@ impl SoftDevice {
         }
     }
 
-    /// One call of the runtime's. Where the driver knows that nothing uses what goes, it says so.
+    /// One call of the runtime, with `AssumeNotInUse` where the driver knows that nothing uses the
+    /// memory.
     fn free(&self, release: &DeallocateRequest, allocations: &[D3DKMT_HANDLE]) -> UmdResult<()> {
         if self.fence.is_none() {
             return self.callbacks.deallocate(release);
@@ -188,10 +191,10 @@ impl SoftDevice {
         self.callbacks.deallocate2(release, flags)
     }
 
-    /// Releases what was put off.
+    /// Releases the deferred resources.
     pub(super) fn free_deferred(&mut self) -> UmdResult<()> {
         for it in mem::take(&mut self.released) {
-            let _ = self.callbacks.deallocate(&it); // It has what it wanted.
+            let _ = self.callbacks.deallocate(&it); // The repeated release fails.
         }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
@@ -202,7 +205,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    /// Releases everything. The first failure is handed back, and the rest is done all the same.
+    /// Releases everything. Returns the first failure, but releases the rest nevertheless.
     pub(super) fn free_all(&mut self) -> UmdResult<()> {
         let mut answer = self.submit();
         answer = answer.and(self.free_deferred());
@@ -214,7 +217,7 @@ impl SoftDevice {
         answer.and(own)
     }
 
-    /// Ends what the device has besides resources.
+    /// Releases the device's objects other than resources.
     pub(super) fn destroy_own_objects(&mut self) -> UmdResult<()> {
         let mut answer = Ok(());
         if let Some(fence) = self.fence.take() {
@@ -226,8 +229,8 @@ impl SoftDevice {
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
             if let Some(Ok((other, _))) = other {
-                let _ = self.callbacks.destroy_context(context); // It is gone.
-                let _ = self.callbacks.destroy_context(other); // It was only to be there.
+                let _ = self.callbacks.destroy_context(context); // Already destroyed.
+                let _ = self.callbacks.destroy_context(other); // Created only for this flaw.
             }
         }
         if let Some(queue) = self.queue.take() {
@@ -237,7 +240,7 @@ impl SoftDevice {
     }
 }
 
-/// What became of a resource.
+/// The result of releasing a resource.
 enum FreeOutcome {
     Freed,
     Deferred,

@@ -1,6 +1,6 @@
-//! What is drawn: commands of the packet in the making, or done by the CPU.
+//! Drawing: commands of the current packet, or work of the CPU.
 //!
-//! The hardware fills bytes and copies bytes: of a colour the lowest byte counts, and nothing is
+//! The hardware fills and copies bytes: only the lowest byte of a colour counts, and nothing is
 //! stretched.
 #![forbid(unsafe_code)]
 
@@ -51,11 +51,11 @@ impl SoftDevice {
             from.layout.compatible_with(to.layout).rows(order.from_area).ok_or(E_INVALIDARG)?;
         let to_rows =
             to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
-        // Whole rows of one are cut into the rows of the other.
+        // Whole rows of one are split into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|pair| pair.1).min().unwrap_or(0);
         let mut rows: Vec<(u64, u64)> =
             split_rows(&from_rows, line).into_iter().zip(split_rows(&to_rows, line)).collect();
-        // Within one surface what is read is not overwritten before.
+        // Within one surface, source bytes are not overwritten before they are read.
         let same = (order.from.number, from_index) == (order.to.number, to_index);
         if same && order.to_area.top > order.from_area.top {
             rows.reverse();
@@ -90,7 +90,7 @@ impl SoftDevice {
         }
     }
 
-    /// One of them is in the runtime's memory, which the GPU does not see.
+    /// Draws if one surface is in the runtime's memory, which the GPU does not see.
     fn copy_by_cpu(
         &mut self,
         order: &BltArgs,
@@ -114,7 +114,8 @@ impl SoftDevice {
         copied.and(unlocked)
     }
 
-    /// A surface as the CPU sees it, when nobody uses it any more; and what to unlock then.
+    /// Returns a surface mapped for the CPU once the GPU does not use it, and what to unlock
+    /// afterwards.
     fn look(&mut self, resource: Resource, index: usize) -> UmdResult<(Memory, Option<u32>)> {
         let surface = self.surface(resource, index)?;
         if let Some(memory) = surface.system.or(surface.at) {
@@ -133,10 +134,10 @@ impl SoftDevice {
         Ok((memory, Some(instance.allocation)))
     }
 
-    /// Locks an allocation in place of one that only another device may lock: with the same
-    /// bytes, if they are wanted.
+    /// Locks an allocation in place of one that only another device may lock, with the same bytes
+    /// if they are needed.
     ///
-    /// WINDOWS: what is shared is locked by who has made it (documented).
+    /// WINDOWS: a shared allocation is locked by the device that created it (documented).
     pub(super) fn stage(
         &mut self,
         resource: Resource,
@@ -167,7 +168,7 @@ impl SoftDevice {
         self.lock_allocation(stage.allocation, 0, bytes)
     }
 
-    /// Copies back what was written to such an allocation, if there is one.
+    /// Copies the written bytes back from that allocation, if there is one.
     pub(super) fn unstage(&mut self, resource: Resource, index: usize) -> UmdResult<()> {
         let surface = self.surface(resource, index)?;
         let (own, bytes) = (surface.current().ok_or(E_FAIL)?, surface.layout.bytes);
@@ -183,7 +184,7 @@ impl SoftDevice {
     }
 }
 
-/// Rows of one length, of rows that are a multiple of it.
+/// Splits rows into rows of one length, which divides their length.
 fn split_rows(rows: &[(u64, u64)], line: u64) -> Vec<u64> {
     let step = usize::try_from(line.max(1)).unwrap_or(usize::MAX);
     rows.iter().flat_map(|(start, length)| (*start..start + length).step_by(step)).collect()

@@ -1,7 +1,7 @@
 //! The user-mode driver of the built-in GPU: its adapters and devices.
 //!
-//! A device has one context, and collects commands until somebody needs them done. What it does
-//! is in the files beside: `make`, `draw`, `lock`, `work`, `end`.
+//! A device has one context, and collects commands until they have to be executed. Its functions
+//! are in the other files of this folder.
 #![forbid(unsafe_code)]
 
 use super::batch::CommandBatch;
@@ -20,7 +20,7 @@ use umd::{
     UserDevice, UserDriver,
 };
 
-/// The driver, with the flaw of that number.
+/// The driver with the flaw of that number.
 pub(super) struct SoftUmd<const FLAW: u8>;
 
 impl<const FLAW: u8> UserDriver for SoftUmd<FLAW> {
@@ -42,13 +42,13 @@ impl<const FLAW: u8> UserDriver for SoftUmd<FLAW> {
     }
 }
 
-/// What a driver has of adapters that are closed.
+/// The driver's data of closed adapters.
 static LEAKED_ADAPTERS: Mutex<Vec<AdapterCallbacks>> = Mutex::new(Vec::new());
 
-/// How many devices a driver makes that does not make many.
+/// The limit of devices in a driver that creates few.
 const MAX_DEVICES: usize = 4;
 
-/// What a driver keeps that calls when it may not.
+/// The data of a driver that calls when that is not allowed.
 type LateCall = Arc<Mutex<Option<Late>>>;
 
 pub(super) struct Late {
@@ -61,13 +61,13 @@ struct SoftAdapter {
     flaw: Flaw,
     callbacks: AdapterCallbacks,
     hardware: OnceLock<Hardware>,
-    /// As often as there are devices, and once more.
+    /// One more than the number of devices.
     devices: Arc<()>,
     kept: LateCall,
 }
 
 impl SoftAdapter {
-    /// What the hardware is: the miniport is asked once.
+    /// The hardware information; the miniport is queried once.
     fn hardware(&self) -> UmdResult<Hardware> {
         if let Some(known) = self.hardware.get() {
             return Ok(*known);
@@ -79,7 +79,7 @@ impl SoftAdapter {
 
 impl UserAdapter for SoftAdapter {
     fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
-        Ok(()) // It can nothing that is asked for here.
+        Ok(()) // It has none of these capabilities.
     }
 
     fn create_device(
@@ -106,7 +106,7 @@ impl UserAdapter for SoftAdapter {
     fn close(&self) -> UmdResult<()> {
         let late = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut late) = late {
-            // Whatever is answered: nobody here listens any more.
+            // The result is ignored: the device is being destroyed.
             let _ = late.callbacks.deallocate(&DeallocateRequest::default());
             let _ = match &mut late.buffers {
                 Some(buffers) => late
@@ -126,30 +126,30 @@ pub(super) struct SoftDevice {
     pub(super) hardware: Hardware,
     pub(super) callbacks: Callbacks,
     pub(super) context: RuntimeContext,
-    /// Where commands go, if packets have lists.
+    /// Where commands go, if packets have allocation lists.
     pub(super) buffers: Option<ContextBuffers>,
-    /// What residency is asked of, if it is.
+    /// The paging queue, if residency is explicit.
     pub(super) queue: Option<PagingQueue>,
-    /// What says how far the GPU is, if the runtime does not wait for it.
+    /// The fence of the GPU's progress, if the runtime does not wait for it.
     pub(super) fence: Option<Fence>,
-    /// How often it was signalled.
+    /// The last signalled value.
     pub(super) signalled_value: u64,
     pub(super) batch: CommandBatch,
-    /// The value of the fence behind the last packet that used an allocation.
+    /// The fence value after the last packet that used an allocation.
     pub(super) used: BTreeMap<D3DKMT_HANDLE, u64>,
-    /// What may be on a display.
+    /// Resources that may be on a display.
     pub(super) shown: BTreeSet<D3DKMT_HANDLE>,
     pub(super) groups: BTreeMap<u64, Group>,
     pub(super) next: u64,
-    /// Destroyed, and not released.
+    /// Destroyed resources that have not been released.
     pub(super) deferred: VecDeque<Group>,
-    /// The same, and forgotten.
+    /// Destroyed resources that were forgotten.
     pub(super) never_freed: Vec<Group>,
-    /// Released, for a driver that does it again.
+    /// Released resources, for a driver that releases them again.
     pub(super) released: Vec<DeallocateRequest>,
-    /// A callback has said that the device is removed.
+    /// A callback returned that the device is removed.
     pub(super) removed: bool,
-    /// Says that it is there.
+    /// Marks the device as live.
     _alive: Arc<()>,
 }
 
@@ -182,7 +182,7 @@ impl SoftDevice {
         };
         let started = it.begin();
         if started.is_err() {
-            it.destroy_own_objects().ok(); // The first failure is the one to hand back.
+            it.destroy_own_objects().ok(); // The first failure is returned.
         }
         started.map(|()| it)
     }
@@ -210,7 +210,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    /// A resource that the runtime talks about.
+    /// A resource in the runtime's terms.
     pub(super) fn group(&self, resource: Resource) -> UmdResult<&Group> {
         self.groups.get(&resource.number).ok_or(E_INVALIDARG)
     }
@@ -219,7 +219,7 @@ impl SoftDevice {
         self.groups.get_mut(&resource.number).ok_or(E_INVALIDARG)
     }
 
-    /// Where a surface is in its resource.
+    /// The index of a surface in its resource.
     pub(super) fn index(&self, resource: Resource, index: u32) -> UmdResult<usize> {
         let (count, index) = (self.group(resource)?.surfaces.len(), index as usize);
         match self.flaw {
@@ -300,7 +300,7 @@ impl UserDevice for SoftDevice {
     fn set_priority(&mut self, resource: Resource, priority: u32) -> UmdResult<()> {
         let group = self.group(resource)?;
         if group.members().is_empty() {
-            return Ok(()); // It is in the runtime's memory.
+            return Ok(()); // The surface is in the runtime's memory.
         }
         self.callbacks.set_priority(&group.whole(), &[priority])
     }
@@ -325,7 +325,7 @@ impl UserDevice for SoftDevice {
 }
 
 impl SoftDevice {
-    /// An answer, but from a driver that says nothing of a removed device.
+    /// Returns the result, except in a driver that does not report a removed device.
     pub(super) fn hide_removal(&self, answer: UmdResult<()>) -> UmdResult<()> {
         match answer {
             Err(D3DDDIERR_DEVICEREMOVED) if self.flaw == Flaw::IgnoresCallbackError => Ok(()),

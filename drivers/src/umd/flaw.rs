@@ -1,7 +1,7 @@
-//! What a user-mode driver does wrong.
+//! The flaws of user-mode drivers.
 //!
-//! To add one: a line here, the place where it shows (`flaw ==` finds them all), and its name in
-//! the list of drivers.
+//! To add a flaw: a row here, the code where it shows (`flaw ==` finds all of them), and its name
+//! in the list of drivers.
 #![expect(unsafe_code, reason = "vouches for the entry points of this crate")]
 
 use super::driver::SoftUmd;
@@ -12,7 +12,7 @@ use umd::{VisibleMemory, open_adapter};
 
 macro_rules! flaws {
     ($($(#[doc = $doc:literal])+ $flaw:ident,)+) => {
-        /// What a user-mode driver does wrong.
+        /// A flaw of a user-mode driver.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Flaw {
@@ -20,10 +20,11 @@ macro_rules! flaws {
         }
 
         impl Flaw {
-            /// All of them, and none in front.
+            /// All flaws, preceded by none.
             pub const ALL: &[Self] = &[$(Self::$flaw),+];
 
-            /// `OpenAdapter` of the driver that does it, on a runtime that shows it memory so.
+            /// `OpenAdapter` of the driver with the flaw, for a runtime that maps memory with
+            /// `window`.
             pub fn entry<S: VisibleMemory>(self) -> PFND3DDDI_OPENADAPTER {
                 match self {
                     $(Self::$flaw => open_adapter::<SoftUmd<{ Flaw::$flaw as u8 }>, S>,)+
@@ -34,120 +35,120 @@ macro_rules! flaws {
 }
 
 flaws! {
-    /// Nothing: it is good.
+    /// None: the driver is good.
     None,
-    /// It releases a resource that its commands, not submitted yet, use.
+    /// Releases a resource that its unsubmitted commands use.
     FreesBeforeFlush,
-    /// It frees the allocations of a resource by list, and the resource never.
+    /// Frees the allocations of a resource by list, and never the resource.
     FreesListLeaksResource,
-    /// It releases a resource a second time.
+    /// Releases a resource twice.
     FreesTwice,
-    /// It frees an allocation that it has locked.
+    /// Frees an allocation that it has locked.
     FreesLocked,
-    /// It frees one allocation of a resource, and no other.
+    /// Frees one allocation of a resource, and no other.
     FreesOneAllocationOnly,
-    /// It frees the allocations of a resource one by one, and the resource never.
+    /// Frees the allocations of a resource one by one, and never the resource.
     FreesAllocationsIndividually,
-    /// It puts a release off, and forgets it.
+    /// Defers a release and forgets it.
     NeverFreesDeferred,
-    /// It releases a resource, and answers that it could not.
+    /// Releases a resource and returns a failure.
     FailsAfterFree,
-    /// It answers a destroy with what a destroy may not answer.
+    /// Returns a result from a destroy that a destroy may not return.
     ReturnsIllegalDestroyError,
-    /// It calls the runtime for a device that it was told to destroy.
+    /// Calls the runtime for a destroyed device.
     CallsBackAfterDestroy,
-    /// It submits on a thread that it started itself.
+    /// Submits on a thread that it started itself.
     SubmitsOnOwnThread,
-    /// It releases a resource and lists its allocations besides.
+    /// Releases a resource and also lists its allocations.
     FreesResourceWithList,
-    /// It releases a resource by the handle that it gave the runtime.
+    /// Releases a resource by the driver's handle instead of the runtime's.
     FreesByOwnHandle,
-    /// It frees what the GPU uses as if it did not.
+    /// Frees memory with `AssumeNotInUse` while the GPU uses it.
     SetsAssumeNotInUseWrongly,
-    /// It leaves the runtime's handle of a resource in its place.
+    /// Leaves the runtime's handle of a resource in the output.
     ReturnsRuntimeHandle,
-    /// It gives two resources the same handle.
+    /// Returns the same handle for two resources.
     ReusesResourceHandle,
-    /// It locks memory of its own, and never unlocks it.
+    /// Locks its own memory and never unlocks it.
     LeaksLock,
-    /// It refuses to lock what is locked.
+    /// Fails to lock a locked resource.
     FailsSecondLock,
-    /// It unlocks what is not locked, and says that it did.
+    /// Unlocks an unlocked resource and returns success.
     UnlocksNotLocked,
-    /// It answers a lock that may wait that the GPU is still drawing.
+    /// Returns that the GPU is still drawing, from a lock that may wait.
     FailsWaitingLock,
-    /// It writes on into buffers that are no longer its own.
+    /// Continues to write into buffers that it no longer owns.
     WritesStaleCommandBuffer,
-    /// It uses the memory that a lock has replaced.
+    /// Uses the memory that a lock has replaced.
     UsesStaleInstance,
-    /// It fills the last surface for one that there is not.
+    /// Fills the last surface instead of one that does not exist.
     AcceptsInvalidSubresource,
-    /// It allocates memory for a resource that has some.
+    /// Allocates memory for a resource that has memory.
     AllocatesOnOpen,
-    /// It allocates each surface of a resource in a call of its own.
+    /// Allocates each surface of a resource in a separate call.
     AllocatesSurfacesIndividually,
-    /// It answers success where a callback refused.
+    /// Returns success although a callback failed.
     IgnoresCallbackError,
-    /// It submits in the middle of an asynchronous lock.
+    /// Submits during an asynchronous lock.
     SubmitsInLockAsync,
-    /// It submits without a context.
+    /// Submits without a context.
     NoContext,
-    /// It asks what the hardware is when it is to make a device.
+    /// Queries the hardware when a device is created.
     QueriesCapsLate,
-    /// It forgets its context when its device goes.
+    /// Does not destroy its context with its device.
     LeaksContext,
-    /// It asks to ignore the GPU, and to wait for it.
+    /// Requests to ignore the GPU and to wait for it.
     SetsIgnoreSyncWithoutDoNotWait,
-    /// It makes four devices of an adapter, and no more.
+    /// Creates at most four devices of an adapter.
     LimitsDevices,
-    /// It keeps what it has of an adapter that is closed.
+    /// Keeps its data of a closed adapter.
     LeaksAdapter,
-    /// It describes what it shares by what it has made before.
+    /// Describes a shared resource with the data of the resource created before.
     VariesSharedAllocations,
-    /// It makes nothing in system memory that it cannot wrap.
+    /// Fails to create system memory resources that it cannot wrap.
     FailsUnwrappableSysmem,
-    /// It makes more room for what has a vertex format, vertices or not.
+    /// Allocates more memory for any resource with a vertex format.
     ReadsReservedMembers,
-    /// It releases later, by a handle that is dead then.
+    /// Releases later, by a handle that is dead then.
     DefersFreeByHandle,
-    /// It frees the allocations of a resource by list, and the resource then.
+    /// Frees the allocations of a resource by list, then the resource.
     FreesListThenResource,
-    /// It tries a lock that was refused again at once.
+    /// Repeats a failed lock at once.
     RetriesLockImmediately,
-    /// It does not say which primaries it writes.
+    /// Does not report the primaries that it writes.
     OmitsWrittenPrimaries,
-    /// It keeps in one place, for all devices, what it is making.
+    /// Keeps the resource being created in one location for all devices.
     SharesStateBetweenDevices,
-    /// It has the GPU wait ahead of commands that it collected before.
+    /// Makes the GPU wait before commands that it collected earlier.
     QueuesWaitBeforeCommands,
-    /// It frees the allocations of a shared resource by list.
+    /// Frees the allocations of a shared resource by list.
     FreesSharedByList,
-    /// It unlocks what the application has locked when it flushes.
+    /// Unlocks the application's locks when it flushes.
     UnlocksApplicationLock,
-    /// It has what is shared renamed.
+    /// Renames a shared resource.
     RenamesShared,
-    /// It answers for four surfaces what is an answer for buffers.
+    /// Returns a buffer's failure for a resource with four surfaces.
     ReturnsIllegalCreateError,
-    /// It makes another failure of what a callback answered.
+    /// Returns another failure than the callback's.
     ChangesCallbackError,
-    /// It submits commands without their last byte.
+    /// Submits commands without their last byte.
     SubmitsTruncatedCommands,
-    /// It allocates on a thread that it started itself.
+    /// Allocates on a thread that it started itself.
     AllocatesOnOwnThread,
-    /// It destroys its context twice.
+    /// Destroys its context twice.
     DestroysContextTwice,
-    /// It leaves locked what it submits.
+    /// Submits memory that it leaves locked.
     SubmitsLocked,
 }
 
 impl Flaw {
-    /// The flaw of a number that an entry point has.
+    /// The flaw of an entry point's number.
     pub(super) fn of(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::None)
     }
 }
 
-/// The user-mode driver of the built-in GPU, with a flaw or with none.
+/// The user-mode driver of the built-in GPU, with a flaw or without.
 pub fn with(flaw: Flaw) -> Umd {
     // SAFETY: The entry points of this crate are those of drivers in safe Rust: what they call
     // back with is good.

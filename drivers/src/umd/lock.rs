@@ -1,6 +1,6 @@
-//! Locks, and what is renamed for them.
+//! Locks, and renaming for locks.
 //!
-//! With a miniport of WDDM 1.x the runtime waits and renames; later the driver does both.
+//! With a WDDM 1.x miniport the runtime waits and renames; otherwise the driver does both.
 #![forbid(unsafe_code)]
 
 use super::driver::SoftDevice;
@@ -17,11 +17,11 @@ use umd::{
     UnlockArgs, Volume,
 };
 
-/// How many allocations a surface may have at once.
+/// The maximum number of allocations of a surface.
 const MAX_INSTANCES: usize = 4;
 
 impl SoftDevice {
-    /// Locks an allocation. What it is called then may be new.
+    /// Locks an allocation. Its handle may change.
     pub(super) fn lock_allocation(
         &self,
         allocation: D3DKMT_HANDLE,
@@ -60,7 +60,7 @@ impl SoftDevice {
         if surface.locks > 0 && self.flaw == Flaw::FailsSecondLock {
             return Err(E_INVALIDARG);
         }
-        // What is locked is shown again, whatever the flags.
+        // A locked surface is mapped at the same address again, whatever the flags.
         let memory = match (surface.system, surface.at) {
             (Some(memory), _) | (None, Some(memory)) => memory,
             (None, None) => {
@@ -80,7 +80,7 @@ impl SoftDevice {
         Ok(shown(&layout, memory, offset))
     }
 
-    /// Shows a surface: when nobody uses it, or by other memory.
+    /// Maps a surface: once the GPU does not use it, or with other memory.
     fn lock_current(
         &mut self,
         (resource, index): (Resource, usize),
@@ -94,13 +94,13 @@ impl SoftDevice {
             | kept(Flags::WriteOnly, CallbackFlags::WriteOnly)
             | kept(Flags::DoNotWait, CallbackFlags::DonotWait);
         if flags.has(Flags::NoOverwrite) {
-            // WINDOWS: the one means nothing without the other (documented).
+            // WINDOWS: one flag has no meaning without the other (documented).
             asked |= CallbackFlags::IgnoreSync;
             if self.flaw != Flaw::SetsIgnoreSyncWithoutDoNotWait {
                 asked |= CallbackFlags::DonotWait;
             }
             let locked = self.lock_allocation(now, asked, bytes);
-            // It has to be moved, say: then it is waited for all the same.
+            // The allocation may have to be moved, for example: then the lock waits nevertheless.
             if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
                 return locked;
             }
@@ -122,13 +122,13 @@ impl SoftDevice {
         self.lock_allocation(now, asked, bytes)
     }
 
-    /// Whether a resource may have other memory: not if others see it.
+    /// Whether a resource may get other memory: not if it is shared.
     fn may_rename(&self, resource: Resource) -> UmdResult<bool> {
         let group = self.group(resource)?;
         Ok((!group.shared || self.flaw == Flaw::RenamesShared) && !group.shown)
     }
 
-    /// Shows a surface whose bytes nobody needs any more.
+    /// Maps a surface whose bytes are no longer needed.
     fn discard(
         &mut self,
         (resource, index): (Resource, usize),
@@ -155,7 +155,7 @@ impl SoftDevice {
             Ok(place) => place,
             Err(failure) if failure == D3DDDIERR_DEVICEREMOVED => return Err(failure),
             Err(_) => {
-                // The memory was only to make it faster.
+                // The memory was only to improve speed.
                 self.submit()?;
                 self.wait_for(now)?;
                 self.surface(resource, index)?.current
@@ -167,7 +167,7 @@ impl SoftDevice {
         Ok(locked)
     }
 
-    /// An instance of a surface that nobody uses: its own, an older one, or a new one.
+    /// Returns an unused instance of a surface: its own, an older one, or a new one.
     fn free_instance(&mut self, resource: Resource, index: usize) -> UmdResult<usize> {
         let surface = self.surface(resource, index)?;
         let (count, bytes) = (surface.instances.len(), surface.layout.bytes);
@@ -191,7 +191,7 @@ impl SoftDevice {
         Ok(count)
     }
 
-    /// A bad driver draws with what was the memory of a surface first, whatever is since.
+    /// A bad driver draws with the first memory of a surface, whatever its memory is now.
     fn keep_first_instance(&mut self, resource: Resource, index: usize) -> UmdResult<()> {
         if self.flaw == Flaw::UsesStaleInstance {
             let surface = self.surface_mut(resource, index)?;
@@ -200,7 +200,7 @@ impl SoftDevice {
         Ok(())
     }
 
-    /// The memory of a surface has another name from here on.
+    /// Records the new handle of a surface's memory.
     fn adopt(&mut self, resource: Resource, index: usize, new: D3DKMT_HANDLE) -> UmdResult<()> {
         let surface = self.surface_mut(resource, index)?;
         let current = surface.current;
@@ -226,14 +226,14 @@ impl SoftDevice {
         surface.at = None;
         let (locked, written) = (surface.locked, std::mem::take(&mut surface.written));
         if late {
-            surface.asynchronous.push(locked); // It is unlocked when it goes.
+            surface.asynchronous.push(locked); // Unlocked when it is released.
             return Ok(());
         }
         self.unlock_allocation(locked)?;
         if written { self.unstage(order.resource, index) } else { Ok(()) }
     }
 
-    /// Shows a surface in the middle of something else: nothing is submitted, and nothing is
+    /// Maps a surface in the middle of another operation: nothing is submitted, and nothing is
     /// waited for.
     pub(super) fn lock_surface_async(
         &mut self,
@@ -260,7 +260,7 @@ impl SoftDevice {
         }
         let now = surface.current().ok_or(E_FAIL)?.allocation;
         if self.group(resource)?.opened {
-            return Err(E_NOTIMPL); // It would have to be copied, and that submitted.
+            return Err(E_NOTIMPL); // This would need a submitted copy.
         }
         if self.flaw == Flaw::SubmitsInLockAsync {
             self.submit()?;
@@ -288,7 +288,7 @@ impl SoftDevice {
         Ok(LockAsyncResult { locked, cookie, gpu })
     }
 
-    /// Other memory for a surface, which is its own from the rename on.
+    /// Allocates other memory for a surface, which becomes its memory at the rename.
     fn pending_instance(
         &mut self,
         (resource, index): (Resource, usize),
@@ -350,7 +350,7 @@ impl SoftDevice {
     }
 }
 
-/// Which part of a surface is asked for.
+/// The requested part of a surface.
 #[derive(Clone, Copy)]
 enum Part {
     Range,
@@ -358,7 +358,7 @@ enum Part {
     Box,
 }
 
-/// Where a part begins.
+/// The offset of a part.
 fn offset(layout: &Shape, given: Option<Part>, part: Volume) -> UmdResult<usize> {
     let [left, top, front] = part.from;
     let [right, bottom, back] = part.to;

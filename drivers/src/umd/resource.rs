@@ -1,4 +1,4 @@
-//! Resources, their surfaces, and the memory of those.
+//! Resources, their surfaces, and the memory of surfaces.
 #![forbid(unsafe_code)]
 
 use abi::D3DKMT_HANDLE;
@@ -13,11 +13,11 @@ const MAGIC: [u8; 4] = *b"WTUS";
 #[derive(Debug)]
 pub(super) struct Group {
     pub(super) runtime: RuntimeResource,
-    /// The handle that the runtime has: only a flaw needs it.
+    /// The runtime's handle; only a flaw needs it.
     pub(super) handle: usize,
-    /// Others see it, or it is theirs: it is never renamed, and goes as one.
+    /// The resource is shared: it is never renamed, and released as a whole.
     pub(super) shared: bool,
-    /// Another device has made it, and only that one may lock it.
+    /// Another device has created it, and only that device may lock it.
     pub(super) opened: bool,
     /// It may be on a display.
     pub(super) shown: bool,
@@ -28,30 +28,30 @@ pub(super) struct Group {
 #[derive(Debug)]
 pub(super) struct Surface {
     pub(super) layout: Shape,
-    /// The runtime's memory, if it is in that.
+    /// The runtime's memory, if the surface is in that.
     pub(super) system: Option<Memory>,
-    /// Its memory, and what else was its memory; the first is the resource's own.
+    /// Its current and earlier memory; the first is the resource's own.
     pub(super) instances: Vec<Instance>,
     pub(super) current: usize,
-    /// The instance through which the CPU sees it, if it may not lock its own.
+    /// The instance through which the CPU sees it, if its own may not be locked.
     pub(super) stage: Option<usize>,
-    /// Whether what is in that is to go back when it is unlocked.
+    /// Whether the bytes of that instance are copied back when it is unlocked.
     pub(super) written: bool,
-    /// How often the application has locked it.
+    /// The number of the application's locks.
     pub(super) locks: u32,
-    /// Where it sees it.
+    /// The mapped address.
     pub(super) at: Option<Memory>,
-    /// What is locked for that.
+    /// The allocation that is locked for that.
     pub(super) locked: D3DKMT_HANDLE,
-    /// What it has locked asynchronously.
+    /// The allocation that is locked asynchronously.
     pub(super) asynchronous: Vec<D3DKMT_HANDLE>,
-    /// What was its memory first: only a bad driver draws with it.
+    /// Its first memory: only a bad driver draws with it.
     pub(super) first_instance: Option<Instance>,
-    /// What such locks have shown in place of its memory, and is not its memory yet.
+    /// Memory that asynchronous locks have returned and that is not its memory yet.
     pub(super) pending_instances: Vec<D3DKMT_HANDLE>,
 }
 
-/// How a surface lies in its memory.
+/// The layout of a surface in its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) width: u32,
@@ -59,9 +59,9 @@ pub(super) struct Shape {
     pub(super) depth: u32,
     pub(super) pitch: u32,
     pub(super) slice_pitch: u32,
-    /// In whole pages.
+    /// The size in whole pages.
     pub(super) bytes: u64,
-    /// Nothing is known but its size.
+    /// Only the size is known.
     pub(super) loose: bool,
 }
 
@@ -69,14 +69,14 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Instance {
     pub(super) allocation: D3DKMT_HANDLE,
-    /// Where the GPU sees it, if addresses are virtual.
+    /// The GPU virtual address, if there is one.
     pub(super) address: u64,
-    /// Whether the resource has it; else it is on its own.
+    /// Whether the allocation belongs to the resource; otherwise it is standalone.
     pub(super) member: bool,
 }
 
 impl Shape {
-    /// A surface with four bytes a pixel, in lines without gaps.
+    /// A surface with four bytes per pixel, in lines without gaps.
     pub(super) fn of(width: u32, height: u32, depth: u32) -> Option<Self> {
         let (width, height, depth) = (width.max(1), height.max(1), depth.max(1));
         let pitch = width.checked_mul(PIXEL)?;
@@ -86,7 +86,7 @@ impl Shape {
         Some(Self { width, height, depth, pitch, slice_pitch, bytes, loose: false })
     }
 
-    /// So many bytes.
+    /// A buffer of this size.
     pub(super) fn loose(bytes: u64) -> Option<Self> {
         let width = u32::try_from(bytes / u64::from(PIXEL)).ok()?;
         let pitch = width.checked_mul(PIXEL)?;
@@ -95,13 +95,13 @@ impl Shape {
         Some(loose)
     }
 
-    /// It, or another one that fits into it if nothing is known of it.
+    /// This layout, or if only the size is known, another layout that fits.
     pub(super) fn compatible_with(self, other: Self) -> Self {
         if self.loose && other.bytes <= self.bytes { other } else { self }
     }
 
-    /// The rows of an area, each as its first byte and its length; whole ones are one. `None` if
-    /// it is not inside. Of what nothing is known every area is at its start.
+    /// The rows of an area, each as its first byte and its length; whole rows are joined. `None` if
+    /// the area is not inside. If only the size is known, every area begins at the start.
     pub(super) fn rows(&self, area: Rect) -> Option<Vec<(u64, u64)>> {
         let [left, top, right, bottom] =
             [area.left, area.top, area.right, area.bottom].map(|value| u32::try_from(value).ok());
@@ -144,7 +144,7 @@ impl Surface {
         }
     }
 
-    /// What is drawn with.
+    /// The memory that is drawn with.
     pub(super) fn drawn_with(&self) -> Option<Instance> {
         self.first_instance.or(self.current())
     }
@@ -155,12 +155,12 @@ impl Surface {
 }
 
 impl Group {
-    /// The allocations that are the resource's.
+    /// The allocations of the resource.
     pub(super) fn members(&self) -> Vec<D3DKMT_HANDLE> {
         self.allocations(true)
     }
 
-    /// Those that came when surfaces were renamed.
+    /// The allocations that were added by renaming.
     pub(super) fn renamed_allocations(&self) -> Vec<D3DKMT_HANDLE> {
         self.allocations(false)
     }
@@ -172,13 +172,13 @@ impl Group {
             .collect()
     }
 
-    /// Releases it as one.
+    /// A request that releases the resource as a whole.
     pub(super) fn whole(&self) -> DeallocateRequest {
         DeallocateRequest { resource: self.runtime, list: Vec::new() }
     }
 }
 
-/// What the driver says of a resource, for whoever opens it.
+/// The driver's private data of a resource, for other devices that open it.
 pub(super) fn encode_layouts(shapes: &[Shape]) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     let numbers = shapes.iter().flat_map(|shape| [shape.width, shape.height, shape.depth]);
@@ -186,7 +186,7 @@ pub(super) fn encode_layouts(shapes: &[Shape]) -> Vec<u8> {
     bytes
 }
 
-/// The shapes of so many surfaces, if that is what the bytes are.
+/// Parses the shapes of `count` surfaces. `None` if the bytes are something else.
 pub(super) fn decode_layouts(bytes: &[u8], count: usize) -> Option<Vec<Shape>> {
     let (words, rest) = bytes.strip_prefix(&MAGIC)?.as_chunks::<4>();
     let (shapes, odd) = words.as_chunks::<3>();

@@ -14,11 +14,11 @@ use std::panic::resume_unwind;
 use std::thread;
 use umd::{MapRequest, PagingResponse, RenderRequest, UmdResult};
 
-/// Where allocations are, and the fence and its value that say when.
+/// The addresses of allocations, and the fence and value that say when they are resident.
 type ResidentAllocations = (Vec<u64>, Option<(D3DKMT_HANDLE, u64)>);
 
 impl SoftDevice {
-    /// Adds a command to the packet, and submits what is there if it does not fit.
+    /// Adds a command to the packet. If it does not fit, the packet is submitted first.
     pub(super) fn add(
         &mut self,
         command: Command,
@@ -33,7 +33,7 @@ impl SoftDevice {
         if fits { Ok(()) } else { Err(E_OUTOFMEMORY) }
     }
 
-    /// Has everything done that was collected. If it is refused, it is lost.
+    /// Submits all collected commands. On a failure they are lost.
     pub(super) fn submit(&mut self) -> UmdResult<()> {
         let answer = self.try_submit();
         self.removed |= answer == Err(D3DDDIERR_DEVICEREMOVED);
@@ -55,7 +55,7 @@ impl SoftDevice {
                     .unwrap_or_else(|it| resume_unwind(it))
             });
             if signalled_value.is_err() {
-                // It is still to be done.
+                // The commands are still to be submitted.
                 self.send(&bytes, uses)?;
             }
         } else {
@@ -93,9 +93,9 @@ impl SoftDevice {
         self.callbacks.submit(&[self.context], bytes, &written)
     }
 
-    /// Whether the GPU uses an allocation. Where the runtime waits, nobody here knows.
+    /// Whether the GPU uses an allocation. Unknown where the runtime waits.
     pub(super) fn is_busy(&self, allocation: D3DKMT_HANDLE) -> bool {
-        // Of a device that is removed nothing is done any more, and its fence is none.
+        // A removed device executes nothing any more, and its fence is invalid.
         let Some(fence) = self.fence.filter(|_| !self.removed) else { return false };
         let passed = fence.value.value().unwrap_or(0);
         self.used.get(&allocation).is_some_and(|value| *value > passed)
@@ -111,7 +111,7 @@ impl SoftDevice {
         }
     }
 
-    /// Makes it so that packets can use allocations of so many bytes. Answers where they are.
+    /// Makes allocations resident so that packets can use them. Returns their addresses.
     pub(super) fn make_resident(&mut self, list: &[(D3DKMT_HANDLE, u64)]) -> UmdResult<Vec<u64>> {
         let (addresses, pending) = self.begin_make_resident(list)?;
         if let Some(pending) = pending {
@@ -120,8 +120,9 @@ impl SoftDevice {
         Ok(addresses)
     }
 
-    /// The same for what only the GPU looks at: it waits itself, behind what was collected before.
-    /// Where packets have lists, what they list has to be there when they are submitted.
+    /// As above for memory that only the GPU uses: the GPU waits, after the commands collected
+    /// before. Where packets have allocation lists, listed allocations must be resident at
+    /// submission.
     pub(super) fn make_resident_for_gpu(
         &mut self,
         list: &[(D3DKMT_HANDLE, u64)],
@@ -134,7 +135,7 @@ impl SoftDevice {
             if self.flaw != Flaw::QueuesWaitBeforeCommands {
                 self.submit()?;
             } else if let Some(fence) = self.fence {
-                // Behind what it has sent, it thinks: what it has not sent is caught, too.
+                // The flaw: the GPU waits before the unsubmitted commands, too.
                 self.callbacks
                     .wait_from_gpu(self.context, &[(fence.object, self.signalled_value)])?;
             }
@@ -143,7 +144,7 @@ impl SoftDevice {
         Ok(addresses)
     }
 
-    /// Asks for it. Answers where they are, and what is to be waited for.
+    /// Requests residency. Returns the addresses and the fence to wait for.
     fn begin_make_resident(&self, list: &[(D3DKMT_HANDLE, u64)]) -> UmdResult<ResidentAllocations> {
         let Some(queue) = self.queue else { return Ok((vec![0; list.len()], None)) };
         let mut value = None;

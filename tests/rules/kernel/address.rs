@@ -4,7 +4,7 @@ use super::Change::{Early, Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// The drivers of these flights, each with what stands before the scenario's name.
+/// The drivers of these flights, each with the prefix of the scenario's name.
 pub(crate) const DRIVERS: &[(&str, &str)] = &[
     ("virtual ", "softgpu-gpummu"),
     ("two levels ", "softgpu-gpummu-two-levels"),
@@ -19,25 +19,25 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::GPUVA_MAP_005,
         "virtual gpuva-map-bounds",
-        "addresses are chosen above the highest asked for",
+        "addresses are chosen above the requested maximum",
         Set("range.mapped base=0 maximum=16777216", "maximum", "8192"),
     ),
     case(
         RuleId::GPUVA_RESERVE_002,
         "virtual gpuva-map-bounds",
-        "addresses are reserved that are taken",
+        "addresses that are in use are reserved",
         Set("range.reserved backing=zero", "start", "65536"),
     ),
     case(
         RuleId::GPUVA_RESERVE_003,
         "virtual gpuva-map-bounds",
-        "addresses are chosen below the lowest asked for",
+        "addresses are chosen below the requested minimum",
         Set("range.reserved minimum=3221225472", "minimum", "4294967296"),
     ),
     case(
         RuleId::GPUVA_FREE_003,
         "virtual free",
-        "entries are written for what is not at their addresses any more",
+        "entries are written for an allocation that is no longer mapped there",
         Set("page-table.written entry_kind=page of=allocation:1", "of", "allocation:9"),
     ),
     case(
@@ -55,7 +55,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::GPUVA_UPDATE_006,
         "virtual gpuva-update-queue-full",
-        "one more update waits, and its caller does not",
+        "one update too many waits, and its caller does not",
         Early("update.queued update=129", "update.applied"),
     ),
     case(
@@ -67,7 +67,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_PAGING_022,
         "virtual gpuva-map-and-submit",
-        "a new table is not made invalid first",
+        "a new table is not invalidated first",
         Set("page-table.written space=address-space:2 initial=true", "entry_kind", "zero"),
     ),
     case(
@@ -79,7 +79,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_PROC_001,
         "virtual gpuva-map-and-submit",
-        "a device is made for a process that the driver has not met",
+        "a device is created for a process that the driver does not know",
         Missing("address-space.created process=process:1"),
     ),
     case(
@@ -91,17 +91,17 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_PT_006,
         "two levels gpuva-map-bounds",
-        "a root is given up that a context still has",
+        "a root that a context still uses is freed",
         Missing("root.set context=context:2 entries=1024"),
     ),
 ];
 
-/// The same rules again: a page table that is freed early, in every way there is.
+/// The same rules again: a page table that is freed early, in every way.
 pub(crate) const FREED_EARLY: &[Case] = &[
     case(
         RuleId::KMD_PAGING_022,
         "cpu tables free",
-        "a table goes whose entries are not made invalid again",
+        "a table is freed although entries to it are valid",
         Missing("page-table:13 page-table.written count=512 initial=false"),
     ),
     case(
@@ -119,7 +119,7 @@ pub(crate) const FREED_EARLY: &[Case] = &[
     case(
         RuleId::KMD_PAGING_031,
         "virtual free",
-        "the memory of a table is free while engines may remember the way to it",
+        "the memory of a table is free while engines may have cached its entries",
         Late(UNHOOKED, "tlb.flushed"),
     ),
 ];

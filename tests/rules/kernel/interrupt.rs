@@ -8,6 +8,6 @@ use flight::RuleId;
 pub(crate) const CASES: &[Case] = &[case(
     RuleId::KMD_ISR_012,
     "submit-fill-and-copy",
-    "a DPC that was pending already is called for a further request",
+    "a DPC that was already pending runs for a further request",
     Set("dpc.queued", "inserted", "false"),
 )];

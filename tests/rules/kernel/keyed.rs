@@ -27,7 +27,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::MUTEX_KEYED_006,
         "keyed-mutex-private-data",
-        "an acquire gets another fence value than the release said",
+        "an acquire gets another fence value than the release set",
         Set("keyed-mutex.acquired fence=1234", "fence", "0"),
     ),
     case(

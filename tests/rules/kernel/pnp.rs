@@ -4,7 +4,7 @@ use super::Change::{Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// A driver with a table that is stopped and started again.
+/// A table driver that is stopped and started again.
 pub(crate) const TABLE: &str = "a table that starts again";
 
 /// The cases.
@@ -12,13 +12,13 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_PNP_002,
         TABLE,
-        "a driver is told to start with another word than it gave",
+        "a driver is started with a driver handle it did not return",
         Set("ddi.adapter", "driver_handle", "driver-pointer:99"),
     ),
     case(
         RuleId::KMD_PNP_006,
         TABLE,
-        "a driver that could not hand its display on is not told to stop",
+        "a driver whose display release failed is not stopped",
         Missing("ddi.call name=DxgkDdiStopDevice"),
     ),
 ];

@@ -4,9 +4,9 @@ use super::Change::{Early, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// What packets use is elsewhere when they are patched.
+/// Allocations of packets have moved when they are patched.
 pub(crate) const MOVED: &str = "listed, moved";
-/// What packets use is locked.
+/// Allocations of packets are locked.
 pub(crate) const LOCKED: &str = "listed, locked";
 /// A device is lost.
 pub(crate) const LOST: &str = "listed, lost";
@@ -37,19 +37,19 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_ALLOC_015,
         RENAMED,
-        "an instance is paged as something else than its driver knows",
+        "an instance is paged with another driver handle",
         Set("paging.built of=instance:1", "driver_handle", "driver-pointer:77"),
     ),
     case(
         RuleId::KMD_ALLOC_016,
         RENAMED,
-        "there are more instances than a driver wants",
+        "there are more instances than the driver's maximum",
         Set("allocation.limited", "limit", "2"),
     ),
     case(
         RuleId::KMD_CTX_004,
         MOVED,
-        "a driver gets a smaller buffer than it wants",
+        "a driver gets a smaller buffer than it requires",
         Set("packet.rendered", "capacity", "512"),
     ),
     case(
@@ -61,25 +61,25 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KMD_SUBMIT_009,
         MOVED,
-        "a packet is submitted while something it uses is elsewhere",
+        "a packet is submitted while one of its allocations is not resident",
         Set("packet.uses", "address", "4096"),
     ),
     case(
         RuleId::SUBMIT_CMD_005,
         "submit-broadcast",
-        "a client's private data is another one after the call",
+        "a client's private data changes in the call",
         Set("packet.private", "after", "0x00000000"),
     ),
     case(
         RuleId::SUBMIT_RENDER_007,
         LOCKED,
-        "a packet uses what is locked and can be in no aperture",
+        "a packet uses a locked allocation that can be in no aperture",
         Set("allocation:1 memory.requirements", "mappable", "false"),
     ),
     case(
         RuleId::SUBMIT_RENDER_008,
         LOST,
-        "a lost device is given work",
+        "a lost device gets work",
         Early("device.lost", "packet.rendered"),
     ),
 ];

@@ -31,13 +31,13 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_ALLOC_009,
         STATES,
-        "there is a frame more than was agreed on",
+        "there is one frame more than negotiated",
         Set("allocator.ready", "frames", "2"),
     ),
     case(
         RuleId::KS_ALLOC_010,
         STATES,
-        "a frame is freed that was not allocated",
+        "a frame that was not allocated is freed",
         Set("frame.freeing", "pointer", "driver-pointer:99"),
     ),
     case(
@@ -68,13 +68,13 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_BAG_002,
         BAGS,
-        "a pin is closed, and something stays in its bag",
+        "a pin is closed and an item stays in its object bag",
         Missing("pin:1 ks.unbagged"),
     ),
     case(
         RuleId::KS_DEV_002,
         STATES,
-        "a filter of a device is opened that was not started",
+        "a filter of a device that was not started is opened",
         Missing("ks.started"),
     ),
     case(
@@ -86,19 +86,19 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_FRAMING_006,
         STATES,
-        "a client sets what a pin asks of frames",
+        "a client sets a pin's framing requirements",
         Set("pin.framing set=true", "succeeded", "true"),
     ),
     case(
         RuleId::KS_PIN_001,
         STATES,
-        "a pin is made without the control mutex",
+        "a pin is created without the control mutex",
         Set("ks.call name=AVStrMiniPinCreate", "locks", "none"),
     ),
     case(
         RuleId::KS_PIN_003,
         STATES,
-        "a pin is gone before its driver has closed it",
+        "a pin is removed before its driver has closed it",
         Early("pin.closed", "ks.return name=AVStrMiniPinClose"),
     ),
     case(
@@ -110,19 +110,19 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_PIN_009,
         STATES,
-        "there is a pin more than is possible",
+        "there is one pin more than possible",
         Set("pin.created", "possible", "0"),
     ),
     case(
         RuleId::KS_PROC_003,
         STATES,
-        "a pin is processed at dispatch level that did not ask for it",
+        "a pin is processed at DISPATCH_LEVEL without the flag for it",
         Set("ks.call name=AVStrMiniPinProcess", "level", "dispatch"),
     ),
     case(
         RuleId::KS_PTR_006,
         STATES,
-        "a frame is done before its last clone is deleted",
+        "a frame is completed before its last clone is deleted",
         Late("stream-pointer:2 pointer.deleted", "frame.done"),
     ),
     case(
@@ -134,7 +134,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_STATE_001,
         STATES,
-        "a pin goes from stop to run at once",
+        "a pin changes from stop to run directly",
         Set("pin.state-requested from=stop to=acquire", "to", "run"),
     ),
     case(
@@ -146,7 +146,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::KS_STATE_004,
         STATES,
-        "a driver is told of a state before its client's state says so",
+        "a driver is called for a state before its client sets it",
         Late("pin.state-requested from=stop to=acquire", "ks.call name=AVStrMiniPinSetDeviceState"),
     ),
 ];

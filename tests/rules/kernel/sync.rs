@@ -4,7 +4,7 @@ use super::Change::{Late, Missing, Set};
 use super::{Case, case};
 use flight::RuleId;
 
-/// The CPU signals and waits where it sees the value of a fence.
+/// The CPU signals and waits through the mapped value of a fence.
 pub(crate) const SEEN: &str = "sync-cpu-signal-and-wait, with memory";
 
 /// The cases.
@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::SYNC_CREATE_005,
         "sync-device-reset",
-        "a fence is left behind by a reset, and did not ask for it",
+        "a fence without the flag is exempt from a reset",
         Set("sync.created no_tdr_signal=true", "no_tdr_signal", "false"),
     ),
     case(
@@ -30,43 +30,43 @@ pub(crate) const CASES: &[Case] = &[
     case(
         RuleId::SYNC_CREATE_009,
         "sync-cpu-signal-and-wait",
-        "a wait is over, and its fence does not have the value",
+        "a wait ends before its fence has the value",
         Missing("sync.signalled by=cpu value=2"),
     ),
     case(
         RuleId::SYNC_CREATE_010,
         "sync-cpu-notification",
-        "a wait is over, and its event is not set",
+        "a wait ends and its event is not set",
         Missing("event.set"),
     ),
     case(
         RuleId::SYNC_CREATE_012,
         "sync-cpu-signal-and-wait",
-        "a packet is submitted before the wait in front of it is over",
+        "a packet is submitted before the preceding wait has ended",
         Late("gpu-wait:1 gpu-wait.satisfied", "packet.submitted"),
     ),
     case(
         RuleId::SYNC_CREATE_014,
         "sync-broadcast-signal",
-        "a broadcast signal counts, and one context has not come to it",
+        "a broadcast signal takes effect before one context reaches it",
         Missing("sync.reached remaining=0"),
     ),
     case(
         RuleId::SYNC_CREATE_017,
         "sync-shared-object",
-        "a client is not told the global handle of what it shares",
+        "a client does not get the global handle of its shared object",
         Set("sync:1 sync.handles-returned", "global", "0x00000000"),
     ),
     case(
         RuleId::SYNC_CREATE_019,
         "sync-shared-object",
-        "an object is opened by a number that is not its own",
+        "an object is opened by another object's handle",
         Set("sync.opened", "global", "0x80000002"),
     ),
     case(
         RuleId::SYNC_CREATE_020,
         "sync-shared-object",
-        "a process ends, and a name of it holds an object",
+        "a process ends and its handle keeps an object alive",
         Missing("process:2 handle.closed of=sync:1"),
     ),
 ];

@@ -1,4 +1,4 @@
-//! What a hostile driver calls back with.
+//! The callback arguments of a hostile driver.
 #![expect(unsafe_code, reason = "plays a driver that passes any number as a pointer")]
 
 use super::{OWN_DEVICE, OWN_RESOURCE, STATE, ends, handle, held, new_context, state, text};
@@ -13,19 +13,19 @@ use std::mem::transmute;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::OnceLock;
 
-/// Any function of a callback table, as all of them are called.
+/// Any function of a callback table, with the common signature.
 type Any = unsafe extern "win64-unwind" fn(HANDLE, *mut c_void) -> HRESULT;
 
-/// The most bytes that a structure of a callback has.
+/// The size of the largest callback structure.
 const ARGS: usize = 4096;
 
-/// Memory that everybody may read and nobody may write, and a page that nobody may touch.
+/// A read-only page, and a page without access.
 fn pages() -> (usize, usize) {
     static PAGES: OnceLock<(usize, usize)> = OnceLock::new();
     *PAGES.get_or_init(|| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let map = |protection| {
-            // SAFETY: A new mapping takes nothing from anybody.
+            // SAFETY: A new mapping replaces no other mapping.
             let base = unsafe { libc::mmap(null_mut(), ARGS, protection, flags, -1, 0) };
             assert_ne!(base, libc::MAP_FAILED, "room for a page");
             base.addr()
@@ -34,11 +34,11 @@ fn pages() -> (usize, usize) {
     })
 }
 
-/// The functions of a table, in the order of its slots.
+/// The functions of a table, in slot order.
 fn functions<T: Copy, const N: usize>(table: &T) -> [usize; N] {
     assert_eq!(size_of::<T>(), N * size_of::<usize>());
     let from = (&raw const *table).cast::<[usize; N]>();
-    // SAFETY: A table is as many optional functions, and one that is missing is zero.
+    // SAFETY: A table is an array of optional functions; a missing function is zero.
     unsafe { from.read() }
 }
 
@@ -47,19 +47,19 @@ const DEVICE_SLOTS: usize = D3DDDI_DEVICECALLBACKS::SLOTS.len();
 
 fn call(function: usize, of: usize, args: usize) -> HRESULT {
     let function: *const () = with_exposed_provenance(function);
-    // SAFETY: It is a function of the runtime's; all of them are called with a handle and one
-    // pointer, or look at neither.
+    // SAFETY: The function is the runtime's; all of them take a handle and one pointer, or use
+    // neither.
     let function = unsafe { transmute::<*const (), Any>(function) };
-    // SAFETY: The runtime does not believe what this driver points to.
+    // SAFETY: The runtime validates this driver's pointers.
     unsafe { function(handle(of), with_exposed_provenance_mut(args)) }
 }
 
-/// What the runtime serves; all else is a trap with a name.
+/// The implemented callbacks; the others return "not implemented" and log their name.
 pub fn is_served(slot: &str) -> bool {
     runtime::CALLBACKS.iter().any(|callback_row| callback_row.name == slot)
 }
 
-/// Calls every slot of every table with handles and pointers that are wrong, from one place.
+/// Calls every slot of every table with wrong handles and pointers, from one function.
 pub(super) fn torment(place: &'static str) {
     let it = state();
     if !it.hostile {
@@ -68,8 +68,8 @@ pub(super) fn torment(place: &'static str) {
     let (read_only, nowhere) = pages();
     let pointers = [
         ("NULL", 0),
-        ("a page that nobody may touch", nowhere),
-        ("the end of such a page", nowhere + ARGS - 1),
+        ("a page without access", nowhere),
+        ("the end of a page without access", nowhere + ARGS - 1),
         ("one", 1),
         ("no address of a process", usize::MAX - 7),
         ("no address at all", 0x8000_0000_0000_0000),
@@ -82,7 +82,7 @@ pub(super) fn torment(place: &'static str) {
     let devices = D3DDDI_DEVICECALLBACKS::SLOTS.iter().zip(device_table);
     let slots = adapters.map(|pair| (true, pair)).chain(devices.map(|pair| (false, pair)));
     for (of_adapter, (slot, function)) in slots.filter(|pair| pair.1.1 != 0) {
-        // Fresh ones for each: what is answered there stays there.
+        // Fresh structures for each call, because outputs stay in them.
         let [mut zeros, mut ones, mut wild] =
             [0, u64::MAX, nowhere as u64].map(|value| vec![value; ARGS / 8]);
         let at = |list: &mut Vec<u64>| list.as_mut_ptr().expose_provenance();
@@ -148,19 +148,19 @@ pub(super) fn torment(place: &'static str) {
     state.calls += calls;
 }
 
-/// Calls a callback of the board's table with a structure.
+/// Calls a callback of the saved table with a structure.
 macro_rules! back {
     ($it:ident.$slot:ident, $args:expr) => {{
         let mut args = $args;
         match $it.callbacks.$slot {
-            // SAFETY: The structure lives here, and what it points to is not believed.
+            // SAFETY: The structure is a local, and its pointers are validated.
             Some(function) => unsafe { function(handle($it.inside), &raw mut args) },
             None => E_NOTIMPL,
         }
     }};
 }
 
-/// Rows of a table: the call, the situation, what is to be answered, and what is.
+/// Rows: the call, the situation, the expected result, and the actual result.
 macro_rules! rows {
     ($it:ident; $($slot:ident $what:literal $expected:ident $args:expr;)*) => {
         [$((stringify!($slot), $what, $expected, back!($it.$slot, $args))),*]
@@ -205,28 +205,28 @@ fn unlock_args(count: u32, list: usize) -> D3DDDICB_UNLOCK {
     D3DDDICB_UNLOCK { NumAllocations: count, phAllocations: with_exposed_provenance(list) }
 }
 
-/// Calls that are nearly right, inside of a flush of a device that has a context and a resource.
-/// Answers what is not answered as it should be.
+/// Calls with one wrong argument, in a flush of a device that has a context and a resource.
+/// Returns the unexpected results.
 pub(super) fn call_with_one_error() -> Vec<String> {
     let it = state();
     let of = |list: &[(usize, usize)], mine: bool| {
         list.iter().rfind(|one| (one.0 == it.inside) == mine).map_or(1, |one| one.1)
     };
     let (context, resource) = (of(&it.contexts, true), of(&it.resources, true));
-    // Where there is no other device yet, these mean nothing at all.
+    // Without another device these handles are invalid anyway.
     let (foreign_context, client_frames) = (of(&it.contexts, false), of(&it.resources, false));
     let ((_, nowhere), own) = (pages(), OWN_RESOURCE + resource);
     let garbage = [0xdead_beef_u32];
     let wrong = garbage.as_ptr().expose_provenance();
     let more = |of: D3DDDICB_RENDER| D3DDDICB_RENDER { CommandLength: 8, ..of };
-    // A context that comes and goes: its handle is stale from there on.
+    // A context that is created and destroyed: its handle is stale afterwards.
     let stale = new_context(&it.callbacks, handle(it.inside));
     let table = rows! { it;
         pfnDestroyContextCb "a context" S_OK ends(stale);
-        pfnDestroyContextCb "one that is gone" E_INVALIDARG ends(stale);
+        pfnDestroyContextCb "a destroyed context" E_INVALIDARG ends(stale);
         pfnDestroyContextCb "another device's" E_INVALIDARG ends(foreign_context);
         pfnDestroyContextCb "NULL" E_INVALIDARG ends(0);
-        pfnRenderCb "a context that is gone" E_INVALIDARG renders(stale);
+        pfnRenderCb "a destroyed context" E_INVALIDARG renders(stale);
         pfnRenderCb "another device's context" E_INVALIDARG renders(foreign_context);
         pfnRenderCb "more commands than fit" E_INVALIDARG
             D3DDDICB_RENDER { CommandLength: u32::MAX, ..renders(context) };
@@ -240,7 +240,7 @@ pub(super) fn call_with_one_error() -> Vec<String> {
             D3DDDICB_RENDER { BroadcastContextCount: 1, ..renders(context) };
         pfnSubmitCommandCb "no context" E_INVALIDARG submits(context, 0);
         pfnSubmitCommandCb "more contexts than there can be" E_INVALIDARG submits(context, u32::MAX);
-        pfnSubmitCommandCb "a context that is gone" E_INVALIDARG submits(stale, 1);
+        pfnSubmitCommandCb "a destroyed context" E_INVALIDARG submits(stale, 1);
         pfnSubmitCommandCb "another device's context" E_INVALIDARG submits(foreign_context, 1);
         pfnAllocateCb "no allocations" E_INVALIDARG allocate_args(0, 0, 0);
         pfnAllocateCb "a list that is NULL" E_INVALIDARG allocate_args(0, 1, 0);
@@ -267,7 +267,7 @@ pub(super) fn call_with_one_error() -> Vec<String> {
         format!("{call} with {what}: {} and not {}", text(*answer), text(*expected))
     };
     let mut wrong: Vec<String> = table.iter().filter(|row| row.2 != row.3).map(message).collect();
-    // A thread of the driver's own.
+    // A thread that the driver started.
     let function = functions::<_, DEVICE_SLOTS>(&it.callbacks)[0];
     let answer = std::thread::scope(|scope| scope.spawn(|| call(function, it.inside, 0)).join());
     if answer.ok() != Some(E_FAIL) {

@@ -1,5 +1,4 @@
-//! One of the two threads: it makes resources, does something with them all the time, and drops
-//! them.
+//! One of the two threads: it creates resources, uses them, and destroys them.
 
 mod drawing;
 mod locking;
@@ -17,13 +16,13 @@ use windtunnel::Application;
 const SIDE: u64 = 40;
 const MOST: u64 = 4;
 
-/// How many resources one has at most.
+/// The most resources of a thread.
 const HELD: usize = 20;
 
-/// How many turns there are from one look at the log to the next.
+/// The number of turns between two checks of the log.
 const SLICE: u32 = 64;
 
-/// One of the two, with its device.
+/// One of the two threads, with its device.
 pub(super) struct Artist {
     pub(super) app: Application,
     pub(super) table: Arc<Table>,
@@ -49,7 +48,7 @@ impl Artist {
         self.next_random(256).to_le_bytes()[0]
     }
 
-    /// Makes so many resources, and does something with them all the time.
+    /// Creates this many resources and uses them.
     pub(super) fn live(&mut self, at: &mut Passive, lives: usize) -> Tried<()> {
         let (mut turns, mut made) = (0, 0);
         while made < lives {
@@ -58,12 +57,12 @@ impl Artist {
                 self.table.watch.look();
             }
             made += self.turn(at)?;
-            // A device goes, with what it has, and another comes.
+            // A device is destroyed with its objects, and another is created.
             if self.next_random(2000) == 0 && self.nobody_opens() {
                 self.change_device(at)?;
             }
         }
-        // Half of it is dropped, the rest goes with the device.
+        // Half of them are destroyed, the rest ends with the device.
         while self.things.len() > HELD / 2 {
             self.drop_one(at)?;
         }
@@ -121,7 +120,7 @@ impl Artist {
         };
         let mut wanted = ResourceDescription::group(0, 0, 0);
         for nr in 0..count {
-            // Half of the groups get smaller from surface to surface.
+            // In half of the groups the surfaces get smaller.
             let less = if width % 2 == 0 { u32::try_from(nr).unwrap_or(0) } else { 0 };
             let side = |number: u32| (number >> less).max(1);
             wanted.surfaces.push(Surface { width: side(width), height: side(height) });
@@ -140,7 +139,7 @@ impl Artist {
         let resource = good("CreateResource", self.app.device.create_resource(at, &wanted))?;
         self.table.counts.made.fetch_add(1, SeqCst);
         self.things.push(Thing { resource, kind, pictures, gift: None });
-        // Mostly it is drawn at once; else it holds anything.
+        // Mostly it is drawn at once; otherwise its contents are unknown.
         let new = self.things.len() - 1;
         for index in 0..wanted.surfaces.len() {
             if self.next_random(4) > 0 {
@@ -167,7 +166,7 @@ impl Artist {
         good("DestroyResource", self.app.device.destroy_resource(at, it.resource))
     }
 
-    /// A surface that is not locked, and that nobody else may write.
+    /// A surface that is not locked, and that the other thread may not write.
     fn any(&mut self) -> Option<(usize, usize)> {
         if self.things.is_empty() {
             return None;
@@ -186,7 +185,7 @@ impl Artist {
         &mut self.things[which].pictures[index]
     }
 
-    /// A part of so much.
+    /// A random part of a length.
     fn part(&mut self, width: u32, height: u32, device_from_handle: Surface) -> Rect {
         let left = self.side((device_from_handle.width - width + 1).into()) - 1;
         let top = self.side((device_from_handle.height - height + 1).into()) - 1;

@@ -1,4 +1,4 @@
-//! A flight of two threads over one adapter, and what has to be true after it.
+//! A flight of two threads over one adapter, and the checks after it.
 
 use super::artist::Artist;
 use super::thing::{Counts, Table, Tried, good, held};
@@ -12,13 +12,13 @@ use thunk::Client;
 use verify::Severity;
 use windtunnel::{Application, HostKind};
 
-/// What is alive in the driver is counted for the whole process.
+/// Live objects in the driver are counted for the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The machine that a driver is flown on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gpu {
-    /// Packets have lists, and memory is little.
+    /// Packets have allocation lists, and memory is small.
     Listed,
     /// Packets have addresses.
     Virtual,
@@ -26,14 +26,14 @@ pub(super) enum Gpu {
     Memory,
 }
 
-/// Who the two threads are.
+/// The configuration of the two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     TwoDevices,
     TwoProcesses,
 }
 
-/// Two threads, so many lives each.
+/// Two threads with this many resources each.
 pub(super) struct Story {
     pub(super) on: HostKind,
     pub(super) gpu: Gpu,
@@ -189,7 +189,7 @@ impl Story {
             return Err(why.clone());
         }
         if self.whose == Whose::TwoDevices {
-            // Its device went with the thread; a new one shows that the adapter is whole.
+            // Its device ended with the thread; a new device shows that the adapter still works.
             let last = good("CreateDevice", first.another_device(at))?;
             good("the end", last.close(at))?;
         }

@@ -1,4 +1,4 @@
-//! What the two threads have: resources as they must be, and what they share.
+//! The state of the two threads: expected resources, and what the threads share.
 
 use abi::D3DKMT_HANDLE;
 use harness::{Picture, Watch};
@@ -7,38 +7,38 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Of what one of them does: what is wrong, in words.
+/// A result with a description of the failure.
 pub(super) type Tried<T> = Result<T, String>;
 
 pub(super) fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a call answers that has to succeed.
+/// The value of a call that has to succeed.
 pub(super) fn good<T>(call: &str, answer: Result<T, impl Debug>) -> Tried<T> {
     answer.map_err(|why| format!("{call} answered {why:x?}"))
 }
 
-/// Where a resource is, and whose.
+/// The origin of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Own,
     System,
     Shared,
-    /// Another made it.
+    /// The other thread created it.
     Opened,
 }
 
-/// A resource, as it must be.
+/// The expected state of a resource.
 pub(super) struct Thing {
     pub(super) resource: Resource,
     pub(super) kind: Kind,
     pub(super) pictures: Vec<Picture>,
-    /// Who else has it: from there on it is not touched here, but dropped.
+    /// The other thread that has it: from then on it is only destroyed here.
     pub(super) gift: Option<Arc<Gift>>,
 }
 
-/// A shared resource on its way.
+/// An offered shared resource.
 pub(super) struct Gift {
     pub(super) global: D3DKMT_HANDLE,
     pub(super) surfaces: Vec<Surface>,
@@ -58,7 +58,7 @@ impl Gift {
     }
 }
 
-/// How often things were done, over both.
+/// The number of actions of both threads.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
     pub(super) made: AtomicUsize,
@@ -68,7 +68,7 @@ pub(super) struct Counts {
     pub(super) devices: AtomicUsize,
 }
 
-/// What the two have in common.
+/// The common state of the two threads.
 pub(super) struct Table {
     pub(super) offered: [Mutex<Vec<Arc<Gift>>>; 2],
     pub(super) watch: Watch,

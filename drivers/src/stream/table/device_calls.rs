@@ -1,8 +1,8 @@
-//! The device and its filters: one pool block for the device, and nothing for a filter.
+//! The device and its filters: one pool block for the device, none for a filter.
 //!
 //! # Safety
 //!
-//! As the module of the tables says.
+//! As for the module of the tables.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{Kind, find, free, take};
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicPtr;
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Device {
-    /// The pin that was closed last: a good driver does not look at it.
+    /// The last closed pin. A good driver does not use it.
     pub(crate) last: AtomicPtr<KSPIN>,
 }
 
@@ -25,7 +25,7 @@ impl Kind for Device {
 
 pub(crate) unsafe extern "win64-unwind" fn add_device(device: *mut KSDEVICE) -> NTSTATUS {
     let context = take(Device::default());
-    // SAFETY: The structure is there, and its context is the driver's.
+    // SAFETY: The structure is valid, and its context is the driver's.
     unsafe { (*device).Context = context };
     if context.is_null() { STATUS_INSUFFICIENT_RESOURCES } else { STATUS_SUCCESS }
 }
@@ -53,9 +53,9 @@ pub(super) unsafe extern "win64-unwind" fn query_device(
 pub(super) unsafe extern "win64-unwind" fn stop_device(_device: *mut KSDEVICE, _irp: PIRP) {}
 
 pub(crate) unsafe extern "win64-unwind" fn remove_device(device: *mut KSDEVICE, _irp: PIRP) {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*device).Context };
-    // SAFETY: This is the last call about it.
+    // SAFETY: No later call uses the block.
     unsafe { free(context) };
 }
 
@@ -64,9 +64,9 @@ pub(crate) unsafe extern "win64-unwind" fn create_filter(
     filter: *mut KSFILTER,
     _irp: PIRP,
 ) -> NTSTATUS {
-    // SAFETY: The structure is there.
+    // SAFETY: The structure is valid.
     let context = unsafe { (*filter).Context };
-    // SAFETY: The context is the device's, which lives.
+    // SAFETY: The context is the device's, which has not been removed.
     let device = unsafe { find::<Device>(context) };
     if device.is_some() { STATUS_SUCCESS } else { STATUS_INVALID_PARAMETER }
 }

@@ -1,8 +1,8 @@
-//! The frames of a pin: on their way to the hardware, filled there, cancelled, or taken back.
+//! The frames of a pin: queued, filled by the hardware, cancelled, or completed.
 //!
 //! # Safety
 //!
-//! As the module of the tables says.
+//! As for the module of the tables.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use super::pin_calls::{Pin, now, own};
@@ -25,46 +25,46 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// # Safety
 ///
-/// The pin is there.
+/// The pin is open.
 pub(crate) unsafe fn delete_clones(pin: *mut KSPIN) {
     loop {
-        // SAFETY: The caller promises the same.
+        // SAFETY: The caller upholds this function's contract.
         let clone = unsafe { KsPinGetFirstCloneStreamPointer(pin) };
         if clone.is_null() {
             break;
         }
-        // SAFETY: It is there.
+        // SAFETY: The pointer is valid.
         unsafe { KsStreamPointerDelete(clone) };
     }
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     if let Some(own) = unsafe { own(pin) } {
         own.in_flight.store(0, SeqCst);
     }
 }
 
 pub(crate) unsafe extern "win64-unwind" fn reset_pin(pin: *mut KSPIN) {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { delete_clones(pin) };
 }
 
-/// Gives every frame in the queue to the hardware.
+/// Passes every frame in the queue to the hardware.
 pub(crate) unsafe extern "win64-unwind" fn process_pin(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_with(pin, Some(timed_out)) }
 }
 
-/// The same, with another routine when a frame is full.
+/// As above, with another routine for a full frame.
 ///
 /// # Safety
 ///
-/// The pin is there, and the routine takes a clone of its leading edge.
+/// The pin is open, and the routine accepts a clone of its leading edge.
 pub(crate) unsafe fn process_with(pin: *mut KSPIN, full: Option<PFNKSSTREAMPOINTER>) -> NTSTATUS {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { process_how(pin, full, Some(cancelled), false) }
 }
 
-/// The same, with another routine when a frame is cancelled, and with clones that are locked while
-/// they wait or not.
+/// As above, with another routine for a cancelled frame. Clones may be locked while they wait or
+/// not.
 ///
 /// # Safety
 ///
@@ -75,7 +75,7 @@ pub(crate) unsafe fn process_how(
     cancel: Option<PFNKSSTREAMPOINTER>,
     unlocks_clones: bool,
 ) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     let Some(own) = (unsafe { own(pin) }) else { return STATUS_INVALID_PARAMETER };
     loop {
         // SAFETY: As above.
@@ -84,89 +84,90 @@ pub(crate) unsafe fn process_how(
             return STATUS_SUCCESS;
         }
         let mut clone = ptr::null_mut();
-        // SAFETY: The edge is there, and the other is a place for a pointer.
+        // SAFETY: The leading edge is valid, and the second argument can be written.
         let status = unsafe { KsStreamPointerClone(edge, cancel, 0, &raw mut clone) };
         if !nt_success(status) {
             return status;
         }
         let before = u64::from(own.in_flight.fetch_add(1, SeqCst)) + 1;
-        // SAFETY: The clone is there.
+        // SAFETY: The clone has not been deleted.
         unsafe { KsStreamPointerScheduleTimeout(clone, full, before * INTERVAL) };
         if unlocks_clones {
             // SAFETY: As above.
             unsafe { KsStreamPointerUnlock(clone, 0) };
         }
-        // SAFETY: The edge is there.
+        // SAFETY: The leading edge is valid.
         if !nt_success(unsafe { KsStreamPointerAdvance(edge) }) {
-            return STATUS_SUCCESS; // That was the last one: it is not locked any more.
+            return STATUS_SUCCESS; // The last frame: the edge is not locked any more.
         }
     }
 }
 
-/// Gives frames to the hardware that can be cancelled there.
+/// Passes frames to the hardware that can be cancelled there.
 pub(crate) unsafe extern "win64-unwind" fn process_unlocking(pin: *mut KSPIN) -> NTSTATUS {
-    // SAFETY: The pin is there.
+    // SAFETY: The pin is open.
     unsafe { process_how(pin, Some(locked_then), Some(cancelled_in_flight), true) }
 }
 
-/// The frame of a clone is full, if it was not cancelled.
+/// Completes the frame of a clone, if it was not cancelled.
 pub(crate) unsafe extern "win64-unwind" fn locked_then(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     if nt_success(unsafe { KsStreamPointerLock(clone) }) {
-        // SAFETY: It is locked now.
+        // SAFETY: The memory is locked now.
         unsafe { fill(clone) };
     }
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// The hardware has one less.
+/// Decrements the number of frames that the hardware has.
 unsafe extern "win64-unwind" fn cancelled_in_flight(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     let pin = unsafe { (*clone).Pin };
-    // SAFETY: A pointer has its pin.
+    // SAFETY: A stream pointer has a pin.
     if let Some(own) = unsafe { own(pin) } {
         own.in_flight.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).ok();
     }
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { cancelled(clone) };
 }
 
-/// The frame of a clone is cancelled.
+/// The cancel callback of a clone.
 pub(crate) unsafe extern "win64-unwind" fn cancelled(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// The frame of a clone is full.
+/// The callback for a full frame.
 pub(crate) unsafe extern "win64-unwind" fn timed_out(clone: *mut KSSTREAM_POINTER) {
-    // SAFETY: The clone is there.
+    // SAFETY: The clone has not been deleted.
     unsafe { fill(clone) };
     // SAFETY: As above.
     unsafe { KsStreamPointerDelete(clone) };
 }
 
-/// Plays the hardware, and says what it did.
+/// Simulates the hardware. Returns what it wrote.
 ///
 /// # Safety
 ///
-/// The pointer is there, and locked.
+/// The stream pointer is valid and locked.
 pub(crate) unsafe fn fill(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { fill_at(at, |own, _| now(own)) };
 }
 
-/// The same at once: each picture is an interval later than the one before, whatever time it is.
+/// As above, synchronously: each picture is one interval later than the previous, whatever the
+/// time.
 ///
 /// # Safety
 ///
 /// As above.
 pub(crate) unsafe fn fill_in_turn(at: *mut KSSTREAM_POINTER) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     unsafe { fill_at(at, |_, number| in_turn(number)) };
 }
 
-/// When a picture is shown that took no time to make.
+/// The time of a picture that took no time to make.
 pub(crate) fn in_turn(number: u64) -> i64 {
     i64::try_from(number.saturating_add(1).saturating_mul(INTERVAL)).unwrap_or(i64::MAX)
 }
@@ -175,11 +176,11 @@ pub(crate) fn in_turn(number: u64) -> i64 {
 ///
 /// As above.
 unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64) {
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let pin = unsafe { (*at).Pin };
-    // SAFETY: A pointer has its pin.
+    // SAFETY: A stream pointer has a pin.
     let Some(own) = (unsafe { own(pin) }) else { return };
-    // SAFETY: The caller promises the same.
+    // SAFETY: The caller upholds this function's contract.
     let header = unsafe { (*at).StreamHeader };
     if header.is_null() {
         return;
@@ -191,7 +192,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     let bytes = picture(number);
     let used = said.FrameExtent.min(BYTES);
     let data = said.Data.cast::<u8>();
-    // SAFETY: The frame has so many bytes, and nobody else has it.
+    // SAFETY: The frame has this length, and no other component uses it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, used as usize) };
     let last = own.frame_limit.load(SeqCst) == number + 1;
     let flag = |is: bool, flag: u32| if is { flag } else { 0 };

@@ -1,4 +1,4 @@
-//! What the client does at virtual addresses.
+//! The client's work at virtual addresses.
 
 use super::Client;
 use flight::Passive;
@@ -12,8 +12,8 @@ use softgpu::format::{Command, describe_in, only_in};
 const SIZE: u64 = 24 * 4096;
 
 impl Client<'_> {
-    /// Allocations at virtual addresses, which packets use: they leave, come back elsewhere, move
-    /// together, and go. On an adapter that translates.
+    /// Allocations at virtual addresses that packets use: they are evicted, return elsewhere, are
+    /// compacted, and are destroyed. On an adapter that translates.
     pub(super) fn addresses(&self, at: &mut Passive) {
         let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else {
             return;
@@ -54,7 +54,7 @@ impl Client<'_> {
             self.resident(at, &[*it]);
         }
         self.fill_at(at, &addresses, 101, SIZE);
-        // Every second goes, and the others move together.
+        // Every second allocation is destroyed, and the others are compacted.
         let (even, odd): (Vec<Handle>, Vec<Handle>) = list
             .chunks(2)
             .map(|handles| (handles[0], handles.get(1).copied().unwrap_or_default()))

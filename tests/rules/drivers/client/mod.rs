@@ -1,6 +1,6 @@
 //! A small client, and a flight with it: creates, destroys and work of every kind.
 //!
-//! It does not mind refusals: a bad driver is flown to the end.
+//! It ignores failures: a bad driver is flown to the end.
 
 mod addresses;
 
@@ -20,17 +20,17 @@ use softgpu::{APERTURE, LOCAL};
 use std::sync::Arc;
 use verify::{Finding, Oracle, Severity, Verifier};
 
-/// What came of a flight.
+/// The result of a flight.
 pub(crate) struct Flown {
-    /// Everything that happened.
+    /// All events.
     pub(crate) events: Vec<Event>,
-    /// What was found, notes aside.
+    /// The findings, without notes.
     pub(crate) findings: Vec<Finding>,
-    /// Who was alive at the end.
+    /// The live objects at the end.
     pub(crate) census: String,
 }
 
-/// Flies a driver of the list through the whole story.
+/// Flies a driver of the registry through all steps.
 pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
@@ -50,8 +50,8 @@ pub(crate) fn fly_with(
     fly_all(log, plugged, seed, body, &[])
 }
 
-/// The same; then the adapter is stopped and started again, and plugged in once more for each of
-/// these ends, which comes while a client works.
+/// As above; then the adapter is stopped and started again, and added again for each of these ends,
+/// which happens while a client works.
 fn fly_all(
     log: &Arc<Log>,
     plugged: &DriverSetup,
@@ -66,7 +66,7 @@ fn fly_all(
             let crew: Arc<dyn flight::Spawner> = host.clone();
             kernel.start_workers(&crew, adapter);
         };
-        // A driver whose start is refused has said why.
+        // A driver whose start fails has findings.
         let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else {
             return kernel.live_objects().to_string();
         };
@@ -107,7 +107,7 @@ fn fly_all(
     Flown { events, findings, census }
 }
 
-/// Every kind of create, destroy and work, one after the other.
+/// Every kind of create, destroy and work, in sequence.
 fn story(client: &Client<'_>, at: &mut Passive) {
     let alone = client.create(at, client.order(&[100, 5000]));
     let made = client.create(at, client.with_resource(&[1, 4096]));
@@ -156,7 +156,7 @@ impl Client<'_> {
     ) {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
-        // One that makes none has said why.
+        // A driver that creates none has findings.
         let Ok(device) = kernel.create_device(at, process, name) else {
             kernel.close_adapter(at, process, name).unwrap();
             return kernel.end_process(at, process, ProcessExit::Orderly);
@@ -181,7 +181,7 @@ impl Client<'_> {
         }
     }
 
-    /// Has the adapter sleep with work on it, and wake again.
+    /// Lets the adapter sleep and wake with work in flight.
     fn sleep(&self, at: &mut Passive, adapter: AdapterId) {
         self.begin(at);
         self.kernel.power_down(at, adapter, PowerAction::Sleep);
@@ -189,8 +189,8 @@ impl Client<'_> {
         self.begin(at);
     }
 
-    /// Work that gives way, work that does not end, and a reset of everything. It is the last
-    /// thing that happens to the client's device.
+    /// Work that is preempted, work that does not end, and a full reset. These are the last calls
+    /// on the client's device.
     fn recovers(&self, at: &mut Passive) {
         self.kernel.preempt_node(self.on, 0);
         self.pass(at);
@@ -205,7 +205,7 @@ impl Client<'_> {
             };
             if let [Ok(one), Ok(two)] = context {
                 submit(at, one, &[Command::Hang]);
-                // What comes now waits for the node, and never gets there.
+                // New work now waits for the node and never gets there.
                 self.kernel.preempt_node(self.on, 0);
                 submit(at, one, &[]);
                 submit(at, two, &[]);
@@ -229,7 +229,7 @@ impl Client<'_> {
         self.host.run_until_idle(at);
     }
 
-    /// Creates that fail, alone and with a resource, at the first and at a later one.
+    /// Creates that fail, standalone and with a resource, at the first and at a later allocation.
     fn failures(&self, at: &mut Passive) {
         let mut version = describe(4096);
         version[4] = 2;
@@ -247,7 +247,7 @@ impl Client<'_> {
         }
     }
 
-    /// A standard allocation, with its resource.
+    /// A standard allocation with its resource.
     fn standard(&self, at: &mut Passive) {
         let allocations = vec![Vec::new()];
         let order = CreateAllocationRequest {
@@ -268,7 +268,7 @@ impl Client<'_> {
         self.end_resource(at, made.and_then(|response| response.resource));
     }
 
-    /// A resource that a list empties, and that then goes alone.
+    /// A resource that a list empties, and that is then destroyed alone.
     fn empty_resource(&self, at: &mut Passive) {
         let Some(made) = self.create(at, self.with_resource(&[4096])) else { return };
         self.list(at, &made.allocations, false, true);
@@ -291,7 +291,8 @@ impl Client<'_> {
         self.host.run_until_idle(at);
     }
 
-    /// Packets with lists, of a driver that takes such: more than fit into memory at once.
+    /// Packets with allocation lists, if the driver supports them: more than fit into memory at
+    /// once.
     fn renders(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
         let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
@@ -310,7 +311,7 @@ impl Client<'_> {
             return;
         };
         let all = made.allocations;
-        // From WDDM 2 on nobody brings what a packet lists.
+        // From WDDM 2 on the kernel does not make listed allocations resident.
         if !kernel.pages_in_listed(process, self.device) {
             self.resident(at, &all);
         }
@@ -334,25 +335,25 @@ impl Client<'_> {
         render(at, &many, &[all[0]], false);
         render(at, &many, &[all[0]], false);
         self.host.run_until_idle(at);
-        // They stay where they are, unless the kernel moves them on purpose.
+        // They stay at their locations, unless the kernel moves them on purpose.
         for value in 0..8 {
             render(at, &[fill(all[3], value), copy(all[3], all[0])], &[all[3], all[0]], false);
             self.host.run_until_idle(at);
         }
-        // What nobody may do: commands of the hardware's own, at the address of something else.
+        // A forbidden packet: native commands with the address of another allocation.
         if let Some(address) = kernel.address_of(process, all[0]) {
             let commands = raw_fill(address, 64, 0xee);
             let order = RenderRequest { context, commands, ..RenderRequest::default() };
             let _ = kernel.render(at, process, &order);
         }
-        // No name, and no place of the list.
+        // Neither a handle nor an index of the list.
         render(at, &[fill(Handle(2), 1)], &[all[0]], false);
         self.host.run_until_idle(at);
         self.list(at, &all, false, true);
         let _ = kernel.destroy_context(at, process, context);
     }
 
-    /// Has views resident, on an adapter with memory.
+    /// Makes views resident, on an adapter with memory.
     fn resident(&self, at: &mut Passive, list: &[Handle]) {
         let Ok(made) = self.kernel.create_paging_queue(self.process, self.device, 0) else {
             return;
@@ -365,7 +366,8 @@ impl Client<'_> {
         self.kernel.destroy_paging_queue(at, self.process, queue).unwrap();
     }
 
-    /// Allocations side by side that are filled, leave and come back, on an adapter with memory.
+    /// Allocations side by side that are filled, evicted and made resident, on an adapter with
+    /// memory.
     fn moves(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
         if self.kernel.create_paging_queue(self.process, self.device, 0).is_err() {
@@ -393,7 +395,7 @@ impl Client<'_> {
             let order = EvictRequest { device, list: list.to_vec(), ..EvictRequest::default() };
             let _ = self.kernel.evict(self.process, &order);
             self.host.run_until_idle(at);
-            // The last first: each to where another was.
+            // The last first: each to the location of another.
             for it in list.iter().rev() {
                 self.resident(at, &[*it]);
             }
@@ -401,16 +403,16 @@ impl Client<'_> {
         self.list(at, &made.allocations, false, true);
     }
 
-    /// Asks in user mode's name, also where an answer has no room.
+    /// Queries the driver for user mode, also with an output that is too small.
     fn asks(&self, at: &mut Passive) {
         for sent in [vec![0; 64], vec![0; 4], vec![0xff; 64]] {
             let mut data = sent;
-            // What it answers is between the two of them.
+            // The result is private to the two drivers.
             let _ = self.kernel.query_umd_private(at, self.process, self.adapter, &mut data);
         }
     }
 
-    /// Escapes of the driver's and of somebody else's, with and without the hardware, while a
+    /// Escapes of the driver's format and of another, with and without hardware access, while a
     /// packet is in flight.
     fn escapes(&self, at: &mut Passive) {
         for hardware in [false, true] {
@@ -426,7 +428,7 @@ impl Client<'_> {
         self.host.run_until_idle(at);
     }
 
-    /// An interrupt that is another's, then vsyncs while a packet is in flight.
+    /// An interrupt of another device, then vsyncs while a packet is in flight.
     fn interrupts(&self, at: &mut Passive) {
         self.kernel.shared_line_interrupt(at, self.on);
         self.submit(at, &[]);
@@ -443,7 +445,7 @@ impl Client<'_> {
         let _ = self.kernel.control_interrupt(at, self.on, Interrupt::Vsync, false);
     }
 
-    /// Has a second context work on the same node.
+    /// Lets a second context work on the same node.
     fn other_context(&self, at: &mut Passive, commands: &[Command]) {
         let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
         let made = self.kernel.create_context(at, self.process, self.device, &order);
@@ -452,7 +454,7 @@ impl Client<'_> {
         let _ = self.kernel.destroy_context(at, self.process, context);
     }
 
-    /// An order for allocations alone.
+    /// A request for standalone allocations.
     pub(crate) fn order(&self, sizes: &[u64]) -> CreateAllocationRequest {
         let allocations = sizes.iter().map(|value| describe(*value)).collect();
         CreateAllocationRequest {
@@ -470,7 +472,7 @@ impl Client<'_> {
         }
     }
 
-    /// Creates, if the driver does.
+    /// Creates, if the driver succeeds.
     pub(crate) fn create(
         &self,
         at: &mut Passive,
@@ -479,7 +481,7 @@ impl Client<'_> {
         self.kernel.create_allocations(at, self.process, order).ok()
     }
 
-    /// Shares a resource, opens it, and ends both.
+    /// Shares a resource, opens it, and destroys both.
     fn share(&self, at: &mut Passive) {
         let order =
             CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
@@ -510,7 +512,7 @@ impl Client<'_> {
         }
     }
 
-    /// Lets everything else run until nothing can.
+    /// Runs all other threads until they are idle.
     pub(crate) fn quiet(&self, at: &mut Passive) {
         self.host.run_until_idle(at);
     }

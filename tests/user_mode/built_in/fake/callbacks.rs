@@ -1,9 +1,8 @@
-//! The functions that a driver calls.
+//! The callback functions.
 //!
 //! # Safety
 //!
-//! A handle is the address of a [`Fake`] that is there; a structure is there, with what it points
-//! to.
+//! A handle is the address of a live [`Fake`]; a structure and its pointers are valid.
 
 use super::Fake;
 use abi::hresult::{E_PENDING, S_OK, succeeded};
@@ -135,7 +134,7 @@ unsafe extern "win64-unwind" fn create_context(
     fake.called("context", "")
 }
 
-/// Three buffers; all that came before are poisoned.
+/// Three buffers; all earlier buffers are poisoned.
 fn fresh(fake: &Fake) -> [*mut u64; 3] {
     let mut buffers = fake.buffers.lock().unwrap();
     for old in buffers.iter_mut() {

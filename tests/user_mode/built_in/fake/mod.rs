@@ -1,4 +1,4 @@
-//! A runtime that believes everything, does nothing, and notes what it is asked.
+//! A runtime that trusts every pointer, does nothing, and records its calls.
 #![expect(unsafe_code, reason = "a user-mode driver calls these, with pointers of its own")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -20,16 +20,16 @@ use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// One that stays where it is.
+/// A runtime with a stable address.
 type Buffer = Box<[u64]>;
 
-/// It shows its drivers everything.
+/// Maps everything for its drivers.
 struct Everything;
 
 impl umd::VisibleMemory for Everything {
     fn read(address: usize, bytes: &mut [u8]) -> bool {
         let from = ptr::with_exposed_provenance::<u8>(address);
-        // SAFETY: The drivers of these tests touch what they have locked, which is there.
+        // SAFETY: The drivers of these tests touch only memory that they have locked.
         unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         true
     }
@@ -42,19 +42,19 @@ impl umd::VisibleMemory for Everything {
     }
 }
 
-/// What the runtime has.
+/// The state of the runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     notes: Mutex<Vec<String>>,
-    /// The flags that the miniport tells.
+    /// The flags that the miniport reports.
     flags: u8,
     next: AtomicU32,
-    /// The fence that a driver has.
+    /// The fence of a driver.
     fence: AtomicU64,
-    /// The value that it gets, when it does.
+    /// The value that the fence reaches.
     signalled: AtomicU64,
     pub(crate) slow: AtomicBool,
-    /// What is refused, and with what.
+    /// The failing callback and its result.
     refused: Mutex<Option<(&'static str, HRESULT)>>,
     memory: Mutex<BTreeMap<u32, Box<[u8]>>>,
     buffers: Mutex<Vec<Buffer>>,
@@ -65,7 +65,7 @@ impl Fake {
         self.notes.lock().unwrap().push(what);
     }
 
-    /// Notes a call, and says what it answers.
+    /// Records a call. Returns its result.
     fn called(&self, name: &'static str, what: impl AsRef<str>) -> HRESULT {
         let what = what.as_ref();
         self.note(if what.is_empty() { name.to_owned() } else { format!("{name} {what}") });
@@ -78,7 +78,7 @@ impl Fake {
     }
 }
 
-/// An open device of a driver's.
+/// An open device of a driver.
 pub(crate) struct Flown {
     pub(crate) fake: Box<Fake>,
     adapter: HANDLE,
@@ -89,13 +89,13 @@ pub(crate) struct Flown {
 }
 
 impl Flown {
-    /// Opens a driver on hardware with these flags, and makes a device.
+    /// Opens a driver on hardware with these flags, and creates a device.
     pub(crate) fn open(flaw: Flaw, flags: u8) -> Result<Self, HRESULT> {
         let fake = Box::new(Fake { flags, ..Fake::default() });
         Self::open_on(fake, flaw).map_err(|pair| pair.1)
     }
 
-    /// Tries the same while a callback is refused: what is answered, and what was called.
+    /// Repeats an action while a callback fails. Returns the result and the calls.
     pub(crate) fn open_refused(
         flaw: Flaw,
         flags: u8,
@@ -124,7 +124,7 @@ impl Flown {
             pAdapterFuncs: &raw mut adapter_functions,
             DriverVersion: 0,
         };
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         assert_eq!(unsafe { open(&raw mut args) }, S_OK);
         let table = callbacks::table();
         let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
@@ -137,7 +137,7 @@ impl Flown {
             ..D3DDDIARG_CREATEDEVICE::ZERO
         };
         let create = adapter_functions.pfnCreateDevice.unwrap();
-        // SAFETY: The same, and the functions of the tables stay.
+        // SAFETY: As above, and the functions of the tables stay loaded.
         let answer = unsafe { create(args.hAdapter, &raw mut order) };
         if answer != S_OK {
             let close = adapter_functions.pfnCloseAdapter.unwrap();
@@ -149,17 +149,17 @@ impl Flown {
         Ok(Self { fake, adapter, device, adapter_functions, functions, resources: 0 })
     }
 
-    /// What was called since the last time.
+    /// Returns the calls since the last time.
     pub(crate) fn notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.fake.notes.lock().unwrap())
     }
 
-    /// Refuses one callback from now on.
+    /// Makes one callback fail from now on.
     pub(crate) fn refuse(&self, what: Option<(&'static str, HRESULT)>) {
         *self.fake.refused.lock().unwrap() = what;
     }
 
-    /// The GPU is done with everything.
+    /// The GPU completes everything.
     pub(crate) fn idle(&self) {
         self.fake.fence.store(self.fake.signalled.load(SeqCst), SeqCst);
     }
@@ -169,7 +169,7 @@ impl Flown {
         ptr::without_provenance_mut(0x1000 + self.resources)
     }
 
-    /// Makes a resource of squares with these sides.
+    /// Creates a resource of squares with these sides.
     pub(crate) fn create(&mut self, sides: &[u32], flags: u32) -> Result<HANDLE, HRESULT> {
         let surface = |number: &u32| D3DDDI_SURFACEINFO {
             Width: *number,
@@ -181,7 +181,7 @@ impl Flown {
         self.create_of(&list, D3DDDIPOOL_VIDEOMEMORY, flags)
     }
 
-    /// Makes a square in this memory.
+    /// Creates a square in this memory.
     pub(crate) fn create_in(&mut self, side: u32, memory: &mut [u8]) -> HANDLE {
         let list = [D3DDDI_SURFACEINFO {
             Width: side,
@@ -211,14 +211,14 @@ impl Flown {
         };
         args.Flags.Value = flags;
         let create = self.functions.pfnCreateResource.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { create(self.device, &raw mut args) })?;
         Ok(args.hResource)
     }
 
     pub(crate) fn destroy(&self, resource: HANDLE) -> Result<(), HRESULT> {
         let destroy = self.functions.pfnDestroyResource.unwrap();
-        // SAFETY: The functions of the table stay.
+        // SAFETY: The functions of the table stay loaded.
         ok(unsafe { destroy(self.device, resource) })
     }
 
@@ -236,7 +236,7 @@ impl Flown {
             ..D3DDDIARG_COLORFILL::ZERO
         };
         let fill = self.functions.pfnColorFill.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { fill(self.device, &raw const args) })
     }
 
@@ -250,17 +250,17 @@ impl Flown {
             ..D3DDDIARG_BLT::ZERO
         };
         let blt = self.functions.pfnBlt.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { blt(self.device, &raw const args) })
     }
 
     pub(crate) fn flush(&self) -> Result<(), HRESULT> {
         let flush = self.functions.pfnFlush.unwrap();
-        // SAFETY: The functions of the table stay.
+        // SAFETY: The functions of the table stay loaded.
         ok(unsafe { flush(self.device) })
     }
 
-    /// Locks a surface, and answers where it is.
+    /// Locks a surface. Returns its address.
     pub(crate) fn lock(&self, resource: HANDLE, flags: u32) -> Result<usize, HRESULT> {
         let mut args = D3DDDIARG_LOCK {
             hResource: resource,
@@ -268,7 +268,7 @@ impl Flown {
             ..D3DDDIARG_LOCK::ZERO
         };
         let lock = self.functions.pfnLock.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { lock(self.device, &raw mut args) })?;
         Ok(args.pSurfData.addr())
     }
@@ -276,11 +276,11 @@ impl Flown {
     pub(crate) fn unlock(&self, resource: HANDLE) -> Result<(), HRESULT> {
         let args = D3DDDIARG_UNLOCK { hResource: resource, ..D3DDDIARG_UNLOCK::ZERO };
         let unlock = self.functions.pfnUnlock.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { unlock(self.device, &raw const args) })
     }
 
-    /// Locks a surface asynchronously, and answers the cookie.
+    /// Locks a surface asynchronously. Returns the cookie.
     pub(crate) fn lock_async(&self, resource: HANDLE, flags: u32) -> Result<HANDLE, HRESULT> {
         let mut args = D3DDDIARG_LOCKASYNC {
             hResource: resource,
@@ -288,7 +288,7 @@ impl Flown {
             ..D3DDDIARG_LOCKASYNC::ZERO
         };
         let lock = self.functions.pfnLockAsync.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { lock(self.device, &raw mut args) })?;
         Ok(args.hCookie)
     }
@@ -296,7 +296,7 @@ impl Flown {
     pub(crate) fn unlock_async(&self, resource: HANDLE) -> Result<(), HRESULT> {
         let args = D3DDDIARG_UNLOCKASYNC { hResource: resource, ..D3DDDIARG_UNLOCKASYNC::ZERO };
         let unlock = self.functions.pfnUnlockAsync.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { unlock(self.device, &raw const args) })
     }
 
@@ -304,7 +304,7 @@ impl Flown {
         let args =
             D3DDDIARG_RENAME { hResource: resource, hCookie: cookie, ..D3DDDIARG_RENAME::ZERO };
         let rename = self.functions.pfnRename.unwrap();
-        // SAFETY: Everything lives here.
+        // SAFETY: All arguments are locals of this function.
         ok(unsafe { rename(self.device, &raw const args) })
     }
 

@@ -1,4 +1,4 @@
-//! What packets do: they fill and copy. Then every byte is looked at.
+//! Packets: fills and copies. Then every byte is compared.
 
 use super::super::thing::{Kind, Thing, Tried, good};
 use super::Artist;
@@ -39,7 +39,7 @@ impl Artist {
 
     pub(super) fn copy(&mut self, at: &mut Passive) -> Tried<()> {
         let (Some(from), Some(to)) = (self.any(), self.any()) else { return Ok(()) };
-        // The CPU copies to and from the application's memory, and locks what only its maker may.
+        // The CPU copies from and to the application's memory, and locks only its own resources.
         let kinds = [from, to].map(|pair| self.things[pair.0].kind);
         if kinds.contains(&Kind::System) && kinds.contains(&Kind::Opened) {
             return Ok(());
@@ -92,7 +92,7 @@ impl Artist {
             self.table.counts.looks.fetch_add(1, SeqCst);
             let place = (which, index);
             if opened {
-                // Only who made it may lock it: another looks at a copy.
+                // Only the creator may lock it: another device compares a copy.
                 self.look_at_copy(at, place)?;
                 continue;
             }
@@ -119,7 +119,7 @@ impl Artist {
         let (new, whole) = (self.things.len() - 1, Rect::whole(surface));
         self.copy_area(at, (place, whole), ((new, 0), whole))?;
         self.look_at(at, new)?;
-        // All that was asked for before is done, too: packets of a device are in order.
+        // All earlier work is complete, too: packets of a device are in order.
         self.picture(place).idle();
         let copy = self.things.pop().map(|thing| thing.resource);
         copy.map_or(Ok(()), |resource| {

@@ -1,4 +1,4 @@
-//! What the CPU does: it locks surfaces and writes, in all the ways that there are.
+//! The CPU: locks surfaces and writes, in all possible ways.
 
 use super::super::thing::{Kind, Thing, Tried, good};
 use super::Artist;
@@ -13,7 +13,7 @@ impl Artist {
         (0..length).map(|_| next_random(&mut state, 256).to_le_bytes()[0]).collect()
     }
 
-    /// Writes with the CPU, in one of the ways that there are.
+    /// Writes with the CPU, in one of the possible ways.
     pub(super) fn write(&mut self, at: &mut Passive) -> Tried<()> {
         let Some(place) = self.any() else { return Ok(()) };
         if self.things[place.0].kind == Kind::Opened {
@@ -37,7 +37,7 @@ impl Artist {
         let gpu_wait = !order.discard && !order.no_overwrite;
         let found = if gpu_wait { mapped.read() } else { Vec::new() };
         let (line, bytes) = (self.picture(place).line(), self.picture(place).bytes.len());
-        // Who says that nothing is overwritten keeps to lines that no packet may use.
+        // A lock with "no overwrite" uses only lines that no packet may use.
         let lines = self.picture(place).used.iter().take_while(|flag| !**flag).count();
         let length = match order {
             LockRequest { no_overwrite: true, .. } => lines * line,
@@ -62,7 +62,7 @@ impl Artist {
         Ok(())
     }
 
-    /// Writes in the middle of what others draw: other memory, which is taken over then.
+    /// Writes while others draw: into other memory, which then becomes the surface's.
     pub(super) fn write_beside(&mut self, at: &mut Passive) -> Tried<()> {
         let Some(place) = self.any() else { return Ok(()) };
         if !matches!(self.things[place.0].kind, Kind::Own | Kind::System) {
@@ -88,7 +88,8 @@ impl Artist {
         Ok(())
     }
 
-    /// Locks a surface and keeps it so, or ends such locks; a few are dropped as they are.
+    /// Locks a surface and keeps the lock, or ends older locks; a few surfaces are destroyed
+    /// locked.
     pub(super) fn lock_or_unlock(&mut self, at: &mut Passive) -> Tried<()> {
         let locked = |thing: &Thing| thing.pictures.iter().position(|picture| picture.locks > 0);
         let found = self.things.iter().enumerate().find_map(|(nr, it)| Some((nr, locked(it)?)));

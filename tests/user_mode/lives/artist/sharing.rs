@@ -1,4 +1,4 @@
-//! What the two threads do with each other: they give shared resources, and give them back.
+//! Sharing between the two threads: shared resources are offered and returned.
 
 use super::super::thing::{
     CLAIMED, Gift, Kind, OFFERED, OPENED, RETURNED, Thing, Tried, WITHDRAWN, good, held,
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 impl Artist {
-    /// Whether nobody is about to open what may be dropped here.
+    /// Whether the other thread is not about to open this resource.
     pub(super) fn nobody_opens(&mut self) -> bool {
         for it in &self.things {
             self.withdraw(it);
@@ -20,19 +20,19 @@ impl Artist {
         !self.things.iter().filter_map(|thing| thing.gift.as_ref()).any(opening)
     }
 
-    /// Takes back what nobody has claimed.
+    /// Takes back offers that were not claimed.
     pub(super) fn withdraw(&self, it: &Thing) {
         let Some(gift) = &it.gift else { return };
         gift.moves(OFFERED, WITHDRAWN);
         held(&self.table.offered[self.me]).retain(|gift| gift.state.load(SeqCst) == OFFERED);
     }
 
-    /// Offers a shared resource to the other.
+    /// Offers a shared resource to the other thread.
     pub(super) fn give(&mut self, at: &mut Passive) -> Tried<()> {
         let shared =
             |thing: &Thing| thing.kind == Kind::Shared && thing.gift.as_ref().is_none_or(returned);
         let Some(which) = self.things.iter().position(shared) else { return Ok(()) };
-        // It has come back, with what the other drew.
+        // It was returned, with the other thread's drawing.
         if let Some(gift) = self.things[which].gift.take() {
             let bytes = held(&gift.bytes).clone();
             for (picture, bytes) in self.things[which].pictures.iter_mut().zip(bytes) {
@@ -58,7 +58,7 @@ impl Artist {
         Ok(())
     }
 
-    /// Opens what the other offers.
+    /// Opens an offered resource.
     pub(super) fn receive(&mut self, at: &mut Passive) -> Tried<usize> {
         let offered = held(&self.table.offered[1 - self.me]).pop();
         let Some(gift) = offered.filter(|gift| gift.moves(OFFERED, CLAIMED)) else { return Ok(0) };
@@ -76,7 +76,7 @@ impl Artist {
         self.things.push(Thing { resource, kind: Kind::Opened, pictures, gift: None });
         let new = self.things.len() - 1;
         self.look_at(at, new)?;
-        // Some are drawn at once and go back; others are kept, and are nobody else's any more.
+        // Some are drawn at once and returned; others are kept and belong only to this thread.
         if self.next_random(2) == 0 {
             self.fill_area(at, (new, 0), Rect::whole(gift.surfaces[0]))?;
             self.look_at(at, new)?;
@@ -88,7 +88,7 @@ impl Artist {
         Ok(1)
     }
 
-    /// Drops an opened resource that is in use.
+    /// Destroys an opened resource that is in use.
     pub(super) fn give_back(&mut self, at: &mut Passive) -> Tried<()> {
         let opened = self.things.iter().position(|thing| thing.kind == Kind::Opened);
         let Some(which) = opened else { return Ok(()) };

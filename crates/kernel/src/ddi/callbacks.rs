@@ -1,4 +1,4 @@
-//! What a driver may ask of the kernel: its callbacks, in plain words.
+//! The callbacks that the kernel offers to a driver, in Rust types.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -12,8 +12,8 @@ use std::sync::{Arc, Weak};
 
 /// The callbacks of one adapter.
 ///
-/// Each takes the proof of its level; a door that has no proof takes it from
-/// [`flight::At::here`] and refuses what does not fit.
+/// Each callback takes the proof of its IRQL. A door without a proof obtains it from
+/// [`flight::At::here`] and rejects a call at the wrong IRQL.
 pub struct KernelCallbacks {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) adapter: Id<Adapter>,
@@ -23,24 +23,24 @@ pub struct KernelCallbacks {
 }
 
 impl KernelCallbacks {
-    /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
+    /// Queues the DPC (`DxgkCbQueueDpc`), at any IRQL. Returns false if it was already queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
     }
 
-    /// Acts on what was reported (`DxgkCbNotifyDpc`).
+    /// Processes the reported interrupts (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, at: &mut Dispatch) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.complete_fences(at, self.adapter);
         }
     }
 
-    /// The driver's word behind a client's allocation or resource handle
-    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
-    /// or with `of_device` the view's. Also for what this very call is building.
+    /// Acquires the driver handle behind a client's allocation or resource handle
+    /// (`DxgkCbAcquireHandleData`), in the process of the running call: the adapter-wide handle, or
+    /// the view's if `of_device`. Also works for objects that the running call is creating.
     ///
-    /// Until the number that comes with it is given to [`Services::release`], with the same
-    /// `kind`, what the data is of does not end.
+    /// The object is not destroyed until the returned number is passed to
+    /// [`Self::release_handle_data`] with the same `kind`.
     pub fn acquire_handle_data(
         &self,
         at: &mut Passive,
@@ -51,35 +51,35 @@ impl KernelCallbacks {
         self.kernel.upgrade()?.acquire_handle_data(at, self.adapter, handle, of_device, kind)
     }
 
-    /// Lets go of what was acquired (`DxgkCbReleaseHandleData`).
+    /// Releases acquired handle data (`DxgkCbReleaseHandleData`).
     pub fn release_handle_data(&self, at: &mut Passive, number: usize, kind: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.release_handle_data(at, self.adapter, number, kind);
         }
     }
 
-    /// The same word, acquired and let go of at once: for a driver that keeps it only while
-    /// what it is of cannot end, as in the call that opens it.
+    /// Acquires handle data and releases it at once. For a driver that uses the data only while the
+    /// object cannot be destroyed, for example in the call that opens it.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
         let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
         self.release_handle_data(at, number as usize, 0);
         Some(driver_handle)
     }
 
-    /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
-    /// process the running call is for.
+    /// The handle of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
+    /// process of the running call.
     pub fn parent_of(&self, at: &mut Passive, allocation: Handle) -> Option<Handle> {
         self.kernel.upgrade()?.parent_of(at, self.adapter, allocation)
     }
 
-    /// The name of a member of a resource (`DxgkCbEnumHandleChildren`), counted from zero; none
-    /// behind the last.
+    /// The handle of a resource's allocation (`DxgkCbEnumHandleChildren`), by zero-based index.
+    /// `None` past the last one.
     pub fn child_of(&self, at: &mut Passive, resource: Handle, index: u32) -> Option<Handle> {
         self.kernel.upgrade()?.child_of(at, resource, index)
     }
 
-    /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
-    /// segment, from one on, and its address there.
+    /// The location of an allocation that video is captured into (`DxgkCbGetCaptureAddress`): its
+    /// one-based segment and its address there.
     pub fn capture_address(
         &self,
         at: &mut Passive,
@@ -89,8 +89,8 @@ impl KernelCallbacks {
         kernel.capture_address(at, self.adapter, allocation)
     }
 
-    /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
-    /// answers the kernel's name for it.
+    /// Creates an allocation for a context or a device (`DxgkCbCreateContextAllocation`) and
+    /// returns the kernel's handle for it.
     pub fn create_context_allocation(
         &self,
         at: &mut Passive,
@@ -100,15 +100,15 @@ impl KernelCallbacks {
         kernel.create_context_allocation(at, self.adapter, args)
     }
 
-    /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
-    /// memory when no engine can save into it any more.
+    /// Destroys a context allocation (`DxgkCbDestroyContextAllocation`). Its handle is closed when
+    /// the call returns; its memory is freed when no engine can save into it any more.
     pub fn destroy_context_allocation(&self, at: &mut Passive, name: usize) -> DriverResult<()> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.destroy_context_allocation(at, self.adapter, name)
     }
 
-    /// Has one brought up to date by a paging operation that carries `private`, and waits for
-    /// it (`DxgkCbUpdateContextAllocation`).
+    /// Updates a context allocation by a paging operation that carries `private`, and waits for it
+    /// (`DxgkCbUpdateContextAllocation`).
     pub fn update_context_allocation(
         &self,
         at: &mut Passive,
@@ -119,7 +119,7 @@ impl KernelCallbacks {
         kernel.update_context_allocation(at, self.adapter, name, private)
     }
 
-    /// Where one is in the GPU's addresses, so many pages from its start on
+    /// The GPU address of a context allocation, at a page offset from its start
     /// (`DxgkCbMapContextAllocation`).
     pub fn map_context_allocation(
         &self,
@@ -131,22 +131,21 @@ impl KernelCallbacks {
         self.kernel.upgrade()?.map_context_allocation(at, self.adapter, name, first_page, pages)
     }
 
-    /// Keeps addresses of a process for the driver
-    /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
-    /// first.
+    /// Reserves addresses of a process for the driver (`DxgkCbReserveGpuVirtualAddressRange`)
+    /// during the process's create call. Returns the first address.
     pub fn reserve_range(&self, at: &mut Passive, args: &ReserveAddressArgs) -> DriverResult<u64> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.reserve_range(at, self.adapter, args)
     }
 
-    /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
+    /// Records the driver's handle for its adapter (`MiniportDeviceContext`).
     pub fn set_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.set_driver_handle(driver_handle, self.adapter.subject());
         }
     }
 
-    /// Says that the driver was told to forget its adapter, and has returned.
+    /// Records that the driver has returned from the call that removed its adapter.
     pub fn end_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.end_driver_handle(driver_handle, self.adapter.subject(), false);
@@ -158,12 +157,12 @@ impl KernelCallbacks {
         &self.pool
     }
 
-    /// Who runs this.
+    /// The host that runs the kernel's threads.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
 
-    /// Where doors say what they saw.
+    /// The log in which doors record what they see.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }

@@ -1,4 +1,4 @@
-//! What a driver says of its memory, checked: every inconsistency is said, not only the first.
+//! Checks of a driver's memory description. Every inconsistency is reported, not only the first.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -12,16 +12,16 @@ use crate::objects::allocation::Allocation;
 use crate::state::KernelState;
 use flight::{Component, RuleId, Subject};
 
-/// No adapter has more, since a set of them has so many bits.
+/// An adapter has at most 32 segments, the number of bits of a segment set.
 const MAX_SEGMENTS: usize = 32;
-/// Nobody has a segment larger than this: a terabyte.
+/// The largest plausible segment: a terabyte.
 const MAX_SEGMENT_SIZE: u64 = 1 << 40;
-/// A buffer for paging commands is not larger than this.
+/// The largest plausible paging buffer.
 const MAX_PAGING_BUFFER: u32 = 1 << 26;
 
 const ARGUMENT: &str = "DxgkDdiQueryAdapterInfo";
 
-/// Judges rules about one thing, and remembers whether any was broken.
+/// Judges rules about one object and records whether any was broken.
 struct FeatureCheck<'a> {
     kernel: &'a Kernel,
     about: Subject,
@@ -35,7 +35,7 @@ impl FeatureCheck<'_> {
         self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
     }
 
-    /// The same rule for each of some things.
+    /// Judges the same rule for each of several objects.
     fn each<'s>(
         &mut self,
         rule: RuleId,
@@ -50,7 +50,7 @@ impl FeatureCheck<'_> {
 }
 
 impl Kernel {
-    /// Whether what a driver says of its memory is possible.
+    /// Checks whether a driver's memory description is possible.
     pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
         let Some(memory) = &features.memory else { return true };
         let mut judge = FeatureCheck { kernel: self, about, argument: ARGUMENT, passed: true };
@@ -60,7 +60,7 @@ impl Kernel {
         judge.passed
     }
 
-    /// Whether a driver wants new allocations where they can be, on an adapter with memory.
+    /// Checks the placement requirements of new allocations on an adapter with memory.
     pub(crate) fn check_requirements(
         &self,
         state: &KernelState,
@@ -76,7 +76,7 @@ impl Kernel {
         all.map(judge).fold(true, |passed, it| passed & it)
     }
 
-    /// Whether a driver wants an allocation where it can be.
+    /// Checks the placement requirements of one allocation.
     fn check_allocation_requirements(
         &self,
         about: Subject,
@@ -91,8 +91,8 @@ impl Kernel {
             set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
         }));
         let unknown = requirements.segments.0 & !known.0;
-        // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the
-        // segments there are an error in it (our decision).
+        // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the existing
+        // segments are an error (our decision).
         judge.rule(
             RuleId::KMD_ALLOC_005,
             if requirements.segments.is_empty() {

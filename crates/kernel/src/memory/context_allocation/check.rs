@@ -1,5 +1,4 @@
-//! What is judged about context allocations: how a driver asks for them, names them, forgets
-//! them, and has engines use them.
+//! The rules about context allocations: how a driver creates, names, frees and uses them.
 
 use super::ContextAllocation;
 use crate::adapter::start::Adapter;
@@ -18,7 +17,7 @@ use flight::{Component, RuleId, Subject};
 const CREATE: &str = "DxgkCbCreateContextAllocation";
 
 impl Kernel {
-    /// Whose it is to be: the driver names a device and a context as the kernel does.
+    /// Judges the owner: the driver must pass the kernel's handles of a device and a context.
     pub(super) fn judge_context_allocation_owner(
         &self,
         state: &KernelState,
@@ -63,7 +62,7 @@ impl Kernel {
         }
     }
 
-    /// Whether what it is to be is possible.
+    /// Judges the size, alignment and placement.
     pub(super) fn judge_context_allocation_args(
         &self,
         state: &KernelState,
@@ -120,7 +119,7 @@ impl Kernel {
         if error { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
-    /// What a driver names: it must be live, and of this adapter.
+    /// Judges a handle that a driver passes: it must be live and of this adapter.
     pub(super) fn judge_kernel_handle(
         &self,
         state: &KernelState,
@@ -164,7 +163,8 @@ impl Kernel {
         }
     }
 
-    /// An engine saved a context: where it did, an allocation for that context has to be.
+    /// Judges an engine's save of a context: the target must be a context allocation of that
+    /// context.
     pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let state = self.state.lock();
         let Some((extents, memory)) = state.memory(adapter) else { return };
@@ -224,13 +224,13 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What the kernel's name for something of a kind stands for.
+    /// Resolves a kernel handle to an object of the expected type.
     pub(crate) fn find_by_kernel_handle<T: HasHandle>(&self, name: usize) -> Option<Id<T>> {
         let found = self.kernel_handles.lookup_for_driver(Handle(u32::try_from(name).ok()?))?;
         T::named_by(found)
     }
 
-    /// What a driver named something by, for people: an address says nothing.
+    /// Describes what a driver passed as a handle, for reports: an address alone explains nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
         let device = |device: &Device| {
             device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)

@@ -1,4 +1,4 @@
-//! Addresses that a driver keeps for itself, of a process that it meets.
+//! Address ranges of a process that its driver reserves for itself.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -14,10 +14,10 @@ use flight::{Component, EventKind, Passive, RuleId};
 const ARGUMENT: &str = "DxgkCbReserveGpuVirtualAddressRange";
 
 impl Kernel {
-    /// Keeps addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
+    /// Reserves addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
     ///
-    /// WINDOWS: which refusals there are is not documented; what is wrong is an invalid parameter
-    /// (our decision).
+    /// WINDOWS: the failures are not documented; an invalid argument is an invalid parameter (our
+    /// decision).
     pub(crate) fn reserve_range(
         &self,
         _at: &mut Passive,
@@ -53,7 +53,7 @@ impl Kernel {
             let bounds = AddressBounds { minimum, maximum: 0, alignment: args.alignment };
             it.addresses.find(args.bytes, bounds).ok_or(DriverError::NoMemory)?
         } else {
-            // The system's own addresses are where all memory is.
+            // All memory is mapped in the system's space, from its start.
             let own = it.process.is_none() && args.base < minimum;
             let span = args.base..args.base.saturating_add(args.bytes);
             if own || it.addresses.state_of(&span) != RangeState::Free {
@@ -65,7 +65,7 @@ impl Kernel {
         Ok(start)
     }
 
-    /// Says what a driver has kept of a new space.
+    /// Logs the ranges that a driver has reserved in a new space.
     pub(crate) fn log_driver_ranges(&self, state: &KernelState, number: Id<AddressSpace>) {
         let it = &state.spaces[number];
         for (span, range) in it.addresses.all() {
@@ -80,7 +80,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The space of a process that a driver is being told of now.
+    /// The space of the process whose create call is running.
     fn find_driver_process(
         &self,
         adapter: Id<Adapter>,
@@ -108,11 +108,11 @@ impl KernelState {
         Ok(number)
     }
 
-    /// What is wrong with the numbers of an order.
+    /// What is wrong with the size, alignment or base of a request.
     fn misaligned_range(&self, adapter: Id<Adapter>, args: &ReserveAddressArgs) -> Option<String> {
         let leaf = self.mmu(adapter)?.geometry.leaf_span();
         let ReserveAddressArgs { bytes, alignment, base, .. } = *args;
-        // WINDOWS: with a base, no alignment is taken for none (our reading).
+        // WINDOWS: with a base, a zero alignment means none (our reading).
         let aligns = alignment != 0 || base == 0;
         if bytes == 0 || !bytes.is_multiple_of(leaf) {
             Some(format!("SizeInBytes is {bytes:#x}, which is no multiple of {leaf:#x}"))
@@ -129,9 +129,9 @@ impl KernelState {
         .map(|text| format!("{text}: so much one leaf page table translates"))
     }
 
-    /// From where on a driver is given addresses of a space.
+    /// The first address that a driver may reserve in a space.
     ///
-    /// WINDOWS: they begin with the second entry of the root (documented).
+    /// WINDOWS: driver ranges begin with the second entry of the root (documented).
     fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> u64 {
         let Some((_, memory)) = self.memory(adapter) else { return 0 };
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };

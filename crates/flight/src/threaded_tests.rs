@@ -15,7 +15,7 @@ fn fly<R>(main: impl FnOnce(&Arc<ThreadedHost>, &mut Passive) -> R) -> R {
 #[test]
 fn threads_really_run_side_by_side() {
     fly(|host, at| {
-        // Each needs the other to come as far as this: with one baton, neither would go on.
+        // Each thread needs the other to come this far: with one baton, neither would continue.
         let both = Arc::new(Barrier::new(2));
         let meet = |both: Arc<Barrier>| {
             move |_: &mut Passive| {
@@ -143,14 +143,14 @@ fn each_thread_has_its_own_level() {
     });
 }
 
-/// A host with a server that answers each order; gone when `body` returns.
+/// A host with a worker that serves each order; destroyed when `body` returns.
 fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
     let (host, work_available, done) =
         (ThreadedHost::new(&silent()), WaitToken::new("orders"), WaitToken::new("service"));
     let orders = Arc::new(AtomicU32::new(0));
     let (host2, done2) = (host.clone(), done.clone());
     host.spawn_worker("server", work_available.clone(), move |_| {
-        // The first look comes before any order.
+        // The first turn comes before any order.
         if orders.fetch_add(1, SeqCst) > 0 {
             host2.wake(&done2);
         }
@@ -185,7 +185,7 @@ fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
     serviced(|host, _, _| {
         let adopt = || {
             std::thread::scope(|scope| {
-                // Joined, so that it has forgotten its places.
+                // Joined, so that the thread has cleared its thread-local table.
                 scope.spawn(|| host.adopt("c", |_| thread::current())).join().unwrap()
             })
         };
@@ -224,7 +224,7 @@ fn an_end_from_inside_comes_when_the_last_one_leaves() {
     assert_eq!(Arc::strong_count(&host), 1);
 }
 
-/// Waits on a thread that is not the host's, and answers how that ended.
+/// Waits on a thread that is not the host's, and returns how the wait ended.
 fn waits(
     host: &Arc<ThreadedHost>,
     token: &WaitToken,
@@ -238,7 +238,7 @@ fn waits(
 fn a_wait_for_a_client_that_is_away_is_not_stuck() {
     let host = ThreadedHost::new(&silent());
     let token = WaitToken::for_clients("a key");
-    host.adopt("other", |_| ()); // It was inside, and is away.
+    host.adopt("other", |_| ()); // It was inside, and has left.
     let waiting = waits(&host, &token, None);
     std::thread::sleep(Duration::from_millis(50));
     assert!(!waiting.is_finished());
@@ -273,7 +273,7 @@ fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
     let other = std::thread::spawn(move || {
         host2.adopt("other", |_| ());
         said.send(()).unwrap();
-        let _ = until.recv(); // Nobody sends: it hangs up.
+        let _ = until.recv(); // No message is sent: the channel is closed.
     });
     heard.recv().unwrap();
     let waiting = waits(&host, &WaitToken::for_clients("a key"), None);

@@ -1,5 +1,5 @@
-//! The census: who is alive, and why. The adapter owns allocations and resources, a device views
-//! and contexts, a process devices.
+//! Live objects and what keeps each alive. The adapter owns allocations and resources, a device
+//! views and contexts, a process devices.
 
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -10,8 +10,8 @@ use flight::{Kind, LiveObject, LiveObjects, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Kernel {
-    /// Who is alive now, and why. Running adapters and processes without anything in them are
-    /// part of it.
+    /// The live objects and what keeps each alive, including running adapters and processes that
+    /// own nothing.
     pub fn live_objects(&self) -> LiveObjects {
         let state = self.state.lock();
         let mut all = Vec::new();
@@ -23,7 +23,7 @@ impl Kernel {
     }
 }
 
-/// Owners before what they own, and what has no living owner at the end: it shows there.
+/// Sorts owners before the objects they own. Objects without a live owner come last.
 fn sort_by_owner(all: Vec<LiveObject>) -> Vec<LiveObject> {
     let there: BTreeSet<Subject> = all.iter().map(|live_object| live_object.subject).collect();
     let mut owned: BTreeMap<Option<Subject>, VecDeque<LiveObject>> = BTreeMap::new();
@@ -159,7 +159,7 @@ impl KernelState {
         why
     }
 
-    /// The reasons a view gives its allocation.
+    /// The references of a view to its allocation.
     fn view_references(&self, view: &View) -> Vec<String> {
         let device = view.device.subject();
         let mut why = vec![format!("opened by {device}")];

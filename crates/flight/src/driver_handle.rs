@@ -39,7 +39,7 @@ impl<T> DriverHandle<T> {
 
 impl<T> HandleSlot<'_, T> {
     /// A slot for an object that has no kernel handle.
-    #[expect(clippy::new_without_default, reason = "only the kernels make one")]
+    #[expect(clippy::new_without_default, reason = "only the kernels create one")]
     pub fn new() -> Self {
         Self::for_object(0)
     }

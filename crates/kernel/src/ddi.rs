@@ -267,8 +267,8 @@ impl Driver {
     fn judge_hardware_access(&self, hardware: bool) {
         let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = (touched && !hardware).then(|| {
-            "the driver touched its hardware in an escape without HardwareAccess: it refuses what \
-             needs level two"
+            "the driver touched its hardware in an escape without HardwareAccess: it must fail \
+             requests that need threading level two"
                 .to_owned()
         });
         let (rule, argument) = (RuleId::DEV_LIFE_011, ddi::DxgkDdiEscape.name);
@@ -461,8 +461,8 @@ impl Driver {
         let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = touched.then(|| {
             format!(
-                "{name} touched the hardware of {}, but that was pulled out, and the driver was \
-                 told so: only what is in memory is left to end",
+                "{name} touched the hardware of {} after surprise removal, of which the driver \
+                 was notified: only memory is left to free",
                 self.adapter
             )
         });

@@ -109,7 +109,7 @@ pub(crate) struct PagingBuffer {
 }
 
 /// The memory of one allocation, of a client or of a driver's contexts.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Extent {
     pub(crate) adapter: Id<Adapter>,
     /// The allocation, instance or page table that owns the memory.

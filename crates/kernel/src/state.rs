@@ -168,7 +168,10 @@ impl KernelState {
         for (number, process) in self.processes.iter() {
             for (handle, object) in process.handles.iter() {
                 if !self.is_alive(object) {
-                    return Err(format!("{number} names {} ({handle:?}): gone", object.subject()));
+                    return Err(format!(
+                        "{number} has a handle of {} ({handle:?}), which is destroyed",
+                        object.subject()
+                    ));
                 }
             }
         }
@@ -181,7 +184,7 @@ impl KernelState {
                 it.is_some_and(|resource| resource.members.contains(&number))
             };
             if resource.is_some_and(|resource| !member(resource)) {
-                return Err(format!("{number} is no member of its resource"));
+                return Err(format!("{number} is not listed at its resource"));
             }
             self.validate_instances(number, allocation)?;
             if allocation.views.is_empty() && !allocation.in_transition {
@@ -191,7 +194,7 @@ impl KernelState {
         self.validate_keyed_mutexes()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|view| self.views.get(*view).is_none()) {
-                return Err(format!("{number} ends a view that is gone"));
+                return Err(format!("{number} ends a view that is destroyed"));
             }
         }
         self.validate_spaces()

@@ -60,7 +60,7 @@ pub(crate) struct SyncState {
 }
 
 /// A synchronization object (`hSyncObject`).
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct SyncObject {
     /// The device that created it.
     pub(crate) device: Id<Device>,
@@ -529,8 +529,9 @@ impl Kernel {
         let broken = (read != written).then(|| {
             let [read, written] = [read, written].map(u64::from_le_bytes);
             format!(
-                "the memory of {subject} says {read} and was last signalled {written}: the CPU \
-                 wrote there, but signals through the call"
+                "the memory of {subject} has the value {read}, but the last signaled value is \
+                 {written}: the CPU wrote to it directly instead of calling \
+                 D3DKMTSignalSynchronizationObjectFromCpu"
             )
         });
         let place = "D3DKMTCreateSynchronizationObject2.FenceValueCPUVirtualAddress";
@@ -586,7 +587,7 @@ impl KernelState {
     pub(crate) fn describe_sync(&self, number: Id<SyncObject>) -> String {
         let subject = number.subject();
         match self.sync.objects.get(number).map(|sync_object| sync_object.state) {
-            None => format!("{subject}, which is gone"),
+            None => format!("{subject}, which is destroyed"),
             Some(SyncValue::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
             Some(SyncValue::Mutex { held: Some(MutexOwner::Creator) }) => {
                 format!("{subject}, a mutex that is held since it was created")
@@ -607,10 +608,10 @@ impl KernelState {
     /// The references that keep an object alive.
     pub(crate) fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
         let it = &self.sync.objects[number];
-        let mut why = vec![format!("{} local names", it.handles)];
+        let mut why = vec![format!("{} local handles", it.handles)];
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
         if it.uses > 0 {
-            why.push(format!("used by {} queued or waiting", it.uses));
+            why.push(format!("used by {} queued or waiting operations", it.uses));
         }
         why.push(self.describe_sync(number));
         why

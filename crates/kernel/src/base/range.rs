@@ -59,7 +59,7 @@ struct Node {
 
 /// A placed range. Not `Clone`: freeing it consumes it.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a dropped spot is never free again"]
+#[must_use = "a dropped range is never freed"]
 pub struct PlacedRange {
     node: u32,
     start: u32,
@@ -151,11 +151,11 @@ impl Ranges {
     }
 
     /// Frees a range.
-    #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
+    #[expect(clippy::needless_pass_by_value, reason = "freeing a range consumes it")]
     pub fn free(&mut self, range: PlacedRange) {
         let PlacedRange { node, start, length, .. } = range;
         let it = self.nodes[node as usize];
-        debug_assert!(it.is(start, length), "a spot of another memory");
+        debug_assert!(it.is(start, length), "a range of another memory");
         self.free += length;
         // Both neighbors are far away in memory: reading them together overlaps the cache misses.
         let (ahead, waits) = (self.free_length(it.before), self.free_length(it.after));

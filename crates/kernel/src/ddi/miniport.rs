@@ -53,7 +53,7 @@ pub struct Features {
 
 /// Scheduling features of a driver (`DXGK_VIDSCHCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct SchedulingFeatures {
     /// Packets can be preempted (`PreemptionAware`).
     pub preempts: bool,

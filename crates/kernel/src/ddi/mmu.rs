@@ -5,7 +5,7 @@
 
 /// The GPU's address translation (`DXGK_GPUMMUCAPS`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct MmuFeatures {
     /// Number of bits of an address (`VirtualAddressBitCount`).
     pub address_bits: u32,
@@ -52,7 +52,7 @@ pub enum UpdateMode {
 
 /// An entry of a page table (`DXGK_PTE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct PageTableEntry {
     /// The entry is valid. An invalid entry with all other fields zero causes a fault.
     pub valid: bool,

@@ -161,7 +161,7 @@ pub enum Operation<'a> {
 
 /// A transfer of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct Transfer<'a> {
     /// The allocation; `None` for a plain copy.
     pub driver_handle: Option<usize>,

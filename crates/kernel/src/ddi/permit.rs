@@ -329,7 +329,7 @@ impl Kernel {
                 self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() })
             }
             WaitResult::Woken => {
-                self.log.emit(about, EventKind::WaitEnded { result: "rung".into() })
+                self.log.emit(about, EventKind::WaitEnded { result: "woken".into() })
             }
             WaitResult::TimedOut => {
                 self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });

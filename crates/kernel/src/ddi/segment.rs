@@ -49,7 +49,7 @@ pub struct SegmentInfo {
 
 /// Segment flags (`DXGK_SEGMENTFLAGS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct SegmentFlags {
     /// It is an aperture: system pages are mapped into it.
     pub aperture: bool,
@@ -133,7 +133,7 @@ pub struct SegmentPreference {
 
 /// Flags of an allocation (`DXGK_ALLOCATIONINFOFLAGS_WDDM2_0`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct PlacementFlags {
     /// The CPU may lock it (`CpuVisible`).
     pub cpu_visible: bool,

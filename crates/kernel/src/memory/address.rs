@@ -187,7 +187,7 @@ impl KernelState {
             for (level, table) in space.tables.keys() {
                 let above = geometry.table(level + 1, geometry.span(*level, *table).start);
                 if *level < geometry.top() && !space.tables.contains_key(&(level + 1, above)) {
-                    return Err(format!("{number}: a table of level {level} hangs nowhere"));
+                    return Err(format!("{number}: a table of level {level} has no parent"));
                 }
             }
         }

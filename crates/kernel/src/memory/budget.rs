@@ -140,7 +140,10 @@ impl Kernel {
             state.trim_registrations.iter().filter_map(mine).collect();
         let about = device.subject();
         let broken = (!remaining.is_empty()).then(|| {
-            format!("{about} is gone, and {} trim callbacks of it are registered", remaining.len())
+            format!(
+                "{about} is destroyed, but {} of its trim callbacks are still registered",
+                remaining.len()
+            )
         });
         let place = "D3DKMTRegisterTrimNotification";
         self.log.judge(RuleId::RESID_TRIM_001, Component::Client, about, place, broken);

@@ -149,8 +149,8 @@ impl Kernel {
         judge.rule(
             RuleId::ALLOC_LOCK_020,
             (requirements.flags.cpu_visible && blind && !mapped).then(|| {
-                "the CPU may lock it, it can be in memory that the CPU does not see, and no \
-                 aperture is in its write set"
+                "the CPU may lock it, it can be in memory that is not CPU-visible, and its write \
+                 set has no aperture"
                     .to_owned()
             }),
         );
@@ -172,16 +172,20 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     let some = (1..=MAX_SEGMENTS).contains(&count);
     judge.rule(
         RuleId::KMD_SEG_005,
-        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} can be")),
+        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} are possible")),
     );
     judge.each(RuleId::KMD_SEG_005, numbered(memory), |info| {
         let (base, size) = (info.base, info.size);
         if size == 0 || !size.is_multiple_of(PAGE) {
-            Some(format!("has {size:#x} bytes, which are no whole pages"))
+            Some(format!("has {size:#x} bytes, which is not a multiple of the page size"))
         } else if size > MAX_SEGMENT_SIZE {
-            Some(format!("has {size:#x} bytes; more than {MAX_SEGMENT_SIZE:#x} are not believed"))
+            Some(format!(
+                "has {size:#x} bytes, which is more than the plausible {MAX_SEGMENT_SIZE:#x}"
+            ))
         } else if !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
-            Some(format!("begins at {base:#x} and does not fit the addresses"))
+            Some(format!(
+                "begins at {base:#x}, which is misaligned or does not fit into 64-bit addresses"
+            ))
         } else {
             None
         }
@@ -223,7 +227,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_007, numbered(memory), |info| {
         let alone = crate::ddi::segment::SegmentFlags { agp: true, ..Default::default() };
         (info.flags.agp && info.flags != alone)
-            .then(|| "is the AGP aperture, and has other flags besides".to_owned())
+            .then(|| "is the AGP aperture, but also has other flags".to_owned())
     });
     judge.each(RuleId::KMD_SEG_009, numbered(memory), |info| {
         (info.flags.coherent && !info.flags.aperture)
@@ -232,7 +236,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_010, numbered(memory), |info| {
         let flags = info.flags;
         if flags.host_aperture && flags.cpu_visible {
-            Some("is visible to the CPU and has a host aperture besides".to_owned())
+            Some("is CPU-visible and also has a host aperture".to_owned())
         } else if flags.host_aperture_cached && !flags.host_aperture {
             Some("has a cached host aperture without a host aperture".to_owned())
         } else {
@@ -244,7 +248,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         let deep = [flags.preserved_in_hibernate, flags.partly_preserved];
         let wrong = deep == [true, true] || (deep != [false, false] && !flags.preserved_in_standby);
         wrong.then(|| {
-            "says it is preserved in hibernation in a way that no row of the table has".to_owned()
+            "has a combination of hibernation flags that is not in the documented table".to_owned()
         })
     });
     let first = memory.segments.first();
@@ -261,7 +265,7 @@ fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u3
         .and_then(|index| memory.segments.get(index))
         .is_some_and(|info| info.flags.aperture);
     let broken = if id != 0 && !aperture {
-        Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
+        Some(format!("paging buffers are in segment {id}, which is no aperture"))
     } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes", paging.buffer))
     } else if paging.private > MAX_PAGING_BUFFER {

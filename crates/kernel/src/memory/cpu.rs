@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 /// A client's lock request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct LockRequest {
     /// The device.
     pub device: Handle,

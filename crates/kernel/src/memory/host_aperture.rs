@@ -36,8 +36,9 @@ impl Kernel {
             };
             let broken = result.err().map(|why| {
                 format!(
-                    "asked to {asked} the first page of segment {segment} in its CPU host \
-                     aperture, for no allocation and before any is made, the driver answered {}",
+                    "called to {asked} the first page of segment {segment} in its CPU host \
+                     aperture, without an allocation and before any is created, the driver \
+                     returned {}",
                     why.name()
                 )
             });

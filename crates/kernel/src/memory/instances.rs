@@ -576,6 +576,6 @@ impl KernelState {
         if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
             return Ok(());
         }
-        Err(format!("an instance of {number} is gone, or was listed before its turn"))
+        Err(format!("an instance of {number} is destroyed, or was listed before its turn"))
     }
 }

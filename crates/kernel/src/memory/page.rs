@@ -353,7 +353,8 @@ impl Kernel {
         }
         let broken = (written > capacity).then(|| {
             format!(
-                "the driver says it wrote {written} bytes of commands where {capacity} were free"
+                "the driver returned that it wrote {written} bytes of commands, but \
+                 {capacity} were free"
             )
         });
         let about = step_context.owner;
@@ -421,7 +422,7 @@ impl Kernel {
         let endless = step.passes >= MAX_PASSES;
         let broken = (stuck || endless).then(|| {
             format!(
-                "the driver asked for another buffer, though it got nowhere with an empty one, \
+                "the driver requested another buffer, though it wrote nothing into an empty one, \
                  after {} buffers for one operation",
                 step.passes
             )
@@ -476,7 +477,7 @@ impl Kernel {
             result = driver.patch(at, permit, None, &mut args);
         });
         let broken = result.err().map(|why| {
-            format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
+            format!("DxgkDdiPatch returned {} for paging work, which has no lists", why.name())
         });
         let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
         self.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);

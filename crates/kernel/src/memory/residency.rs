@@ -216,7 +216,7 @@ impl Kernel {
         let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.resident));
         let lacking = lacking.map(Id::subject);
         let broken = lacking.map(|subject| {
-            format!("{subject} is evicted more often than its client asked for it to be resident")
+            format!("{subject} is evicted more often than its client made it resident")
         });
         let (about, place) = (inside.subject(), "D3DKMTEvict.AllocationList");
         self.log.judge(RuleId::RESID_EVICT_001, Component::Client, about, place, broken);
@@ -386,19 +386,19 @@ impl KernelState {
                 self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
             views.find(|view| of(view) == Some(number))
         });
-        let what = extent.map_or("memory that is not there".to_owned(), |pair| {
+        let what = extent.map_or("memory that is not resident".to_owned(), |pair| {
             pair.1.owner.subject().to_string()
         });
         let (stray, why) = if extent.is_some_and(|pair| pair.1.offer.is_some()) {
-            (FaultCause::Offered, ", which is offered and was not taken back")
+            (FaultCause::Offered, ", which is offered and was not reclaimed")
         } else if view.is_some_and(|view| view.resident == 0 && view.was_resident) {
             (FaultCause::Evicted, ", which was evicted")
         } else if view.is_some_and(|view| view.resident > 0) {
             (FaultCause::NotYetResident, " before the fence of its MakeResident was reached")
         } else {
-            (FaultCause::NotYetResident, ", which its device never asked to be resident")
+            (FaultCause::NotYetResident, ", which its device never made resident")
         };
-        (stray, format!("a packet of {context} touched {what}{why}"))
+        (stray, format!("a packet of {context} accessed {what}{why}"))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::objects::resource::Resource;
 use crate::objects::view::View;
 
 /// A piece of memory (`hAllocation` of the DDI).
-#[expect(clippy::struct_excessive_bools, reason = "separate facts, and none excludes another")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Allocation {
     pub(crate) adapter: Id<Adapter>,
     /// The device that created it, which may be destroyed.

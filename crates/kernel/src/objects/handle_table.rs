@@ -41,7 +41,7 @@ pub struct Handle(pub u32);
 
 /// A handle whose object is being created. Not `Clone`: it is published or canceled, once.
 #[derive(Debug)]
-#[must_use = "publish it or take it back"]
+#[must_use = "publish or cancel it"]
 pub(crate) struct ReservedHandle(Handle);
 
 /// The handles that one call reserves: mostly one or two.

@@ -178,7 +178,7 @@ impl KernelState {
     /// Each event with its process and the references that keep it alive.
     pub(crate) fn event_references(&self) -> Vec<(Id<Event>, Id<Process>, Vec<String>)> {
         let why = |(number, it): (Id<Event>, &Event)| {
-            let named = if it.open { "a handle of its client" } else { "closed" };
+            let named = if it.open { "open in its client" } else { "closed" };
             let uses = format!("{} waits and notifications will set it", it.uses);
             (number, it.process, vec![named.to_owned(), uses])
         };

@@ -377,7 +377,7 @@ impl KernelState {
                 })
             };
             if it.handles.is_empty() || !it.handles.iter().all(handles) {
-                return Err(format!("{subject} lives with names {:?}", it.handles));
+                return Err(format!("{subject} is alive with the handles {:?}", it.handles));
             }
             if let KeyedMutexState::Owned(name) = it.state
                 && !it.handles.contains(&name)
@@ -388,7 +388,7 @@ impl KernelState {
                 .global
                 .is_some_and(|handle| self.global_handles.lookup(handle) != Ok(number.into()))
             {
-                return Err(format!("{subject} has a global name that is another's"));
+                return Err(format!("{subject} has the global handle of another object"));
             }
         }
         Ok(())
@@ -404,7 +404,7 @@ impl KernelState {
             let mut why: Vec<String> = it
                 .handles
                 .iter()
-                .map(|keyed_mutex_handle| format!("named {}", named(*keyed_mutex_handle)))
+                .map(|keyed_mutex_handle| format!("handle {}", named(*keyed_mutex_handle)))
                 .collect();
             why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
             why.push(match it.state {

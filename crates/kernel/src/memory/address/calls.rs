@@ -496,7 +496,7 @@ impl KernelState {
             return Ok((if zero { Backing::Zero } else { Backing::NoAccess }, PAGE));
         };
         let views = self.views_of(process, device, &[view])?;
-        let number = invariant(views.first().copied(), "one handle names one view");
+        let number = invariant(views.first().copied(), "one handle refers to one view");
         let extent = self.extent_of(number).and_then(|extent| self.extents.get(extent));
         let extent = extent.ok_or(KernelError::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {

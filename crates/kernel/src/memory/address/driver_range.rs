@@ -88,8 +88,8 @@ impl KernelState {
     ) -> Result<Id<AddressSpace>, String> {
         let Some(number) = self.find_by_kernel_handle::<AddressSpace>(name) else {
             return Err(format!(
-                "addresses are reserved for process {}, which the driver of {adapter} is not told \
-                 of now",
+                "addresses are reserved for process {}, but no DxgkDdiCreateProcess call of the \
+                 driver of {adapter} is running for it",
                 self.describe_kernel_handle(name)
             ));
         };
@@ -97,12 +97,11 @@ impl KernelState {
         let whose =
             it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
         if it.adapter != adapter {
-            return Err(format!("addresses of {whose} on another adapter are reserved"));
+            return Err(format!("addresses of {whose} are reserved on another adapter"));
         }
         if !it.creating_process {
             return Err(format!(
-                "addresses of {whose} are reserved, and the driver is not in \
-                 DxgkDdiCreateProcess for it"
+                "addresses of {whose} are reserved outside of its DxgkDdiCreateProcess call"
             ));
         }
         Ok(number)
@@ -126,7 +125,7 @@ impl KernelState {
         } else {
             None
         }
-        .map(|text| format!("{text}: so much one leaf page table translates"))
+        .map(|text| format!("{text}, the range of one leaf page table"))
     }
 
     /// The first address that a driver may reserve in a space.

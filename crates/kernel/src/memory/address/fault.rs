@@ -170,7 +170,7 @@ impl KernelState {
                     extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
                 if there && !access.write {
-                    (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
+                    (AddressFaultCause::NotResident, format!("{what} read-only"), None)
                 } else {
                     let driver_handle =
                         extent.filter(|_| !there).map(|extent| extent.driver_handle);

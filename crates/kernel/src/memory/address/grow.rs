@@ -139,7 +139,7 @@ impl Kernel {
         let idle = |state: &KernelState| state.are_contexts_idle(space) && made(state);
         loop {
             self.hold_contexts(&mut self.state.lock(), space, true);
-            let what = |_: &KernelState| format!("the contexts of {about} to rest");
+            let what = |_: &KernelState| format!("the contexts of {about} to become idle");
             if !self.wait_until(at, about, what, idle) {
                 return Err(KernelError::Stuck);
             }

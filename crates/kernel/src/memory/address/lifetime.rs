@@ -63,7 +63,7 @@ impl Kernel {
                     .is_none_or(|address_space| address_space.stage == SpaceStage::Live)
             };
             let about = subject(number);
-            if !self.wait_until(at, about, |_| format!("{about} to be ready, or gone"), over) {
+            if !self.wait_until(at, about, |_| format!("{about} to be ready or destroyed"), over) {
                 return Err(KernelError::Stuck);
             }
         }
@@ -198,7 +198,7 @@ impl Kernel {
         let granule = self.state.lock().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
-            Some(format!("{entries} entries were asked for, and the root has {given}"))
+            Some(format!("{entries} entries were requested, but the root has {given}"))
         } else if size.bytes == 0 || !size.bytes.is_multiple_of(granule) {
             let bytes = size.bytes;
             Some(format!("a root has {bytes:#x} bytes, in a segment with pages of {granule:#x}"))

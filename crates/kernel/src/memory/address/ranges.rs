@@ -339,13 +339,16 @@ impl AddressRanges {
         for (start, range) in &self.ranges {
             let whole = start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
             if !whole || *start < last || range.end <= *start || range.end > self.end {
-                return Err(format!("range {start:#x} to {:#x} is crooked", range.end));
+                return Err(format!(
+                    "range {start:#x} to {:#x} is misaligned or out of bounds",
+                    range.end
+                ));
             }
             if range.backing == Backing::Reserved && range.reservation == 0 {
-                return Err(format!("range {start:#x} is reserved by nobody"));
+                return Err(format!("range {start:#x} is reserved but has no reservation"));
             }
             if last < *start && !self.gaps.has(&(last..*start)) {
-                return Err(format!("the gap before {start:#x} is not known"));
+                return Err(format!("the gap before {start:#x} is not recorded"));
             }
             if let Backing::Mapped { view, .. } = range.backing
                 && !self.views.contains(&(view, *start))

@@ -22,7 +22,7 @@ impl Kernel {
         let system = {
             let state = self.state.lock();
             let Some(mmu) = state.mmu(adapter) else { return };
-            let space = invariant(mmu.system, "what is restored was started");
+            let space = invariant(mmu.system, "an adapter that is restored was started");
             let mut steps = state.table_steps(space);
             steps.extend(state.linear_steps(adapter, space));
             steps

@@ -159,7 +159,7 @@ impl Kernel {
         let (rooted, context, number) = {
             let state = self.state.lock();
             let number = state.mmu(adapter).and_then(|mmu| mmu.context);
-            let number = invariant(number, "the system has its context before its tables");
+            let number = invariant(number, "the system's context exists before its tables");
             let driver_handle = state.contexts[number].driver_handle.clone();
             (state.root_of(space), driver_handle, number)
         };

@@ -25,9 +25,9 @@ impl Kernel {
         args: &CreateContextAllocationArgs,
     ) -> DriverResult<(Id<Device>, Option<Id<Context>>)> {
         let crooked = if args.shared && args.context != 0 {
-            Some("it is to be shared across contexts, and hContext is not NULL".to_owned())
+            Some("it is shared across contexts, but hContext is not NULL".to_owned())
         } else if !args.shared && args.context == 0 {
-            Some("hContext is NULL, and it is not to be shared across contexts".to_owned())
+            Some("hContext is NULL, but it is not shared across contexts".to_owned())
         } else {
             None
         };
@@ -47,10 +47,10 @@ impl Kernel {
             context.filter(|it| state.contexts.get(*it).map(|context| context.device) == device);
         let lost = if device.is_none() {
             let given = state.describe_kernel_handle(args.device);
-            Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
+            Some(format!("hDevice is {given}, not the kernel's handle of a device of {adapter}"))
         } else if args.context != 0 && context.is_none() {
             let given = state.describe_kernel_handle(args.context);
-            Some(format!("hContext is {given}, no name the kernel gave for a context of hDevice"))
+            Some(format!("hContext is {given}, not the kernel's handle of a context of hDevice"))
         } else {
             None
         };
@@ -74,13 +74,16 @@ impl Kernel {
         let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
         let crooked = args.alignment != 0 && !args.alignment.is_power_of_two();
         let broken = if args.size == 0 {
-            Some("it has no size".to_owned())
+            Some("its size is zero".to_owned())
         } else if crooked {
             Some(format!("its alignment {:#x} is no power of two", args.alignment))
         } else if requirements.segments.is_empty()
             || requirements.segments.iter().any(|number| aperture(number).is_none())
         {
-            Some(format!("its segments {:#x} are none, or not all there", requirements.segments.0))
+            Some(format!(
+                "its segment set {:#x} is empty, or has segments that do not exist",
+                requirements.segments.0
+            ))
         } else if let Some(it) = requirements
             .preferred
             .iter()
@@ -105,8 +108,8 @@ impl Kernel {
         let seen = requirements.flags.cpu_visible && requirements.flags.protected;
         let elsewhere = requirements.segments.iter().any(|number| aperture(number) == Some(false));
         let broken = (seen && elsewhere).then(|| {
-            "it is to have an address of the CPU's (CpuVisible and Protected), and may be in \
-             memory that is no aperture"
+            "it needs a CPU address (CpuVisible and Protected), but may be in memory that is no \
+             aperture"
                 .to_owned()
         });
         self.log.judge(
@@ -137,15 +140,15 @@ impl Kernel {
             }
             Some(Ok(it)) => {
                 let it = it.subject();
-                Some(format!("{name:#x} names {it}, which is no context allocation"))
+                Some(format!("{name:#x} is the handle of {it}, which is no context allocation"))
             }
             Some(Err(HandleError::Closed(of))) => {
                 let of =
                     of.map_or("a context allocation".to_owned(), |subject| subject.to_string());
-                Some(format!("{of} was freed before: its name {name:#x} is stale"))
+                Some(format!("{of} was already freed: its handle {name:#x} is stale"))
             }
             _ => Some(format!(
-                "it is {}, no name the kernel gave",
+                "it is {}, not a handle of the kernel",
                 state.describe_kernel_handle(name)
             )),
         };
@@ -192,8 +195,8 @@ impl Kernel {
         let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
         let broken = (!found).then(|| {
             format!(
-                "{} saved a context at {address:#x}, where no context allocation of it is: it was \
-                 freed, or never there",
+                "{} saved a context at {address:#x}, where it has no context allocation: it was \
+                 freed, or never created",
                 on.subject()
             )
         });
@@ -215,10 +218,10 @@ impl Kernel {
     ) {
         let what = match remaining {
             [] => None,
-            [one] => Some(format!("{} that its driver made for it is", one.subject())),
-            _ => Some(format!("{} context allocations of its driver's are", remaining.len())),
+            [one] => Some(format!("its context allocation {} is", one.subject())),
+            _ => Some(format!("{} of its context allocations are", remaining.len())),
         };
-        let broken = what.map(|text| format!("{owner} is gone, and {text} not freed"));
+        let broken = what.map(|text| format!("{owner} is destroyed, but {text} not freed"));
         self.log.judge(RuleId::CB_CTXALLOC_013, Component::Driver, owner, argument, broken);
     }
 }

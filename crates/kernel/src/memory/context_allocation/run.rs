@@ -28,7 +28,7 @@ impl Kernel {
             let own = flight::CallGuard::current().is_some_and(|call| call.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
-                 work that needs the same class: it would never end"
+                 work that needs the same class: the wait would never end"
                     .to_owned()
             });
             self.log.judge(

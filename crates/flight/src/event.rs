@@ -768,7 +768,7 @@ events! {
     RuleBroken "rule.broken" { rule: RuleId, component: Component, argument: Text, message: Text }
 }
 
-/// The ` name=value` words of a line, in order.
+/// The ` name=value` fields of a line, in order.
 struct Values<'a>(&'a str);
 
 impl<'a> Values<'a> {

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_keeps_its_number_while_it_is_held() {
+    fn a_driver_pointer_keeps_its_number_while_it_is_referenced() {
         let log = Log::new();
         let (a, b) = (log.acquire_pointer(0x7000), log.acquire_pointer(0x10));
         assert_eq!([a.number, b.number, log.acquire_pointer(0x7000).number], [1, 2, 1]);

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lacks_nothing_is_done() {
+    fn an_entry_with_nothing_missing_is_implemented() {
         assert_eq!(Support::from_missing(""), Support::Implemented);
         let part = Support::from_missing("no flags");
         assert_eq!((part.name(), part.missing()), ("part", "no flags"));

@@ -30,7 +30,7 @@ fn threads_really_run_side_by_side() {
 }
 
 #[test]
-fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
+fn a_wake_before_the_park_is_not_lost_and_is_used_once() {
     fly(|host, at| {
         let token = WaitToken::new("it");
         host.wake(&token);
@@ -41,7 +41,7 @@ fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
 }
 
 #[test]
-fn no_ring_is_lost_among_a_thousand() {
+fn no_wake_is_lost_among_a_thousand() {
     fly(|host, at| {
         let (ping, pong) = (WaitToken::new("ping"), WaitToken::new("pong"));
         let (host2, ping2, pong2) = (host.clone(), ping.clone(), pong.clone());
@@ -71,7 +71,7 @@ fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
 }
 
 #[test]
-fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
+fn a_waiter_for_a_stuck_thread_is_not_the_stuck_one() {
     fly(|host, at| {
         let host2 = host.clone();
         let ended = host.spawn("client", move |at| {
@@ -101,7 +101,7 @@ fn the_earliest_deadline_passes_first() {
 }
 
 #[test]
-fn quiet_is_when_nobody_has_anything_left_to_do() {
+fn idle_is_when_no_thread_has_work_left() {
     fly(|host, at| {
         let (work_available, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
         let left = count.clone();
@@ -119,7 +119,7 @@ fn quiet_is_when_nobody_has_anything_left_to_do() {
 }
 
 #[test]
-fn a_panic_is_told() {
+fn a_panic_is_reported() {
     let flown = ThreadedHost::fly(&silent(), |host, at| {
         let ended = host.spawn("bad", |_| panic!("oh"));
         host.park(at, &ended, None)
@@ -160,7 +160,7 @@ fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
     body(&host, &work_available, &done);
     host.end().unwrap();
     assert!(host.state().table.threads.iter().all(|thread| !thread.is_ready()));
-    assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
+    assert_eq!(Arc::strong_count(&host), 1, "its threads have ended");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
 }
 
 #[test]
-fn who_is_away_does_not_count_as_running() {
+fn a_thread_that_left_does_not_count_as_running() {
     serviced(|host, _, _| {
         std::thread::scope(|scope| {
             scope.spawn(|| host.adopt("away", |_| ()));
@@ -265,7 +265,7 @@ fn a_deadline_takes_its_time_while_a_client_is_away_and_none_when_none_is() {
 }
 
 #[test]
-fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
+fn a_wait_for_clients_is_stuck_when_the_last_client_has_ended() {
     let host = ThreadedHost::new(&silent());
     let (said, heard) = channel();
     let (host2, ended) = (host.clone(), channel::<()>());
@@ -286,7 +286,7 @@ fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
 }
 
 #[test]
-fn time_passes_for_all_who_wait_in_the_same_way() {
+fn time_passes_equally_for_all_waiting_threads() {
     let host = ThreadedHost::new(&silent());
     host.adopt("other", |_| ());
     let hour = 36_000_000_000;

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_twice_sees_two_things() {
+    fn a_second_read_returns_another_value() {
         let memory = UserMemory::commands(vec![1, 2, 3, 4]);
         assert_eq!((memory.fetch(0..2), memory.read_twice()), (Some(vec![1, 2]), None));
         assert_eq!((memory.fetch(2..4), memory.read_twice()), (Some(vec![3, 4]), None));

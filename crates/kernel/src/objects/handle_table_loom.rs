@@ -39,7 +39,7 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
 
 fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
     let mut it = desk.hold();
-    let reserved = it.names.reserve().expect("room for a name");
+    let reserved = it.names.reserve().expect("room for a handle");
     it.names.bind(&reserved, object);
     reserved
 }
@@ -65,7 +65,7 @@ fn fail(desk: &Shared, number: usize) -> Handle {
 fn look(desk: &Shared, handle: Handle) {
     let it = desk.hold();
     if let Ok(object) = it.names.find(handle) {
-        assert!(it.there.contains(&object), "a name leads to nothing");
+        assert!(it.there.contains(&object), "a handle has no object");
     }
 }
 
@@ -79,7 +79,7 @@ fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
 
 fn remove(desk: &mut Desk, object: ObjectId) {
     let place = desk.there.iter().position(|it| *it == object);
-    desk.there.remove(place.expect("what goes is there"));
+    desk.there.remove(place.expect("the object exists"));
 }
 
 /// The invariants while no thread is inside a call.
@@ -88,7 +88,7 @@ fn check(desk: &Shared) {
     let named: Vec<ObjectId> = it.names.iter().map(|(_, object)| object).collect();
     assert_eq!(it.names.live(), named.len());
     assert!(named.iter().all(|object| it.there.contains(object)), "{named:?}");
-    assert_eq!(named.len(), it.there.len(), "what is there has one name");
+    assert_eq!(named.len(), it.there.len(), "each object has one handle");
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn of_two_that_close_a_name_one_has_what_it_named() {
 /// A deliberate bug: the handle is published in one locked section, and the object added in the
 /// next.
 #[test]
-#[should_panic(expected = "a name leads to nothing")]
+#[should_panic(expected = "a handle has no object")]
 fn a_planted_publish_before_its_object_is_found() {
     model(|| {
         let desk = desk();
@@ -170,7 +170,7 @@ fn a_planted_publish_before_its_object_is_found() {
 
 /// A deliberate bug: the handle is looked up in one locked section, and acted upon in the next.
 #[test]
-#[should_panic(expected = "what goes is there")]
+#[should_panic(expected = "the object exists")]
 fn a_planted_look_and_close_under_two_holds_is_found() {
     model(|| {
         let desk = desk();

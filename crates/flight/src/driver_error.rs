@@ -1,4 +1,4 @@
-//! Why a driver did not do what a kernel asked of it.
+//! Errors of driver calls.
 
 use crate::Text;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// What a driver returns.
 pub type DriverResult<T> = Result<T, DriverError>;
 
-/// Why a driver did not do what a kernel asked of it, and what its callbacks return to it.
+/// Why a driver call failed. Also what callbacks return to a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverError {
     /// The driver has no entry point for this.

@@ -1,19 +1,19 @@
-//! Driver handles: what a driver calls its own objects (`hAllocation`, `hDevice`, `Context`).
+//! Driver handles: a driver's handles of its own objects (`hAllocation`, `hDevice`, `Context`).
 //!
-//! A handle is affine: it is lent to a call, or moved into the call that destroys what it names.
-//! So destroying an object twice does not compile. Only the two kernels make a [`HandleSlot`];
-//! a test of the source holds them to it.
+//! A handle is affine: it is lent to a call, or moved into the call that destroys its object. So
+//! destroying an object twice does not compile. Only the two kernels create a [`HandleSlot`]; a
+//! test of the source enforces this.
 
 use std::marker::PhantomData;
 
-/// What a driver calls a `T`. Only a [`HandleSlot`] makes one.
+/// A driver's handle of a `T`. Only a [`HandleSlot`] creates one.
 ///
 /// Not `Clone`: destroying the object moves the handle. Not `Debug`: pointers differ from run to
 /// run, so events number a handle when they first see it.
 #[must_use = "a dropped handle leaks inside the driver"]
 pub struct DriverHandle<T>(usize, PhantomData<fn() -> T>);
 
-/// The right to set one driver handle, in this call. Only a kernel makes one.
+/// The right to set one driver handle, in this call. Only a kernel creates one.
 pub struct HandleSlot<'a, T> {
     kernel_handle: u32,
     call: PhantomData<&'a ()>,
@@ -38,13 +38,13 @@ impl<T> DriverHandle<T> {
 }
 
 impl<T> HandleSlot<'_, T> {
-    /// A slot for an object that has no handle of the kernel's.
-    #[expect(clippy::new_without_default, reason = "only the kernels make one")]
+    /// A slot for an object that has no kernel handle.
+    #[expect(clippy::new_without_default, reason = "only the kernels create one")]
     pub fn new() -> Self {
         Self::for_object(0)
     }
 
-    /// A slot for an object with this handle of the kernel's.
+    /// A slot for an object with this kernel handle.
     pub fn for_object(kernel_handle: u32) -> Self {
         Self { kernel_handle, call: PhantomData, object: PhantomData }
     }

@@ -1,22 +1,23 @@
-//! Events: everything that happens, in words that can be written down and read back.
+//! Events: everything that happens in a flight, as text that can be written to a trace and read
+//! back.
 //!
-//! An event says what happened to one subject, on which virtual thread, and inside which call
-//! of a driver. It holds numbers and text, never a pointer or a Windows type.
+//! An event records what happened to one subject, on which virtual thread, and inside which driver
+//! call. It holds numbers and text, never a pointer or a Windows type.
 
 use crate::field::{Field, Hex, Text, push_text};
 use crate::{Component, Fence, Irql, RuleId, Subject};
 use std::fmt;
 
-/// Something that happened.
+/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Its place in the order of everything.
+    /// Its position in the order of all events.
     pub seq: u64,
     /// The virtual thread it happened on.
     pub thread: u32,
-    /// The driver call it happened in, by the number of that call.
+    /// The number of the driver call during which it happened.
     pub call: Option<u32>,
-    /// What it happened to.
+    /// The object it happened to.
     pub subject: Subject,
     /// What happened.
     pub kind: EventKind,
@@ -73,673 +74,701 @@ macro_rules! events {
 }
 
 events! {
-    /// A virtual thread of the run exists.
+    /// A virtual thread starts.
     ThreadStarted "thread.started" { name: Text }
 
-    /// A virtual thread that serves others went on for so many turns while no client ran: it
-    /// would not end.
+    /// A worker thread ran for `turns` turns while no client thread ran, and is not expected to
+    /// end.
     ThreadRunaway "thread.runaway" { name: Text, turns: u64 }
 
-    /// A client called: subject the process.
+    /// A client calls the kernel. Subject: the process.
     Enter "enter" { call: Text }
-    /// Its call was answered with a status, a number that events only pass on.
+    /// The client's call returns `status`. Events only carry the number.
     Leave "leave" { call: Text, status: Hex }
 
-    /// The process's table took its next name, for something about to be built.
+    /// The process's handle table reserves its next handle for an object under construction.
     HandleReserved "handle.reserved" { handle: Hex }
-    /// A reserved name was given back: the call failed.
+    /// A reserved handle is released because the call failed.
     HandleCancelled "handle.cancelled" { handle: Hex }
-    /// A name was published: clients can use it.
+    /// A handle is published: clients can use it.
     HandlePublished "handle.published" { handle: Hex, of: Subject }
-    /// A name ended.
+    /// A handle is closed.
     HandleClosed "handle.closed" { handle: Hex, of: Subject }
-    /// A global name was given: it is valid in every process.
+    /// A global handle is created. It is valid in every process.
     HandleShared "handle.shared" { handle: Hex, of: Subject }
 
-    /// A process began.
+    /// A process starts.
     ProcessOpened "process.opened" {}
-    /// Something of the process was alive when the process ended: one event for each.
+    /// An object of the process is still alive when the process ends. One event per object.
     ProcessLeaked "process.leaked" { object: Subject }
-    /// A process ended, with everything in it.
+    /// A process ends, with everything it owns.
     ProcessEnded "process.ended" {}
 
-    /// An adapter started. `generation` is the driver model, 1 or 2 (WDDM 1.x or 2.x).
+    /// An adapter starts. `generation` is the driver model, 1 or 2 (WDDM 1.x or 2.x).
     AdapterStarted "adapter.started" { nodes: u32, generation: u32 }
-    /// An adapter stopped.
+    /// An adapter stops.
     AdapterStopped "adapter.stopped" {}
-    /// Its driver was told to change its power: `state` is d0 or d3.
+    /// The driver is called to change the adapter's power: `state` is d0 or d3.
     AdapterPowered "adapter.powered" { state: Text }
-    /// Its hardware was pulled out: nothing that it had to do will be done.
+    /// The adapter's hardware is surprise-removed. Its outstanding work will not be done.
     AdapterSurpriseRemoved "adapter.surprise-removed" {}
     /// A node of an adapter exists.
     NodeStarted "node.started" { adapter: Subject, ordinal: u32 }
 
-    /// The driver made a device.
+    /// The driver creates a device.
     DeviceCreated "device.created" { process: Subject, adapter: Subject }
-    /// Paging commands for what it has, an allocation or a save area, were lost in a reset.
+    /// A reset loses paging commands for an object of the device: an allocation or a context
+    /// allocation.
     DevicePagingLost "device.paging-lost" { of: Subject, paging: Subject }
-    /// A device cannot work any more; its work counts as done.
+    /// A device is lost. Its work counts as done.
     DeviceLost "device.lost" { why: Text }
-    /// A client was told how the device is: `active`, or why it is lost.
+    /// A client queries the device state. `state` is `active` or the reason for the loss.
     DeviceStateQueried "device.state-queried" { state: Text }
-    /// The driver was told that the device is gone.
+    /// The driver has destroyed the device.
     DeviceDestroyed "device.destroyed" {}
 
-    /// The driver made a context.
+    /// The driver creates a context.
     ContextCreated "context.created" { device: Subject, node: Subject }
-    /// The driver was told that the context is gone.
+    /// The driver has destroyed the context.
     ContextDestroyed "context.destroyed" {}
 
     /// A resource exists, created by `device`. `sharing` is none, global or nt.
     ResourceCreated "resource.created" { adapter: Subject, device: Subject, sharing: Text }
-    /// The driver was told that the resource is gone.
+    /// The driver has destroyed the resource.
     ResourceDestroyed "resource.destroyed" {}
-    /// What a shared resource has for its openers: bytes of the runtime's data, and of its
-    /// members' private data together.
+    /// The sizes that a shared resource records for its openers: `runtime` bytes of the runtime's
+    /// data, and `total` bytes of its allocations' private data.
     ShareRecorded "share.recorded" { runtime: u64, total: u64 }
-    /// A client was told of them; `copied` is how many bytes of data it was given.
+    /// A client queries these sizes. `copied` is the number of data bytes it receives.
     ShareQueried "share.queried" { runtime: u64, total: u64, copied: u64 }
-    /// An opener was given them: so many bytes of private data as it is told, and bytes in all.
+    /// An opener receives the data: `written` is the reported size of the private data, `copied`
+    /// the number of bytes copied in all.
     ShareOpened "share.opened" { written: u64, copied: u64 }
     /// A device has a view of a resource.
     ResourceViewOpened "resource-view.opened" { resource: Subject, device: Subject }
-    /// Its name is closed, by a destroy call of `by`.
+    /// The resource view's handle is closed by a destroy call of `by`.
     ResourceViewRetiring "resource-view.retiring" { by: Subject, retirement: Subject }
-    /// Its views are closed.
+    /// The views of the resource view are closed.
     ResourceViewClosed "resource-view.closed" {}
 
-    /// The driver described an allocation: `given` is the digest of the private data the client
-    /// or the kernel gave, `seen` of what the driver was shown.
+    /// The driver describes an allocation. `client_data` is the digest of the private data that the
+    /// client or the kernel passed, `driver_data` the digest of the private data that the driver
+    /// received.
     AllocationCreated "allocation.created" {
         adapter: Subject, device: Subject, resource: Option<Subject>,
         size: u64, pitch_size: u64, alignment: u64, client_data: Hex, driver_data: Hex
     }
-    /// Its driver does not want more than so many instances of it.
+    /// The driver limits the number of instances of the allocation.
     AllocationLimited "allocation.limited" { limit: u32 }
-    /// Its memory and paging work are given back: no view of it is in use.
+    /// The allocation's memory and paging work are released. No view of it is in use.
     AllocationDecommitted "allocation.decommitted" {}
-    /// The driver was told that the allocation is gone.
+    /// The driver has destroyed the allocation.
     AllocationDestroyed "allocation.destroyed" {}
 
-    /// The driver opened an allocation for a device. `answered` says whether it gave a word.
+    /// The driver opens an allocation for a device. `handle_set` tells whether the driver returned
+    /// a handle.
     ViewOpened "view.opened" {
         allocation: Subject, device: Subject, resource: Option<Subject>, handle_set: bool
     }
-    /// The view's name is closed, by a destroy call of `by`: no new use can start.
+    /// The view's handle is closed by a destroy call of `by`. No new use can start.
     ViewRetiring "view.retiring" { by: Subject, retirement: Subject }
-    /// What its device had queued before has passed, or is disregarded.
+    /// The work that the device queued before has completed, or is disregarded.
     ViewIdle "view.idle" {}
-    /// The driver was told that the view is closed.
+    /// The driver has closed the view.
     ViewClosed "view.closed" {}
 
-    /// A destroy was asked for: of `views` views of a device.
+    /// A client requests the destruction of `views` views of a device.
     RetireRequested "retire.requested" { device: Subject, views: u32, assume_not_in_use: bool, synchronous: bool }
-    /// It waits for this work: so many packets of a context.
+    /// The destruction waits for the context's packets up to number `packet`.
     RetireWaits "retire.waits" { context: Subject, packet: u64 }
-    /// All its views are idle.
+    /// All views of the destruction are idle.
     RetireIdle "retire.idle" {}
-    /// All its views are closed, and what they were the last views of is gone.
+    /// All views of the destruction are closed, and the objects that lost their last view are
+    /// destroyed.
     RetireDone "retire.done" {}
-    /// Whoever asked has the answer: `done` is false where a wait was given up.
+    /// The caller of the destroy function gets its result. `done` is false if a wait was abandoned.
     RetireReturned "retire.returned" { done: bool }
 
-    /// A client asked for an escape: subject the process. `resolved` says whether what it named
-    /// is there, and belongs together.
+    /// A client calls escape. Subject: the process. `resolved` tells whether the objects it passed
+    /// exist and belong together.
     EscapeRequested "escape.requested" { hardware: bool, resolved: bool }
 
-    /// A context was given work: it is the context's packet of that number.
+    /// Work is queued to a context as the context's packet of that number.
     PacketQueued "packet.queued" { packet: u64 }
-    /// The digests of a packet's private data, as its client gave it and as it is when the call
-    /// is over: subject the process. Only where nobody else can have changed it.
+    /// The digests of a packet's private data when the client passed it and when the call ends.
+    /// Subject: the process. Recorded only if no other thread can have changed the data.
     PacketPrivate "packet.private" { bytes: u32, before: Hex, after: Hex }
-    /// The node was given the packet: subject the context.
+    /// A packet is submitted to the node. Subject: the context.
     PacketSubmitted "packet.submitted" { packet: u64, node: Subject, fence: Fence }
-    /// The node gave the packet back, or lost it in a reset, before it was done: it will be
-    /// submitted again. Subject the context.
+    /// The node returned the packet, or lost it in a reset, before the packet completed. It will be
+    /// submitted again. Subject: the context.
     PacketReturned "packet.returned" { packet: u64, node: Subject, fence: Fence }
-    /// The packet never got to a node, and will not: subject the context.
+    /// The packet was not submitted to a node, and never will be. Subject: the context.
     PacketCancelled "packet.cancelled" { packet: u64 }
-    /// The driver reported a fence: subject the node.
+    /// The driver reports a fence. Subject: the node.
     FenceReported "fence.reported" { fence: Fence }
-    /// A fence passed: subject the node.
+    /// A fence has passed. Subject: the node.
     FencePassed "fence.passed" { fence: Fence }
-    /// A driver asked for its DPC: subject the adapter. It is `fresh` if it was not pending.
+    /// A driver queues its DPC. Subject: the adapter. `inserted` is false if the DPC was already
+    /// pending.
     DpcQueued "dpc.queued" { inserted: bool }
-    /// The driver was told to report vsyncs, or not to any more: subject the adapter.
+    /// The driver is called to enable or disable vsync reports. Subject: the adapter.
     VsyncSwitched "vsync.switched" { on: bool }
-    /// The driver reported a vsync: subject the adapter.
+    /// The driver reports a vsync. Subject: the adapter.
     VsyncReported "vsync.reported" {}
-    /// The work is done, or counts as done: subject the context.
+    /// The packet is done, or counts as done. Subject: the context.
     PacketDone "packet.done" { packet: u64, node: Subject, fence: Fence }
 
-    /// A context has packets with lists: how large its driver wants their buffers.
+    /// A context submits packets with lists. The fields are the buffer sizes that the driver
+    /// requests.
     ContextLists "context.lists" { commands: u32, list: u32, patches: u32 }
-    /// A driver wrote commands for the hardware in place of a client's, in so many bytes, into
-    /// its `advance_time`th buffer, where there was so much `room`: subject the context.
+    /// The driver translates a client's `commands` bytes into `bytes` bytes of hardware commands,
+    /// into its `pass`th buffer, which has room for `capacity` bytes. Subject: the context.
     PacketRendered "packet.rendered" {
         pass: u32, commands: u32, capacity: u32, bytes: u32, uses: u32, patches: u32, result: Text
     }
-    /// A packet with lists is about to be given to a node, and uses this: subject the allocation,
-    /// where it is then.
+    /// A packet with lists is about to be submitted and uses this allocation at its current
+    /// location. Subject: the allocation.
     PacketUses "packet.uses" { node: Subject, fence: Fence, segment: Subject, address: u64 }
-    /// Its driver writes addresses into a part of it: subject the node.
+    /// The driver patches addresses into a part of a packet. Subject: the node.
     PacketPatched "packet.patched" { fence: Fence, start: u32, end: u32 }
-    /// A part of it goes to the hardware: subject the node. With `null` its commands are not to
-    /// be done.
+    /// A part of a packet is submitted to the hardware. Subject: the node. If `null`, the hardware
+    /// must not execute its commands.
     PacketStarted "packet.started" { fence: Fence, start: u32, end: u32, null: bool }
 
-    /// A node is asked to give back what it has: subject the node.
+    /// The node is requested to preempt its packets. Subject: the node.
     NodePreempting "node.preempting" { preemption: Fence, why: Text }
-    /// The driver reported that it did, with the last fence that is done.
+    /// The driver reports the preemption, with the last completed fence.
     NodePreempted "node.preempted" { preemption: Fence, last: Fence }
-    /// A node does not move: subject the node. `stage` says what is done about it, at that time.
+    /// A node makes no progress. Subject: the node. `stage` is the step of timeout handling, `now`
+    /// its time.
     NodeTimedOut "node.timed-out" { fence: Fence, stage: Text, now: u64 }
-    /// The driver reset a node: all up to the fence it says is over.
+    /// The driver resets a node. All packets up to the fence that it returns are over.
     NodeReset "node.reset" { done: Fence, aborted: Fence, submitted: Fence }
-    /// The driver reset the whole adapter: subject it. It is the `count`th within a minute.
+    /// The driver resets the whole adapter. Subject: the adapter. `count` is the number of resets
+    /// within a minute.
     AdapterReset "adapter.reset" { now: u64, count: u32 }
-    /// It takes work again.
+    /// The adapter accepts work again.
     AdapterRestarted "adapter.restarted" {}
-    /// The system stops: subject the adapter.
+    /// The system stops with a bug check. Subject: the adapter.
     AdapterFatal "adapter.fatal" { why: Text }
 
-    /// A part of an adapter's memory exists: `number` is the driver's for it, from one on. It is
-    /// a `target` if applications' memory comes from it.
+    /// An adapter has a memory segment. `number` is the driver's number, from one. `target`
+    /// if applications' memory is allocated from it.
     SegmentFound "segment.found" {
         adapter: Subject, number: u32, base: u64, size: u64, aperture: bool, target: bool
     }
-    /// What a driver says of the memory of an allocation: the CPU may lock it (`seen`), its view
-    /// is `cached`, it never moves (`pinned`), the driver is `told` when it comes and goes, it
-    /// can be in an aperture (`mappable`).
+    /// The driver's requirements for an allocation's memory: the CPU may lock it (`cpu_visible`),
+    /// its CPU view is `cached`, it never moves (`pinned`), the driver is `notified` when it
+    /// becomes resident or is evicted, it can be in an aperture (`mappable`).
     MemoryRequirements "memory.requirements" {
         cpu_visible: bool, cached: bool, pinned: bool, notified: bool, mappable: bool
     }
-    /// An allocation was given a place, at an address of the GPU's: its bytes come there by
-    /// paging work.
+    /// An allocation gets a location at a GPU address. Paging work brings its bytes there.
     MemoryPlaced "memory.placed" { segment: Subject, address: u64, bytes: u64 }
-    /// It loses its place; its bytes are moved to the system's memory, or `discard`ed.
+    /// The allocation loses its location. Its bytes are moved to system memory, or discarded
+    /// (`discard`).
     MemoryEvicted "memory.evicted" { segment: Subject, discard: bool, why: Text }
-    /// It has no memory any more.
+    /// The allocation has no memory any more.
     MemoryFreed "memory.freed" {}
 
-    /// Paging work was planned: subject it. It waits for so many fences.
+    /// Paging work is planned. Subject: the paging work. It waits for `waits` fences.
     PagingPlanned "paging.planned" { adapter: Subject, steps: u32, waits: u32 }
-    /// A driver wrote commands for an operation on an allocation: `advance_time` counts its buffers from
-    /// one on, `whole` says that it is written to its end. `address` is the GPU's, in that
-    /// segment; `come` says that the allocation, of that `size`, comes there and does not leave.
-    /// `bytes` are the commands', `private` is the digest of what an update carries. `word` is the
-    /// driver's for it, `idle` what it was told of packets that use it.
+    /// The driver writes commands for an operation on an allocation. `pass` counts the buffers of
+    /// the operation from one; `complete` if the operation is written to its end. `address` is a
+    /// GPU address in `segment`. `page_in` if the allocation of `size` bytes is moved to that
+    /// address, and not away from it. `bytes` is the size of the commands, `private` the digest of
+    /// an update's private data, `driver_handle` the driver's handle, and `idle` what the driver
+    /// was told about packets that use the allocation.
     PagingBuilt "paging.built" {
         operation: Text, of: Subject, driver_handle: Subject, segment: Subject, address: u64,
         size: u64, private: Hex, page_in: bool, idle: bool, bytes: u32, pass: u32, result: Text,
         complete: bool
     }
-    /// A driver has written to a buffer with private data of its own: subject the adapter. The
-    /// digests are of so many bytes of it, before the call and after it.
+    /// The driver writes to a paging buffer with private data. Subject: the adapter. The digests
+    /// are of `bytes` bytes of the data, before and after the call.
     PagingPrivate "paging.private" { buffer: u64, bytes: u32, before: Hex, after: Hex }
-    /// The node was given commands of paging work: subject the node. `switch` when they end the
-    /// time of the context that is current there.
+    /// Paging commands are submitted to the node. Subject: the node. `switch` if they end the time
+    /// slice of the current context.
     PagingSubmitted "paging.submitted" {
         paging: Subject, fence: Fence, bytes: u32, switch: bool
     }
-    /// An operation is done: subject the paging work.
+    /// An operation is done. Subject: the paging work.
     PagingDone "paging.done" { operation: Text, of: Subject, segment: Subject, page_in: bool }
-    /// A driver was told of something that a reset has lost, so many bytes: subject the adapter.
+    /// The driver is notified of `bytes` bytes of an operation that a reset lost. Subject: the
+    /// adapter.
     PagingDropped "paging.dropped" { operation: Text, of: Subject, bytes: u64 }
-    /// All of it is done, or counts as done.
+    /// The paging work is done, or counts as done.
     PagingEnded "paging.ended" { lost: bool }
 
-    /// A device's list of what must be resident: subject the view, so often on it now. Once more
-    /// by a call for that queue, or once less: then the client said whether the memory may stay
-    /// until it is needed (`lazily`), and that the GPU has not written to it (`clean`).
+    /// The residency count of a view on a device changes to `count`. Subject: the view. A
+    /// make-resident call for `queue` increments it. An evict call decrements it and tells whether
+    /// the memory may stay until it is needed (`only_if_necessary`) and whether the GPU has not
+    /// written to it (`not_written`).
     ResidencyCounted "residency.counted" {
         device: Subject, queue: Option<Subject>, count: u32, only_if_necessary: bool, not_written: bool
     }
-    /// A client asked for residency of some views: `answer` is resident, pending or no-memory.
-    /// Pending is until the queue's fence has that `value`; `must` when it has to succeed.
+    /// A client requests residency of some views. `result` is resident, pending or no-memory.
+    /// Pending lasts until the queue's fence reaches `value`; `must_succeed` if the request may not
+    /// fail.
     ResidencyRequested "residency.requested" {
         queue: Subject, views: u32, must_succeed: bool, result: Text, value: u64, trim: u64
     }
 
-    /// A client was told what it has of an adapter's memory, its own (`local`) or what is mapped
-    /// into apertures: subject the process.
+    /// A client queries its share of an adapter's memory: the adapter's own (`local`), or memory
+    /// mapped into apertures. Subject: the process.
     BudgetQueried "budget.queried" {
         adapter: Subject, local: bool, budget: u64, usage: u64, reserved: u64, reservable: u64
     }
-    /// A client asked where a view is, alone or with others of a resource (`of`): subject the
-    /// view. `answer` is what it was told of all it asked for: local, shared or away.
+    /// A client queries the residency of a view, alone or with the other views of a resource
+    /// (`of`). Subject: the view. `result` is the status of everything it queried: local, shared or
+    /// away.
     ResidencyQueried "residency.queried" { of: Option<Subject>, result: Text }
-    /// A client was told how many bytes it should let go of, in answer to a call or in a
-    /// notification (`by`): subject the process. What it lists comes to `usage` in the adapter's
-    /// own memory and to `shared_usage` in apertures; so many bytes are `missing` besides.
+    /// A client is notified how many bytes to trim, in the result of a call or in a notification
+    /// (`by`). Subject: the process. The objects it made resident use `usage` bytes of the
+    /// adapter's memory and `shared_usage` bytes of apertures; `missing` more bytes are required.
     TrimRequired "trim.required" {
         adapter: Subject, by: Text, usage: u64, budget: u64, shared_usage: u64,
         shared_budget: u64, missing: u64, bytes: u64
     }
-    /// A client's function is called since memory is short: subject the device it is for.
-    /// `flags` are the notification's: to-budget, periodic and restart-periodic, with a plus between.
+    /// A client's trim callback is called because memory is short. Subject: the device. `flags` are
+    /// the notification's: to-budget, periodic and restart-periodic, joined by a plus.
     TrimNotified "trim.notified" { flags: Text, bytes: u64 }
-    /// It has returned.
+    /// The trim callback returns.
     TrimReturned "trim.returned" { bytes: u64 }
 
-    /// A client's queue of paging work exists: subject it.
+    /// A client's paging queue exists. Subject: the queue.
     PagingQueueCreated "paging-queue.created" { device: Subject, priority: u32 }
-    /// Paging work of it will signal this value: subject the queue.
+    /// Paging work of the queue will signal `value`. Subject: the queue.
     PagingQueueAssigned "paging-queue.assigned" { paging: Subject, value: u64 }
-    /// Its fence has this value.
+    /// The queue's fence has `value`.
     PagingQueueSignalled "paging-queue.signalled" { value: u64 }
-    /// It is gone, and its fence with it.
+    /// The queue and its fence are destroyed.
     PagingQueueDestroyed "paging-queue.destroyed" {}
 
-    /// A keyed mutex exists, free for a key: subject it. `handle` is its maker's name of it, and
-    /// `global` its global one, zero if it has none. `sharing` is global or nt; `runtime` is how
-    /// many bytes of the runtime's data it has.
+    /// A keyed mutex exists and is free for `key`. Subject: the mutex. `handle` is the creator's
+    /// handle, `global` the global handle or zero. `sharing` is global or nt; `runtime` is the size
+    /// of the runtime's data.
     KeyedMutexCreated "keyed-mutex.created" {
         process: Subject, handle: Hex, global: Hex, sharing: Text, key: u64, runtime: u64
     }
-    /// A process that has so many bytes of room for the runtime's data has a name of it more.
+    /// A process opens the mutex. Its buffer for the runtime's data has `capacity` bytes.
     KeyedMutexOpened "keyed-mutex.opened" { process: Subject, handle: Hex, capacity: u64 }
-    /// A process has too little room for the runtime's data, and gets no name.
+    /// A process's buffer is too small for the runtime's data. The process gets no handle.
     KeyedMutexOpenFailed "keyed-mutex.open-failed" { process: Subject, capacity: u64 }
-    /// An opener was answered. `room` is the size it came with, `size` what it finds in that
-    /// field, `copied` how many bytes were written.
+    /// An open call returns. `capacity` is the size that the caller passed, `size` the size that is
+    /// returned in that field, `copied` the number of bytes written.
     KeyedMutexOpenReturned "keyed-mutex.open-returned" { capacity: u64, size: u64, copied: u64 }
-    /// It is owned through a name, with the fence value of its last release.
+    /// The mutex is owned through a handle. `fence` is the value of the last release.
     KeyedMutexAcquired "keyed-mutex.acquired" { process: Subject, handle: Hex, key: u64, fence: u64 }
-    /// An acquire ended without it: timed-out or abandoned.
+    /// An acquire ends without the mutex: timed-out or abandoned.
     KeyedMutexNotAcquired "keyed-mutex.not-acquired" { process: Subject, handle: Hex, key: u64, result: Text }
-    /// What the caller of an acquire finds in its fields, who asked for a key: acquired,
-    /// timed-out or abandoned.
+    /// The values that an acquire call returns to a caller that requested the key `requested`.
+    /// `result` is acquired, timed-out or abandoned.
     KeyedMutexAcquireReturned "keyed-mutex.acquire-returned" { result: Text, requested: u64, key: u64, fence: u64 }
-    /// It is free for the next key. `runtime` is how many bytes of the runtime's data it has now.
+    /// The mutex is free for the next key. `runtime` is the size of the runtime's data now.
     KeyedMutexReleased "keyed-mutex.released" {
         process: Subject, handle: Hex, key: u64, fence: u64, runtime: u64
     }
-    /// The name it was owned through ends: nobody gets it any more.
+    /// The handle that owns the mutex is closed. The mutex cannot be acquired any more.
     KeyedMutexAbandoned "keyed-mutex.abandoned" { process: Subject, handle: Hex }
-    /// A process has a name of it less.
+    /// A process closes a handle of the mutex.
     KeyedMutexClosed "keyed-mutex.closed" { process: Subject, handle: Hex }
-    /// Its last name is closed: it is gone, and its global name with it.
+    /// The last handle is closed: the mutex and its global handle are destroyed.
     KeyedMutexDestroyed "keyed-mutex.destroyed" {}
 
-    /// A client asked for a lock, and has it refused rather than wait for the device's work
-    /// (`hurries`) or have something moved (`still`): subject the view.
+    /// A client requests a lock. The lock fails rather than wait for the device's work
+    /// (`do_not_wait`) or move memory (`do_not_evict`). Subject: the view.
     LockRequested "lock.requested" { do_not_wait: bool, do_not_evict: bool }
-    /// The CPU sees an allocation, in memory, in an aperture or in the system's memory: subject
-    /// the view. `count` is how often it is locked.
+    /// The CPU can access an allocation in GPU memory, in an aperture or in system memory. Subject:
+    /// the view. `count` is the number of locks.
     LockAcquired "lock.acquired" { count: u32, location: Text, do_not_wait: bool }
-    /// The view of a locked allocation was aimed anew, after paging work: subject the allocation.
+    /// The CPU mapping of a locked allocation is redirected after paging work. Subject: the
+    /// allocation.
     LockRemapped "lock.remapped" { location: Text }
-    /// One lock of it ended, or was `dropped` because it ended.
+    /// One lock ends, or is `dropped` because its view ends.
     LockEnded "lock.ended" { count: u32, dropped: bool }
 
-    /// Another instance of an allocation was made: subject the instance. Its driver knows it by
-    /// that word; `count` are there now.
+    /// Another instance of an allocation is created. Subject: the instance. `driver_handle` is its
+    /// driver handle, `count` the number of instances now.
     InstanceCreated "instance.created" { of: Subject, view: Subject, driver_handle: Subject, count: u32 }
-    /// By a lock that discards, another instance is the newest, or the allocation itself again:
-    /// subject the view. That happened so often, the first time when it was made.
+    /// A discarding lock makes another instance, or the allocation itself again, the newest.
+    /// Subject: the view. `turn` counts these changes; the creation of the instance is its first.
     LockRenamed "lock.renamed" { to: Subject, turn: u64 }
-    /// An instance is gone, with its memory.
+    /// An instance and its memory are destroyed.
     InstanceDestroyed "instance.destroyed" {}
 
-    /// An allocation was offered: its bytes may go when memory is short. Subject the view.
+    /// An allocation is offered: its bytes may be discarded when memory is short. Subject: the
+    /// view.
     OfferStarted "offer.started" { priority: u32, waits: u32 }
-    /// The work before the offer is done: from here on it may go.
+    /// The work queued before the offer is done. From now on the bytes may be discarded.
     OfferReady "offer.ready" {}
-    /// It was taken back; its bytes were thrown away or not. By a call for a queue it comes back
-    /// if it must be resident, and is there when the queue's fence has that `value`.
+    /// The allocation is reclaimed. `discarded` tells whether its bytes were lost. A reclaim
+    /// through a paging queue makes the allocation resident again, if it has to be, by the time the
+    /// queue's fence reaches `value`.
     OfferEnded "offer.ended" { discarded: bool, queue: Option<Subject>, value: u64 }
 
-    /// A driver made an allocation for a context, or for all of a device.
+    /// A driver creates a context allocation for a context, or for a whole device.
     ContextAllocationCreated "context-allocation.created" {
         adapter: Subject, device: Subject, context: Option<Subject>, bytes: u64, driver_handle: Subject
     }
-    /// The driver wants it brought up to date: `given` is the digest of what it gave for that.
+    /// The driver requests an update. `data` is the digest of the private data for it.
     ContextAllocationUpdating "context-allocation.updating" { data: Hex }
-    /// The driver has its answer to that.
+    /// The driver's update request returns.
     ContextAllocationUpdated "context-allocation.updated" {}
-    /// The driver freed it: its name is gone. Not so if its owner ended first (`forgotten`).
+    /// The driver frees the context allocation: its handle ends. `owner_ended` if its owner was
+    /// destroyed first.
     ContextAllocationFreed "context-allocation.freed" { owner_ended: bool }
-    /// Its memory was given back.
+    /// The memory of the context allocation is released.
     ContextAllocationDestroyed "context-allocation.destroyed" {}
-    /// A node has another context current, or none: subject the node.
+    /// A node's current context changes. `None`: no context is current. Subject: the node.
     NodeSwitched "node.switched" { to: Option<Subject> }
 
-    /// A synchronisation object exists: a mutex, semaphore, fence, monitored (fence) or
-    /// notification. Its device may not signal it (`silent`) or wait for it (`deaf`), and a reset
-    /// leaves its value alone (`stays`).
+    /// A synchronization object exists: a mutex, semaphore, fence, monitored (fence) or
+    /// notification. Its device may not signal it (`no_signal`) or wait for it (`no_wait`), and a
+    /// reset does not change its value (`no_tdr_signal`).
     SyncCreated "sync.created" {
         device: Subject, kind: Text, value: u64, sharing: Text, no_signal: bool, no_wait: bool,
         no_tdr_signal: bool
     }
-    /// A client was told its names: local and global, or zero.
+    /// A client receives the local and the global handle. A missing handle is zero.
     SyncHandlesReturned "sync.handles-returned" { handle: Hex, global: Hex }
-    /// A client opened it by a global name.
+    /// A client opens the object by a global handle.
     SyncOpened "sync.opened" { process: Subject, global: Hex }
-    /// A client's name of it ended; so many are left, of all clients.
+    /// A client closes a handle of the object. `handles` are left, of all clients.
     SyncClosed "sync.closed" { process: Subject, handles: u32 }
-    /// It is gone: it has no name, and nothing queued needs it.
+    /// The object is destroyed: it has no handle, and no queued work uses it.
     SyncDestroyed "sync.destroyed" {}
-    /// A client wants to signal it, or to wait for it (`what`), for a device: `answer` is taken or
-    /// denied.
+    /// A client requests to signal the object or to wait for it (`operation`) on a device. `result`
+    /// is taken or denied.
     SyncRequested "sync.requested" { device: Subject, operation: Text, result: Text }
-    /// It was signalled: by the cpu, a context, a broadcast or a reset. `value` is what it has now:
-    /// a semaphore's count, one for a mutex that is free. `shown` is what the CPU reads.
+    /// The object is signaled by the cpu, a context, a broadcast or a reset. `value` is its new
+    /// value: a semaphore's count, or one for a free mutex. `shown` is the value that the CPU
+    /// reads.
     SyncSignalled "sync.signalled" { by: Text, value: u64, shown: Option<u64> }
-    /// A context came to a broadcast signal of it, for which so many more have to come.
+    /// A context reaches a broadcast signal of the object. `remaining` more contexts must reach it.
     SyncReached "sync.reached" { broadcast: u32, context: Subject, remaining: u32 }
-    /// A wait took a mutex, or one of a semaphore.
+    /// A wait acquires a mutex, or one count of a semaphore.
     SyncAcquired "sync.acquired" { by: Subject, remaining: u64 }
-    /// A mutex was held by a context that ended: it is free.
+    /// A mutex becomes free because the context that held it was destroyed.
     SyncAbandoned "sync.abandoned" { context: Subject }
-    /// A wait begins, of a context, a thread (which blocks) or an event: subject it. It names so
-    /// many objects, and needs all or `any`.
+    /// A wait of a context, a thread (which blocks) or an event starts. Subject: the wait. It names
+    /// `count` objects and needs all of them, or `any`.
     GpuWaitStarted "gpu-wait.started" { waiter: Subject, waiter_kind: Text, any: bool, count: u32 }
-    /// What it names: an object or a paging queue, and the value it needs.
+    /// An object or paging queue that the wait names, and the value it needs.
     GpuWaitObject "gpu-wait.object" { of: Subject, value: u64 }
-    /// It is satisfied: whoever waits goes on.
+    /// The wait is satisfied: the waiter continues.
     GpuWaitSatisfied "gpu-wait.satisfied" {}
-    /// It will not be: what waited has ended.
+    /// The wait is canceled because the waiter was destroyed.
     GpuWaitCancelled "gpu-wait.cancelled" {}
-    /// What a device could have signalled was signalled, since a reset hit it: subject the device.
+    /// The fences that a device could have signaled get their maximum value after a reset. Subject:
+    /// the device.
     FencesReset "fences.reset" {}
-    /// A client's event exists: subject it.
+    /// A client's event exists. Subject: the event.
     EventCreated "event.created" { process: Subject }
-    /// It is set, for a wait or a notification.
+    /// The event is set for a wait or a notification.
     EventSet "event.set" { by: Option<Subject> }
-    /// It is not set any more.
+    /// The event is reset.
     EventReset "event.reset" {}
-    /// The client closed it.
+    /// The client closes the event.
     EventClosed "event.closed" {}
-    /// A driver met a process that uses its adapter: subject its address space. The system's own
-    /// has no process. Addresses have so many bits; page tables are made invalid `again` before
-    /// they go.
+    /// The driver is called for a process that starts to use its adapter. Subject: the address
+    /// space. The system address space has no process. Addresses have `bits` bits.
+    /// `invalidates_tables` if page tables are invalidated before they are destroyed.
     AddressSpaceCreated "address-space.created" {
         adapter: Subject, process: Option<Subject>, bits: u32, invalidates_tables: bool
     }
-    /// The driver was told that the process does not use the adapter any more.
+    /// The driver is called because the process does not use the adapter any more.
     AddressSpaceDestroyed "address-space.destroyed" {}
-    /// A context has this root from here on, of so many entries: subject the space. `idle` when
-    /// none of its packets is with the hardware.
+    /// A context gets this root page table of `entries` entries. Subject: the address space. `idle`
+    /// if no packet of the context is on the hardware.
     RootSet "root.set" { context: Option<Subject>, table: Subject, entries: u32, idle: bool }
-    /// A page table exists, of so many entries from that address on: subject the table. One of
-    /// level zero has entries of pages.
+    /// A page table of `entries` entries exists and translates from `address`. Subject: the table.
+    /// The entries of a level-zero table point to pages.
     PageTableCreated "page-table.created" { space: Subject, level: u32, address: u64, entries: u32 }
-    /// A driver was asked to write entries of a table, which translate from `address` on: subject
-    /// the table. `by` is who writes them: the cpu, without a buffer, or the gpu. They are all
-    /// `what`: invalid, zero, table or page; of which allocation, from `offset` on, and the
-    /// first one's segment and page; `steady` when its pages follow each other in the allocation.
+    /// The driver is called to write entries of a table, which translate from `address`. Subject:
+    /// the table. `by` is the writer: the cpu, without a buffer, or the gpu. All entries have one
+    /// `entry_kind`: invalid, zero, table or page. Pages belong to `of`, from `offset`; `segment`
+    /// and `page` are the first entry's. `sequential` if the pages are consecutive in the
+    /// allocation.
     PageTableWritten "page-table.written" {
         space: Subject, level: u32, by: Text, first: u32, count: u32, address: u64, entry_kind: Text,
         of: Option<Subject>, offset: u64, sequential: bool, segment: u32, page: u64, initial: bool,
         evicts: bool
     }
-    /// A driver was asked to have translations forgotten, from `start` up to `end`: subject the
-    /// space. Both are zero for all there is.
+    /// The driver is called to flush translations from `start` to `end`. Subject: the address
+    /// space. Both are zero for a complete flush.
     TlbFlushed "tlb.flushed" { start: u64, end: u64 }
-    /// A page table is gone, its memory given back.
+    /// A page table is destroyed and its memory released.
     PageTableDestroyed "page-table.destroyed" {}
-    /// A driver keeps addresses of a process that it met, and clients may have things mapped there
-    /// if they are `shown`: subject the space.
+    /// The driver reserves addresses of a process. Clients may map there if the range is
+    /// `client_visible`. Subject: the address space.
     RangeDriverReserved "range.driver-reserved" { start: u64, end: u64, client_visible: bool }
-    /// A client reserved addresses: subject the space. It asked for `base`, or for any between
-    /// `minimum` and `maximum`; they are there when the queue's fence has that `value`.
+    /// A client reserves addresses. Subject: the address space. It requested `base`, or any address
+    /// between `minimum` and `maximum`. The reservation takes effect when the queue's fence reaches
+    /// `value`.
     RangeReserved "range.reserved" {
         start: u64, end: u64, reservation: u32, backing: Text, base: u64, minimum: u64,
         maximum: u64, queue: Option<Subject>, value: u64
     }
-    /// A client has something mapped at addresses: subject the space. It asked for `base`, or for
-    /// any between `minimum` and `maximum`. `order` counts the ranges of one call.
+    /// A client maps an allocation or another backing. Subject: the address space. It requested
+    /// `base`, or any address between `minimum` and `maximum`. `index` counts the ranges of one
+    /// call.
     RangeMapped "range.mapped" {
         start: u64, end: u64, view: Option<Subject>, of: Option<Subject>, backing: Text, offset: u64,
         base: u64, minimum: u64, maximum: u64, index: u32
     }
-    /// The call that mapped has its answer: it is done when the queue's fence has that `value`.
+    /// The map call returns. The mapping takes effect when the queue's fence reaches `value`.
     RangeMapReturned "range.map-returned" { start: u64, end: u64, queue: Option<Subject>, value: u64 }
-    /// A client could not have these addresses, by a `reserve` or a map: subject the space.
+    /// A `reserve` or map request for these addresses fails. Subject: the address space.
     RangeFailed "range.failed" { start: u64, end: u64, reserve: bool, why: Text }
-    /// Addresses are free again: a client freed them, or what was mapped there `ended`. Those of
-    /// a reservation are `kept` then: only reserved.
+    /// Addresses are freed by a client, or because the mapped object was destroyed
+    /// (`object_destroyed`). Addresses of a reservation stay reserved (`still_reserved`).
     RangeFreed "range.freed" { start: u64, end: u64, object_destroyed: bool, still_reserved: bool }
-    /// A client's update of addresses is applied: subject the space. So many of its operations
-    /// are `ignored`, for addresses that are not of its reservation any more, or something that is
-    /// gone. `of` is the fence that it waited for, which had to have the value `wanted`.
+    /// A client's address update is applied. Subject: the address space. `ignored` operations are
+    /// skipped because their addresses left the reservation or their object was destroyed. `of` is
+    /// the fence that the update waited for, and `fence_value` the value it waited for.
     UpdateApplied "update.applied" {
         update: u32, ignored: u32, of: Option<Subject>, fence_value: u64
     }
-    /// A client's update of addresses waits until a fence has a value: subject the space.
+    /// A client's address update waits until a fence has a value. Subject: the address space.
     UpdateQueued "update.queued" { update: u32, of: Subject, fence_value: u64 }
-    /// It will never be applied: its device ends.
+    /// The update will never be applied because its device is destroyed.
     UpdateCancelled "update.cancelled" { update: u32 }
-    /// Its entries are written, and its fence was signalled: to the value behind `wanted`.
+    /// The update's entries are written, and its fence is signaled to `fence_value` plus one.
     UpdateDone "update.done" { update: u32, of: Subject, fence_value: u64 }
-    /// A packet touched an address at which nothing was for it: subject the context. `why` is
-    /// what was there.
+    /// A packet accesses an address that it may not access. Subject: the context. `why` tells what
+    /// the address contains.
     AddressFaulted "address.faulted" { space: Subject, address: u64, why: Text }
 
-    /// Somebody waits: subject what it waits for.
+    /// A thread waits. Subject: the object it waits for.
     WaitParked "wait.parked" { why: Text }
-    /// The wait ended.
+    /// The wait ends.
     WaitEnded "wait.ended" { result: Text }
-    /// The wait could not end. `graph` says who waits for what.
+    /// The wait cannot end. `graph` lists what each thread waits for.
     WaitStuck "wait.stuck" { graph: Text }
 
-    /// The driver is called: subject the call. `class` is the exclusion it runs under.
+    /// The driver is called. Subject: the call. `threading_level` is the exclusion it runs under.
     DdiCall "ddi.call" {
         name: Text, level: Irql, threading_level: Text, adapter: Subject, process: Option<Subject>
     }
-    /// The driver returned.
+    /// The driver returns.
     DdiReturn "ddi.return" { name: Text, result: Text, legal: bool }
-    /// The call carries this word for the adapter: subject the adapter.
+    /// The call passes this driver handle for the adapter. Subject: the adapter.
     DdiAdapter "ddi.adapter" { driver_handle: Subject }
-    /// The call destroys this allocation: subject the allocation.
+    /// The call destroys this allocation. Subject: the allocation.
     DdiDestroys "ddi.destroys" { adapter: Subject }
-    /// The call carries this resource's word: subject the resource. `goes` with the call or
-    /// stays; `alone` when the call names no allocation.
+    /// The call passes this resource's driver handle. Subject: the resource. `destroy` if the call
+    /// destroys the resource; `no_allocations` if the call names no allocation.
     DdiResource "ddi.resource" { driver_handle: Subject, destroy: bool, no_allocations: bool }
-    /// The call opens this view: subject the view. `create` when it is part of a create call,
-    /// `batch` is how many it opens.
+    /// The call opens this view. Subject: the view. `create` if the call is part of a create call;
+    /// `batch` is the number of views it opens.
     DdiOpens "ddi.opens" {
         device: Subject, resource: Option<Subject>, create: bool, batch: u32
     }
-    /// The call closes this view: subject the view. `batch` is how many it closes.
+    /// The call closes this view. Subject: the view. `batch` is the number of views it closes.
     DdiCloses "ddi.closes" { device: Subject, batch: u32 }
 
-    /// The call carries a client's private data: subject the call. `hardware` says whether the
-    /// client gave access to the hardware.
+    /// The call passes a client's private data. Subject: the call. `hardware` tells whether the
+    /// client granted access to the hardware.
     DdiEscapes "ddi.escapes" { hardware: bool }
-    /// The call gives a node paging commands: subject the call. They are of no context.
+    /// The call submits paging commands, which belong to no context. Subject: the call.
     DdiPages "ddi.pages" { context: Option<Subject> }
-    /// The call ends this device or context: subject it.
+    /// The call destroys this device or context. Subject: the device or context.
     DdiEnds "ddi.ends" {}
 
-    /// The driver gave this word for something: subject the word.
+    /// The driver returns this handle for an object. Subject: the driver handle.
     DriverHandleSet "driver-handle.set" { of: Subject }
-    /// What the word was for is gone, and the call that said so has returned. `alone` when
-    /// that call named nothing else.
+    /// The driver handle's object is destroyed, and the call that destroyed it has returned.
+    /// `only_object` if the call destroyed no other object.
     DriverHandleEnded "driver-handle.ended" { of: Subject, only_object: bool }
 
-    /// The driver acquired its data by a client's handle, and holds it: subject what the data
-    /// is of. `hold` is the number it is let go with.
+    /// The driver acquires its data through a client's handle and holds it. Subject: the object
+    /// that the data belongs to. `reference` is the number to release it with.
     HandleDataAcquired "handle-data.acquired" { driver_handle: Subject, reference: u32 }
-    /// It let go of the data, or was made to.
+    /// The driver releases the data, or the kernel releases it for the driver.
     HandleDataReleased "handle-data.released" { reference: u32 }
 
-    /// The driver waited inside a call: subject the call. `ended` says how that ended: by an event
-    /// that was set at some level, or by time.
+    /// The driver waited inside a call. Subject: the call. `ended` is the end of the wait: an event
+    /// that was set at some IRQL, or a timeout.
     DriverWaited "driver.waited" { object: Text, ended: Text }
 
-    /// The driver took a pool block: subject its word.
+    /// The driver allocates a pool block. Subject: its pointer.
     PoolAllocated "pool.allocated" { bytes: u64, tag: Text }
-    /// It gave the block back.
+    /// The driver frees the block.
     PoolFreed "pool.freed" {}
-    /// It gave back what it could not: a block already free, no block at all, or with a wrong tag.
+    /// The driver frees what it cannot free: a free block, an address that is no block, or a block
+    /// with another tag.
     PoolBadFree "pool.bad-free" { why: Text }
-    /// A block was written to after it was freed.
+    /// A block was written after it was freed.
     PoolCorrupted "pool.corrupted" { offset: u64 }
-    /// A block that was taken since the adapter started was still out when its driver had stopped
-    /// it.
+    /// A block that was allocated since the adapter started is still allocated after the driver
+    /// stopped the adapter.
     PoolHeldAfterStop "pool.held-after-stop" {}
-    /// A block was still out when its driver ended.
+    /// A block is still allocated when its driver is unloaded.
     PoolLeaked "pool.leaked" {}
 
-    /// An adapter was opened through a user-mode driver of this interface version.
+    /// An adapter is opened through a user-mode driver of this interface version.
     UserAdapterOpened "user-adapter.opened" { version: Hex }
-    /// It was closed.
+    /// The adapter is closed.
     UserAdapterClosed "user-adapter.closed" {}
-    /// An application has a device on such an adapter.
+    /// An application creates a device on a user-mode adapter.
     UserDeviceCreated "user-device.created" { adapter: Subject }
-    /// It is gone.
+    /// The device is destroyed.
     UserDeviceDestroyed "user-device.destroyed" {}
-    /// The user-mode driver is called: subject the device, or the adapter.
+    /// The user-mode driver is called. Subject: the device or the adapter.
     UmdCall "umd.call" { name: Text }
-    /// It returned, with a result that events only pass on.
+    /// The user-mode driver returns. Events only carry the result.
     UmdReturn "umd.return" { name: Text, result: Hex }
-    /// It called back: subject the device, or the adapter.
+    /// The user-mode driver calls the runtime. Subject: the device or the adapter.
     UmdCallback "umd.callback" { name: Text }
-    /// That was answered.
+    /// The runtime's callback returns.
     UmdCallbackReturn "umd.callback-return" { name: Text, result: Hex }
-    /// It has made or opened a resource of so many surfaces.
+    /// The user-mode driver creates or opens a resource of `count` surfaces.
     SurfacesCreated "surfaces.created" {
         device: Subject, count: u32, allocations: u32, shared: bool, opened: bool
     }
-    /// It has allocated memory for a resource.
+    /// The user-mode driver allocates memory for a resource.
     SurfacesBacked "surfaces.backed" { allocations: u32 }
-    /// The application has locked a surface.
+    /// The application locks a surface.
     SurfaceLocked "surface.locked" { index: u32 }
-    /// The application has unlocked a surface.
+    /// The application unlocks a surface.
     SurfaceUnlocked "surface.unlocked" { index: u32 }
-    /// The application has dropped a resource, which the driver has released by then or not.
+    /// The application drops a resource. `released` tells whether the driver has released it.
     SurfacesDropped "surfaces.dropped" { released: bool }
-    /// The driver has released a resource with all its memory.
+    /// The driver releases a resource with all its memory.
     SurfacesReleased "surfaces.released" {}
 
-    /// A streaming minidriver was added, with so many filter factories: subject the device.
+    /// A streaming minidriver is added with `factories` filter factories. Subject: the device.
     KsAdded "ks.added" { factories: u32 }
-    /// It started: filters can be opened.
+    /// The device starts: filters can be opened.
     KsStarted "ks.started" {}
-    /// Its power comes or goes.
+    /// The device's power is switched on or off.
     KsPowered "ks.powered" { on: bool }
-    /// Its hardware was pulled out.
+    /// The device's hardware is surprise-removed.
     KsSurpriseRemoved "ks.surprise-removed" {}
-    /// It stopped.
+    /// The device stops.
     KsStopped "ks.stopped" {}
-    /// It is gone.
+    /// The device is removed.
     KsRemoved "ks.removed" {}
-    /// A streaming minidriver is called: subject the call. `about` is the device, filter, pin or
-    /// allocator, `locks` are the mutexes that its thread holds.
+    /// A streaming minidriver is called. Subject: the call. `about` is the device, filter, pin or
+    /// allocator; `locks` are the mutexes that its thread holds.
     KsCall "ks.call" { name: Text, level: Irql, locks: Text, device: Subject, about: Subject }
-    /// It returned. `legal` says whether it may answer so.
+    /// The minidriver returns. `legal` tells whether it may return this result.
     KsReturn "ks.return" { name: Text, result: Text, legal: bool }
-    /// A mutex of a device, a filter or whoever processes was taken: subject whose it is. `lock`
+    /// A mutex of a device, a filter or a processing object is acquired. Subject: its owner. `lock`
     /// is device, control or processing; `by` is class or driver.
     KsLocked "ks.locked" { lock: Text, by: Text }
-    /// It was released.
+    /// The mutex is released.
     KsUnlocked "ks.unlocked" { lock: Text, by: Text }
-    /// A driver put an item into the bag of an object: subject the object.
+    /// A driver puts an item into the bag of an object. Subject: the object.
     KsBagged "ks.bagged" { item: Subject }
-    /// It is out of that bag; `freed` says whether it was freed with that.
+    /// The item is removed from the bag. `freed` tells whether it is freed, too.
     KsUnbagged "ks.unbagged" { item: Subject, freed: bool }
-    /// A filter exists: `own` says whether its driver gave it a context of its own, `dispatch`
-    /// whether it is processed at dispatch level, `needs` how many pins it needs.
+    /// A filter exists. `has_context` tells whether its driver set a context, `dispatch` whether it
+    /// is processed at dispatch level, `needs` how many pins it needs.
     FilterCreated "filter.created" {
         device: Subject, factory: u32, has_context: bool, dispatch: bool, needs: u32
     }
-    /// It never came to be.
+    /// The creation of the filter fails.
     FilterCreateFailed "filter.create-failed" {}
-    /// Its driver was told that it is gone.
+    /// The driver has closed the filter.
     FilterClosed "filter.closed" {}
-    /// A driver is asked whether a pin can have a format; `first` is before the pin is made.
+    /// A driver is called to check a pin's format. `first` if the pin does not exist yet.
     PinFormat "pin.format" { filter: Subject, sample: u32, first: bool }
-    /// A pin exists: one of `most` of its kind. `standard` says whether its states are walked in
-    /// steps, `dispatch` whether it is processed at dispatch level, `least` from which state on.
+    /// A pin exists, one of at most `possible` of its factory. `standard` tells whether its states
+    /// change step by step, `dispatch` whether it is processed at dispatch level, `min_state` the
+    /// lowest state in which it is processed.
     PinCreated "pin.created" {
         filter: Subject, factory: u32, out: bool, has_context: bool, possible: u32, standard: bool,
         dispatch: bool, min_state: Text
     }
-    /// A client asked for the framing of a pin, or wanted to `set` it: whether there is one, and
-    /// whether that was answered.
+    /// A client gets or sets (`set`) the framing of a pin. `available` tells whether there is one,
+    /// `succeeded` whether the request succeeded.
     PinFraming "pin.framing" { set: bool, available: bool, succeeded: bool }
-    /// It was connected: so many frames of so many bytes, aligned to a mask, from that allocator.
+    /// The pin is connected with `frames` frames of `bytes` bytes, aligned to a mask, from the
+    /// allocator `by`.
     PinConnected "pin.connected" { frames: u32, bytes: u32, alignment: u32, by: Text }
-    /// It is not connected any more.
+    /// The pin is disconnected.
     PinDisconnected "pin.disconnected" {}
-    /// What its client wants of it, before the driver is told.
+    /// The client requests a pin state; the driver has not been called yet.
     PinStateRequested "pin.state-requested" { from: Text, to: Text }
-    /// The driver has gone with it, or was not asked whether it would (`forced`).
+    /// The driver accepted the state, or could not refuse it (`forced`).
     PinStateChanged "pin.state-changed" { from: Text, to: Text, forced: bool }
-    /// The driver has refused: its client's state goes back.
+    /// The driver refused the state. The client's state is restored.
     PinStateRefused "pin.state-refused" { from: Text, to: Text }
-    /// Frames for it come from its driver and not from an allocator.
+    /// The pin's frames come from its driver and not from an allocator.
     PinInjects "pin.injects" {}
-    /// Nothing is left in its queue.
+    /// The pin's queue is empty.
     PinFlushed "pin.flushed" { frames: u32 }
-    /// It never came to be.
+    /// The creation of the pin fails.
     PinCreateFailed "pin.create-failed" {}
-    /// The pin is gone: its driver was told.
+    /// The driver has closed the pin.
     PinClosed "pin.closed" {}
-    /// A driver's allocator, the default one or the client's is to be used: `by` says whose. The
-    /// client is a `user`, or in the kernel.
+    /// An allocator is chosen: `by` is the driver, the default or the client. `user` if the client
+    /// is in user mode.
     AllocatorChosen "allocator.chosen" { pin: Subject, by: Text, user: bool }
-    /// It is ready. `word` is the driver's for it.
+    /// The allocator is ready. `driver_handle` is the driver's handle.
     AllocatorReady "allocator.ready" {
         pin: Subject, driver_handle: Subject, frames: u32, bytes: u32, alignment: u32, by: Text
     }
-    /// It was refused: there is none, and none is deleted.
+    /// The creation of the allocator fails. There is nothing to delete.
     AllocatorFailed "allocator.failed" { why: Text }
-    /// A call of its driver carries this word for it: subject the allocator.
+    /// A driver call passes this driver handle for the allocator. Subject: the allocator.
     AllocatorUsed "allocator.used" { entry: Text, driver_handle: Subject }
-    /// It is to be deleted: `home` says that all its frames have come home by themselves.
+    /// The allocator is about to be deleted. `frames_returned` tells whether all its frames were
+    /// returned without force.
     AllocatorEnding "allocator.ending" { frames_returned: bool }
-    /// It is deleted: nothing uses it any more.
+    /// The allocator is deleted. Nothing uses it any more.
     AllocatorDeleted "allocator.deleted" { driver_handle: Subject }
-    /// There is a frame; `word` is where its memory is.
+    /// A frame exists. `pointer` is the address of its memory.
     FrameCreated "frame.created" { allocator: Option<Subject>, pin: Subject, pointer: Subject, bytes: u32 }
-    /// No frame could be had.
+    /// A frame allocation fails.
     FrameUnavailable "frame.unavailable" { allocator: Subject }
-    /// It is in the queue of a pin.
+    /// The frame is in the queue of a pin.
     FrameQueued "frame.queued" { pin: Subject }
-    /// An edge has passed it: `edge` is leading or trailing.
+    /// An edge passes the frame: `edge` is leading or trailing.
     FramePassed "frame.passed" { edge: Text }
-    /// It is done: nothing refers to it. Its header, and when it was.
+    /// The frame is done: nothing refers to it. The fields are its header and the time of
+    /// completion.
     FrameDone "frame.done" {
         used: u32, time: u64, duration: u64, end: bool, discontinuity: bool, now: u64
     }
-    /// It was cancelled, and left the queue.
+    /// The frame is canceled and leaves the queue.
     FrameCancelled "frame.cancelled" {}
-    /// Its cancellation waits: a pointer to it is locked.
+    /// The frame's cancellation waits because a pointer to the frame is locked.
     FrameHeld "frame.held" { by: Subject }
-    /// A client has it.
+    /// A client takes the frame.
     FrameTaken "frame.taken" {}
-    /// It is home: nobody has it.
+    /// The frame is back in its allocator.
     FrameReturned "frame.returned" {}
-    /// It could not come home by itself: who kept it.
+    /// The frame was not returned. `by` is its holder.
     FrameStuck "frame.stuck" { by: Subject }
-    /// A driver is told to free it, with this word.
+    /// A driver is called to free the frame with this pointer.
     FrameFreeing "frame.freeing" { allocator: Subject, pointer: Subject }
-    /// There is no such frame any more.
+    /// The frame is freed.
     FrameFreed "frame.freed" {}
-    /// A driver has a pointer of its own to a frame: subject the pointer.
+    /// A driver clones a stream pointer to a frame. Subject: the pointer.
     PointerCloned "pointer.cloned" { pin: Subject, frame: Subject, locked: bool }
-    /// It is locked: the frame is not cancelled.
+    /// The pointer is locked: the frame is not canceled.
     PointerLocked "pointer.locked" { frame: Subject }
-    /// It is not locked any more.
+    /// The pointer is unlocked.
     PointerUnlocked "pointer.unlocked" {}
-    /// It has moved.
+    /// The pointer advances.
     PointerMoved "pointer.moved" { frame: Option<Subject> }
-    /// It is gone: deleted by its driver, or by force.
+    /// The pointer is deleted by its driver, or by force.
     PointerDeleted "pointer.deleted" { forced: bool }
 
-    /// A driver or client used an entry that is not there.
+    /// A driver or client calls an entry point that does not exist.
     EntryMissing "entry.missing" { name: Text }
-    /// A driver called back.
+    /// A driver calls a kernel callback.
     Callback "callback" { name: Text }
 
-    /// A rule judged at a door was broken.
+    /// A rule that is judged at a door is broken.
     RuleBroken "rule.broken" { rule: RuleId, component: Component, argument: Text, message: Text }
 }
 
-/// The ` name=value` words of a line, in order.
+/// The ` name=value` fields of a line, in order.
 struct Values<'a>(&'a str);
 
 impl<'a> Values<'a> {

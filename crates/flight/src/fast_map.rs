@@ -1,13 +1,13 @@
-//! Things by number, in no order: a map for what is looked up and not gone through.
+//! An unordered map for lookups.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Things by a number of theirs. Who goes through them brings them into an order first.
+/// An unordered map; sort before iterating.
 pub type FastMap<K, T> = HashMap<K, T, BuildHasherDefault<FastHasher>>;
 
-/// Spreads numbers, addresses and handles over the table: some are multiples of something.
-/// Always in the same way, so runs repeat.
+/// Hashes numbers, addresses and handles, which are often multiples of a number. The hash is the
+/// same in every run, so runs repeat.
 #[derive(Clone, Debug, Default)]
 pub struct FastHasher(u64);
 
@@ -27,7 +27,7 @@ impl Hasher for FastHasher {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The upper half is mixed well, and the table looks at the lower one first.
+        // The upper half is well mixed, and the table uses the lower half first.
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 

@@ -1,14 +1,14 @@
-//! The values events carry, and how they stand in text.
+//! The values of events, and their text form.
 
 use crate::{Component, Fence, Irql, RuleId, Subject};
 use std::borrow::Cow;
 use std::fmt;
 use std::io::Write as _;
 
-/// Text in an event: a name of ours, or text that was read back or made up.
+/// Text in an event: a static name, or text that was read back or formatted.
 pub type Text = Cow<'static, str>;
 
-/// A number that people know in hexadecimal: a handle, a status.
+/// A number that is usually shown in hexadecimal: a handle, a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex(pub u32);
 
@@ -18,7 +18,7 @@ impl fmt::Display for Hex {
     }
 }
 
-/// A value of an event, written as one word and read back from it.
+/// A value of an event, written as text without spaces outside quotes, and read back.
 pub trait Field: Sized {
     /// Writes it, without spaces outside quotes.
     fn write(&self, to: &mut Vec<u8>);
@@ -45,12 +45,12 @@ plain_field!(
     bool: |it, to| push_text(if it { "true" } else { "false" }, to)
 );
 
-/// Text as it is.
+/// Appends text unchanged.
 pub(crate) fn push_text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Most of a trace is numbers: their digits, without the machinery that can do more.
+/// Appends decimal digits. Most of a trace is numbers, so this avoids the general formatter.
 fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
     let (mut digits, mut start) = ([0_u8; 20], 20);
     loop {
@@ -69,7 +69,7 @@ impl Field for Text {
         let plain = |byte: u8| {
             byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b':' | b'-' | b'/')
         };
-        // All of it, without an early end: then several bytes are looked at in one step.
+        // Checks all bytes without an early exit, so that the compiler vectorizes the loop.
         if !self.is_empty() && self.bytes().fold(true, |all, it| all & plain(it)) {
             push_text(self, to);
         } else {

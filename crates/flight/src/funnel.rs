@@ -1,7 +1,6 @@
-//! The body of a funnel: what every call of a driver goes through, whatever the driver model.
+//! The common part of the funnels: every driver call passes through it, for both driver models.
 //!
-//! A kernel adds what its own calls have: the events, the permit, the bookkeeping. It holds no
-//! lock while the driver runs.
+//! A kernel adds its events, permits and bookkeeping. It holds no lock while the driver runs.
 
 use crate::{
     CallGuard, DriverError, DriverResult, Host, Kind, Level, Log, Passive, Pool, Subject,
@@ -9,7 +8,7 @@ use crate::{
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Where calls of drivers happen.
+/// The environment of driver calls.
 #[derive(Clone, Copy)]
 pub struct Funnel<'a> {
     /// The host of the calling thread.
@@ -20,7 +19,7 @@ pub struct Funnel<'a> {
     pub pool: Option<&'a dyn Pool>,
 }
 
-/// What code inside a call can find out about it ([`CallGuard::current`]).
+/// What code inside a call can query about it ([`CallGuard::current`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallScope {
     /// The process whose handles the driver's callbacks resolve.
@@ -59,7 +58,7 @@ impl Funnel<'_> {
         let call = Kind::Call.subject(number);
         before(call)?;
 
-        // Nothing of the kernel's is half done while a driver runs, so a panic breaks only it.
+        // No kernel operation is half done while a driver runs, so a panic affects only the driver.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(at)));
         let result = at.raised(self.host, guarded).map_err(resume_internal_error);
         let result = result.unwrap_or(Err(DriverError::Crashed));

@@ -1,34 +1,34 @@
-//! Levels: proofs of how interruptible the caller is (`IRQL`).
+//! IRQLs as types: proofs of the caller's IRQL.
 //!
-//! A function that takes `&mut Passive` can only be called where somebody has one, and only
-//! a host makes them. So telling a driver to destroy from inside a completion does not compile.
+//! A function that takes `&mut Passive` can only be called with such a proof, and only a host
+//! creates them. So calling a driver's destroy function from inside a completion does not compile.
 //!
 //! # Invariants
 //!
-//! 1. A proof is neither `Copy` nor `Send`, and is borrowed mutably for a call: there is one
-//!    usable proof per virtual thread at a time.
+//! 1. A proof is neither `Copy` nor `Send`, and is borrowed mutably for a call: there is one usable
+//!    proof per virtual thread at a time.
 //! 2. While a higher proof is lent, the lower one cannot be used.
 
 use crate::Host;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Not `Send`, not `Copy`, and nobody outside this crate can write it.
+/// Not `Send`, not `Copy`, and not constructible outside this crate.
 type Unforgeable = PhantomData<*mut ()>;
 
-/// Nothing is held back: waiting is allowed (`PASSIVE_LEVEL`).
+/// `PASSIVE_LEVEL`: nothing is masked, and waiting is allowed.
 #[derive(Debug)]
 pub struct Passive(Unforgeable);
 
-/// The scheduler is held back (`DISPATCH_LEVEL`).
+/// `DISPATCH_LEVEL`: the thread scheduler is masked.
 #[derive(Debug)]
 pub struct Dispatch(Unforgeable);
 
-/// The device's interrupt is held back (`DIRQL`).
+/// `DIRQL`: the device's interrupt is masked.
 #[derive(Debug)]
 pub struct DeviceLevel(Unforgeable);
 
-/// A level as a value, for those who must ask (a door, a trace).
+/// An IRQL as a value, for code that checks it at run time (a door, a trace).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Irql {
     /// See [`Passive`].
@@ -39,19 +39,19 @@ pub enum Irql {
     Device,
 }
 
-/// A proof of a level.
+/// A proof of an IRQL.
 pub trait Level: Sized {
-    /// The level it proves.
+    /// The IRQL it proves.
     const IRQL: Irql;
     #[doc(hidden)]
     fn create(_: LevelSeal) -> Self;
 }
 
-/// The right to make proofs. Only this crate has it.
+/// The right to create proofs. Only this crate has it.
 #[derive(Debug)]
 pub struct LevelSeal(());
 
-/// The level a callback finds itself at.
+/// The IRQL at which a callback runs.
 #[derive(Debug)]
 pub enum At<'a> {
     /// At [`Passive`].
@@ -80,14 +80,14 @@ impl Passive {
         Self(PhantomData)
     }
 
-    /// Lends the proof of level `L` to `body`, and tells the host for as long.
+    /// Lends the proof of level `L` to `body` and raises the host's IRQL meanwhile.
     pub fn raised<L: Level, R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
         raise(host, body)
     }
 }
 
 impl Dispatch {
-    /// Lends the proof of the device's level to `body`, and tells the host for as long.
+    /// Lends the proof of the device level to `body` and raises the host's IRQL meanwhile.
     pub fn raised<R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut DeviceLevel) -> R) -> R {
         raise(host, body)
     }
@@ -95,7 +95,7 @@ impl Dispatch {
 
 fn raise<L: Level, R>(host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
     let before = host.set_irql(L::IRQL);
-    // A panic of the body passes through here: the level goes back all the same.
+    // The guard restores the IRQL even if the body panics.
     let back = IrqlGuard { host, previous: before };
     let answer = body(&mut L::create(LevelSeal(())));
     drop(back);
@@ -114,8 +114,8 @@ impl Drop for IrqlGuard<'_> {
 }
 
 impl At<'_> {
-    /// Lends the proof of the level at which `host` says the caller is: the way in for a
-    /// callback, whose caller is a driver and has no proof to show.
+    /// Lends the proof of the caller's current IRQL, according to `host`. For callbacks, whose
+    /// caller is a driver and has no proof.
     pub fn at_current_irql<R>(host: &dyn Host, body: impl FnOnce(At<'_>) -> R) -> R {
         match host.irql() {
             Irql::Passive => body(At::Passive(&mut Passive(PhantomData))),
@@ -124,7 +124,7 @@ impl At<'_> {
         }
     }
 
-    /// Which one it is.
+    /// The IRQL as a value.
     pub fn irql(&self) -> Irql {
         match self {
             At::Passive(_) => Irql::Passive,

@@ -1,8 +1,8 @@
-//! What a run is made of: ordered events, levels, tickets, and the two hosts that run it.
+//! The parts of a run: ordered events, IRQLs, wait tokens, and the two hosts.
 //!
-//! The kernels are called and do not run: whoever calls them is a virtual thread of a
-//! [`Host`], at a level it can prove, and everything that happens is an [`Event`] in the
-//! one ordered [`Log`]. Nothing here knows Windows or graphics beyond the names of things.
+//! The kernels are passive libraries: a caller is a virtual thread of a [`Host`], at an IRQL it can
+//! prove, and everything that happens is an [`Event`] in the one ordered [`Log`]. Nothing here
+//! depends on Windows or graphics, except for names.
 #![forbid(unsafe_code)]
 
 mod deterministic;

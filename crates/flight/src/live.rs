@@ -1,28 +1,28 @@
-//! Who is alive, and why.
+//! Live objects and what keeps each alive.
 
 use crate::subject::Subject;
 use std::fmt;
 
-/// Everything that is alive, each under its owner.
+/// All live objects, each under its owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveObjects {
-    /// The things, owners before what they own.
+    /// The objects, owners before what they own.
     pub objects: Vec<LiveObject>,
 }
 
-/// One thing that is alive.
+/// One live object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveObject {
-    /// The thing.
+    /// The object.
     pub subject: Subject,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Option<Subject>,
-    /// Its reasons to live.
+    /// What keeps it alive.
     pub reasons: Vec<String>,
 }
 
 impl LiveObjects {
-    /// How many things are alive.
+    /// Number of live objects.
     pub fn count(&self) -> usize {
         self.objects.len()
     }
@@ -35,7 +35,7 @@ impl LiveObjects {
 }
 
 impl fmt::Display for LiveObjects {
-    /// A tree, a line for each.
+    /// A tree, with one line per object.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for it in &self.objects {
             let indent = self.depth(it.owner) * 2;

@@ -2,24 +2,24 @@
 //!
 //! # Invariants
 //!
-//! 1. An event's number is drawn under this lock, by someone who holds the lock of the change
-//!    it reports. So the order of events is the order of changes.
-//! 2. Nobody acts on what the log says: observers take events out and give nothing back.
+//! 1. An event gets its number under the log's lock, while the thread also holds the lock of the
+//!    change it reports. So the order of events is the order of changes.
+//! 2. The log has no effect on the run: observers take events out and give nothing back.
 
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, thread};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many events room is kept for when they are taken out.
+/// Maximum capacity that is kept for the next events when events are taken out.
 const MAX_CAPACITY: usize = 4096;
 
 /// The ordered log: events in, events out, and how often each entry rule was judged.
 #[derive(Debug)]
 pub struct Log {
     inner: Mutex<LogState>,
-    /// How often each live rule was judged: a count, in no order with anything.
+    /// How often each live rule was judged. The counts are not ordered with the events.
     rule_counts: Vec<AtomicU64>,
-    /// Numbers the calls of drivers, whichever kernel makes them.
+    /// Numbers the driver calls of both kernels.
     calls: AtomicU32,
     enabled: bool,
 }
@@ -36,7 +36,7 @@ struct LogState {
     free_numbers: Vec<u32>,
 }
 
-/// A word of the driver's, while it means something.
+/// A driver pointer that is in use.
 #[derive(Debug)]
 struct PointerEntry {
     number: u32,
@@ -44,12 +44,12 @@ struct PointerEntry {
 }
 
 impl Log {
-    /// A log that keeps what it is told.
+    /// A log that keeps events.
     pub fn new() -> Self {
         Self::with_enabled(true)
     }
 
-    /// A log that keeps nothing, for measuring what keeping costs.
+    /// A log that keeps no events, to measure the cost of keeping them.
     pub fn silent() -> Self {
         Self::with_enabled(false)
     }
@@ -59,19 +59,18 @@ impl Log {
         Self { inner: Mutex::default(), rule_counts: judged, calls: AtomicU32::new(0), enabled }
     }
 
-    /// The number of the next call of a driver, from one on: those of one run are told apart by
-    /// it.
+    /// The number of the next driver call, from one. It is unique in a run.
     pub fn next_call(&self) -> u32 {
         self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 
-    /// Whether it keeps what it is told: what is said for nobody need not be made up.
+    /// Whether the log keeps events. If not, the caller need not construct them.
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.enabled
     }
 
-    /// Says that something happened.
+    /// Logs an event.
     #[inline]
     pub fn emit(&self, subject: Subject, what: EventKind) {
         if self.enabled {
@@ -87,8 +86,8 @@ impl Log {
         inner.events.push(Event { seq, thread, call, subject, kind: what });
     }
 
-    /// Judges a rule at a door: counted always, said when broken. `place` is the entry and
-    /// the argument, `broken` the sentence.
+    /// Judges a rule at a door: always counted, logged if broken. `argument` is the entry and the
+    /// argument, `broken` the finding's sentence.
     #[inline]
     pub fn judge(
         &self,
@@ -113,10 +112,10 @@ impl Log {
         }
     }
 
-    /// Takes out what has happened since the last time.
+    /// Takes out the events since the last call.
     pub fn take(&self) -> Vec<Event> {
         let events = &mut self.inner().events;
-        // As much is likely to come again: room is made once, not step by step.
+        // About as many events are likely to follow: reserve the capacity once.
         let room = Vec::with_capacity(events.len().min(MAX_CAPACITY));
         std::mem::replace(events, room)
     }
@@ -128,7 +127,7 @@ impl Log {
         )
     }
 
-    /// Numbers a driver's word: the same number while anybody holds it.
+    /// Numbers a driver pointer. The number stays the same while the pointer has a reference.
     pub fn acquire_pointer(&self, driver_handle: usize) -> Subject {
         if !self.enabled {
             return Kind::DriverPointer.subject(0);
@@ -136,7 +135,7 @@ impl Log {
         let inner = &mut *self.inner();
         let next = inner.pointers.len() + inner.free_numbers.len() + 1;
         let driver_handle = inner.pointers.entry(driver_handle).or_insert_with(|| {
-            // The one that was freed last: it does not depend on where the driver's memory lies.
+            // The number freed last, which does not depend on the addresses of the driver's memory.
             let number = inner.free_numbers.pop().or(u32::try_from(next).ok()).unwrap_or(u32::MAX);
             PointerEntry { number, references: 0 }
         });
@@ -144,7 +143,7 @@ impl Log {
         Kind::DriverPointer.subject(driver_handle.number)
     }
 
-    /// The number of a word that somebody holds.
+    /// The number of a driver pointer that has a reference.
     pub fn pointer_subject(&self, driver_handle: usize) -> Subject {
         if !self.enabled {
             return Kind::DriverPointer.subject(0);
@@ -157,10 +156,10 @@ impl Log {
         )
     }
 
-    /// Ends one hold; with the last, the number is free again.
+    /// Drops one reference. With the last one, the number is free again.
     pub fn release_pointer(&self, driver_handle: usize) {
         if !self.enabled {
-            return; // Nothing is held: see `acquire_pointer`.
+            return; // No reference: see `acquire_pointer`.
         }
         let inner = &mut *self.inner();
         if let Some(it) = inner.pointers.get_mut(&driver_handle) {
@@ -173,7 +172,7 @@ impl Log {
     }
 
     fn inner(&self) -> MutexGuard<'_, LogState> {
-        // A panic while logging leaves a log that is still in order.
+        // A panic while logging leaves a consistent log.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -191,7 +190,7 @@ impl Default for RuleCounts {
 }
 
 impl RuleCounts {
-    /// Counts one judgement.
+    /// Counts one judgment.
     pub fn increment(&mut self, rule: RuleId) {
         self.0[rule.index()] += 1;
     }
@@ -201,7 +200,7 @@ impl RuleCounts {
         self.0[rule.index()]
     }
 
-    /// Adds another tally to this one.
+    /// Adds other counts to these.
     pub fn add(&mut self, other: &RuleCounts) {
         for (mine, more) in self.0.iter_mut().zip(&other.0) {
             *mine += more;
@@ -214,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_keeps_its_number_while_it_is_held() {
+    fn a_driver_pointer_keeps_its_number_while_it_is_referenced() {
         let log = Log::new();
         let (a, b) = (log.acquire_pointer(0x7000), log.acquire_pointer(0x10));
         assert_eq!([a.number, b.number, log.acquire_pointer(0x7000).number], [1, 2, 1]);

@@ -1,81 +1,82 @@
-//! Somebody who looks at the bytes that paging work moves, and can do nothing about them.
+//! The memory observer: checks the bytes that paging work moves, without any effect on them.
 
 use crate::{HardwareModel, PageTableWrite, Ram, Run, Subject, TlbFlush};
 
-/// What an operation does to an allocation's bytes.
+/// The effect of a paging operation on an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingMovement {
-    /// They come from the system's memory to the GPU's address.
+    /// Copied from system memory to the GPU address.
     PageIn,
-    /// They go from the GPU's address to the system's memory.
+    /// Copied from the GPU address to system memory.
     PageOut,
-    /// All become zero, at the GPU's address.
+    /// Zeroed at the GPU address.
     Fill,
-    /// Pages of the system's memory are shown at the GPU's address.
+    /// Pages of system memory are mapped at the GPU address.
     Map,
-    /// The GPU's address shows the dummy page.
+    /// The dummy page is mapped at the GPU address.
     Unmap,
-    /// They are of no use any more.
+    /// Discarded.
     Thrown,
-    /// They come from another place of the GPU's memory, to the GPU's address.
+    /// Moved from another GPU address to this one.
     Relocate,
 }
 
-/// An operation on an allocation.
+/// A paging operation on an allocation.
 #[derive(Clone, Copy)]
 pub struct PagingMove<'a> {
-    /// The paging work it is part of.
+    /// The paging work it belongs to.
     pub paging: Subject,
     /// The allocation.
     pub of: Subject,
-    /// What is done.
+    /// The effect.
     pub movement: PagingMovement,
-    /// The GPU's address.
+    /// The GPU address.
     pub address: u64,
-    /// The one they come from, where they are shifted.
+    /// The source address of a relocation.
     pub from: Option<u64>,
-    /// Where the part begins that is moved at virtual addresses, if it is moved there.
+    /// The start of the part that is moved at virtual addresses, if it is.
     pub part: Option<u64>,
-    /// Its pages in the system's memory.
+    /// The allocation's pages in system memory.
     pub runs: &'a [Run],
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// The CPU may look at them, and they lie in a line (`CpuVisible` without `Swizzled`).
+    /// The CPU may access the bytes, and they are linear (`CpuVisible` without `Swizzled`).
     pub linear: bool,
-    /// They are thrown away since a client said that the GPU has not written to them: the
-    /// system's memory has them.
+    /// They are discarded because a client reported that the GPU has not written to them: system
+    /// memory has a copy.
     pub not_written: bool,
-    /// The page that apertures show where nothing is mapped.
+    /// The page that apertures map where nothing else is mapped.
     pub dummy: u64,
     /// The hardware.
     pub hardware: &'a dyn HardwareModel,
-    /// The system's memory.
+    /// System memory.
     pub ram: &'a dyn Ram,
 }
 
-/// Looks on.
+/// Observes memory content.
 pub trait MemoryObserver: Send + Sync {
-    /// The driver is about to be asked for the first time.
+    /// The driver is about to be called for the operation for the first time.
     fn paging_started(&self, it: &PagingMove<'_>);
 
-    /// The hardware says that it is done.
+    /// The hardware has completed the operation.
     fn paging_finished(&self, it: &PagingMove<'_>);
 
-    /// A client's work goes to the hardware: what is resident may change.
+    /// A client's packet is submitted to the hardware: resident content may change.
     fn packet_ran(&self);
 
-    /// The driver is about to be asked to write entries of a page table.
+    /// The driver is about to be called to write page-table entries.
     fn table_write_started(&self, _it: &PageTableWrite<'_>) {}
 
-    /// They are written: the hardware says so, or the driver has returned where the CPU writes.
+    /// The entries are written: the hardware has completed them, or the driver has returned if the
+    /// CPU writes.
     fn table_write_finished(&self, _it: &PageTableWrite<'_>) {}
 
-    /// A table is gone, or nobody knows what is in it.
+    /// A table is destroyed, or its content is unknown.
     fn table_forgotten(&self, _table: (u32, u64), _of: Subject) {}
 
-    /// Translations are forgotten: the hardware says so.
+    /// Translations are flushed: the hardware has completed it.
     fn tlb_flushed(&self, _it: &TlbFlush<'_>) {}
 
-    /// A client's CPU may write to an allocation, or it is gone: nothing is known of it.
+    /// The content of an allocation is unknown: a client's CPU may write to it, or it is destroyed.
     fn forget(&self, of: Subject);
 }

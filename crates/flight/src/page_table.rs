@@ -1,55 +1,55 @@
-//! Page tables for whoever looks at them: what an entry says, and what must have been written.
+//! Page-table operations as the memory observer sees them: entries and flushes.
 
 use crate::{HardwareModel, Subject};
 
-/// The root of an address space, as hardware is given it.
+/// The root page table of an address space, as the hardware receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableRoot {
-    /// The segment it is in, from one on.
+    /// Its one-based segment.
     pub segment: u32,
-    /// Where, counted from the segment's base.
+    /// Offset from the segment's base.
     pub offset: u64,
-    /// How many entries it has: an address behind the last one faults.
+    /// Number of entries. An address past the last one faults.
     pub entries: u32,
 }
 
-/// What an entry of a page table says.
+/// An entry of a page table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableEntry {
-    /// Something is behind it.
+    /// The entry is valid.
     pub valid: bool,
-    /// Reads are zero, writes are lost.
+    /// Reads return zero, writes are lost.
     pub zero: bool,
-    /// Not to be written.
+    /// Writes are forbidden.
     pub read_only: bool,
-    /// The segment of the page or table; zero is the machine's memory.
+    /// The segment of the page or table; zero is system memory.
     pub segment: u32,
-    /// Its number of 4096 bytes from there on.
+    /// The number of the 4096-byte page in the segment.
     pub page: u64,
 }
 
-/// Entries of a page table that a driver was asked to write.
+/// Page-table entries that a driver was called to write.
 #[derive(Clone, Copy)]
 pub struct PageTableWrite<'a> {
-    /// The paging work it is part of.
+    /// The paging work it belongs to.
     pub paging: Subject,
-    /// The address space, or the process it is of.
+    /// The address space, or its process.
     pub of: Subject,
-    /// The process whose address space it is; none is the system.
+    /// The process of the address space; `None` is the system.
     pub process: Option<Subject>,
-    /// The level of the table: zero holds entries of pages.
+    /// The level of the table: zero is the leaf level.
     pub level: u32,
-    /// The segment of the table, from one on, and where it is, counted from the segment's base.
+    /// The one-based segment of the table, and its offset from the segment's base.
     pub table: (u32, u64),
     /// The first entry.
     pub first: u32,
-    /// How many.
+    /// Number of entries.
     pub count: u32,
-    /// What they must say: one for each, or a single one for all (`repeat`).
+    /// The required entries: one each, or a single one for all (`repeat`).
     pub entries: &'a [TableEntry],
-    /// The driver was given a single entry for all.
+    /// The driver received a single entry for all.
     pub repeat: bool,
-    /// The CPU writes them: they are there when the driver returns.
+    /// The CPU writes them: they are written when the driver returns.
     pub by_cpu: bool,
     /// The first address that they translate.
     pub address: u64,
@@ -57,20 +57,20 @@ pub struct PageTableWrite<'a> {
     pub hardware: &'a dyn HardwareModel,
 }
 
-/// Translations that a driver was asked to have forgotten.
+/// Translations that a driver was called to flush.
 #[derive(Clone, Copy)]
 pub struct TlbFlush<'a> {
-    /// The paging work it is part of.
+    /// The paging work it belongs to.
     pub paging: Subject,
-    /// The address space, or the process it is of.
+    /// The address space, or its process.
     pub of: Subject,
-    /// The process whose address space it is; none is the system.
+    /// The process of the address space; `None` is the system.
     pub process: Option<Subject>,
     /// Its root.
     pub root: TableRoot,
-    /// How many bits of an address find an entry, by level: the one with pages first.
+    /// Number of address bits that index a table, by level, leaf level first.
     pub index_bits: &'a [u32],
-    /// From this address on, up to before `end`; both are zero for all there is.
+    /// The first address; `end` is exclusive. Both are zero for a complete flush.
     pub start: u64,
     /// See `start`.
     pub end: u64,
@@ -79,8 +79,8 @@ pub struct TlbFlush<'a> {
 }
 
 impl TableEntry {
-    /// Whether two entries mean the same to an engine: what is behind one that is not valid, or
-    /// reads as zero, does not matter.
+    /// Whether two entries mean the same to an engine: the target of an invalid or zero entry does
+    /// not matter.
     pub fn same(&self, other: &TableEntry) -> bool {
         match (self.valid, self.zero) {
             _ if self.valid != other.valid => false,

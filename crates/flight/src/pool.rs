@@ -1,16 +1,16 @@
 //! Pool memory as a service, for drivers written in safe Rust.
 
-/// Memory that is watched: who took it, whether it came back, and whether it stayed untouched
-/// after that. A block is named by its address, which is also a good word for an object.
+/// Tracked memory: which blocks are allocated, whether they are freed, and whether they are written
+/// after that. A block is identified by its address, which can also serve as a driver handle.
 pub trait Pool: Send + Sync {
-    /// Takes a block of zeroes (`ExAllocatePool2`).
+    /// Allocates a zeroed block (`ExAllocatePool2`).
     fn allocate_pool(&self, bytes: usize, tag: u32) -> Option<usize>;
 
-    /// Gives a block back (`ExFreePoolWithTag`).
+    /// Frees a block (`ExFreePoolWithTag`).
     fn free(&self, block: usize, tag: u32);
 
-    /// Whether the live block that starts at `block` holds `word`, and `word` is itself a
-    /// live block: whether one thing of the driver points at another.
+    /// Whether the live block at `block` contains `driver_handle`, which is itself a live block:
+    /// whether one object of the driver points to another.
     fn refers_to(&self, block: usize, driver_handle: usize) -> bool;
 
     /// Whether the address is in a live block of paged memory (`POOL_FLAG_PAGED`).
@@ -18,15 +18,16 @@ pub trait Pool: Send + Sync {
         false
     }
 
-    /// Looks for writes into freed blocks.
+    /// Checks for writes into freed blocks.
     fn inspect(&self);
 
-    /// The adapter is about to start: what is taken from here on is given back when it stops.
+    /// The adapter is about to start: blocks allocated from now on must be freed when it stops.
     fn adapter_started(&self) {}
 
-    /// Says which of the blocks taken since [`Pool::begin`] are still out: the adapter has stopped.
+    /// Reports the blocks allocated since [`Pool::adapter_started`] that are still allocated after
+    /// the adapter stopped.
     fn adapter_stopped(&self) {}
 
-    /// Says which blocks are still out, at the end of their driver.
+    /// Reports the blocks that are still allocated when their driver is unloaded.
     fn close(&self);
 }

@@ -1,23 +1,23 @@
-//! The machine's memory: what the CPU, the hardware and clients all see.
+//! System memory, which the CPU, the hardware and clients share.
 
-/// A piece of the machine's memory, by its physical address.
+/// A piece of system memory, by its physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where it begins.
+    /// Physical start address.
     pub start: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 /// System memory with real bytes, in pages.
 ///
-/// A physical address is a number: it repeats from run to run. What is not taken is not there,
-/// so whoever touches it is answered `false`, and nothing else happens.
+/// A physical address is a number that repeats from run to run. An access to unallocated memory
+/// returns `false` and has no other effect.
 pub trait Ram: Send + Sync {
-    /// Takes whole pages of zeroes, one behind the other.
+    /// Allocates contiguous zeroed pages.
     fn allocate(&self, bytes: u64) -> Option<Run>;
 
-    /// Gives back what was taken, as it was taken.
+    /// Frees an allocated run as a whole.
     fn free(&self, run: Run);
 
     /// Reads bytes.
@@ -26,27 +26,27 @@ pub trait Ram: Send + Sync {
     /// Writes bytes.
     fn write(&self, start: u64, bytes: &[u8]) -> bool;
 
-    /// Sets bytes.
+    /// Fills bytes with a pattern.
     fn fill(&self, run: Run, pattern: u32) -> bool;
 
-    /// Copies bytes, also where the two overlap.
+    /// Copies bytes. The ranges may overlap.
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool;
 
-    /// Lends the bytes to the one who owns them, for as long as `body` runs.
+    /// Lends the bytes to their owner while `body` runs.
     fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool;
 
-    /// Shows these pieces to the CPU, one behind the other, and answers at which address.
+    /// Maps these pieces for the CPU, contiguously, and returns the address.
     fn map(&self, runs: &[Run]) -> Option<usize>;
 
-    /// Shows other pieces at the address of a view, or nothing: then whoever touches it traps.
+    /// Maps other pieces at the address of a mapping, or nothing: then every access traps.
     fn remap(&self, view: usize, runs: &[Run]) -> bool;
 
-    /// Ends a view.
+    /// Removes a mapping.
     fn unmap(&self, view: usize);
 
-    /// Reads bytes at an address, if one view shows all of them now.
+    /// Reads bytes at an address, if one mapping contains all of them.
     fn read_mapped(&self, address: usize, into: &mut [u8]) -> bool;
 
-    /// Writes bytes at an address, if one view shows all of them now.
+    /// Writes bytes at an address, if one mapping contains all of them.
     fn write_mapped(&self, address: usize, bytes: &[u8]) -> bool;
 }

@@ -1,6 +1,6 @@
-//! Numbers from a seed: the same ones in every run.
+//! Pseudo-random numbers from a seed, the same in every run.
 
-/// The next number below `bound` (splitmix64); there is none below zero.
+/// The next number below `bound` (splitmix64). Returns zero if `bound` is zero.
 pub fn next_random(state: &mut u64, bound: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

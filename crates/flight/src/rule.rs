@@ -7,7 +7,7 @@
 /// The text of the catalogue, TOML. The crate `verify` parses it.
 pub const CATALOGUE: &str = include_str!("../rules.toml");
 
-/// A live rule. Its number is its place in [`RuleId::LIVE`].
+/// A live rule. Its number is its index in [`RuleId::LIVE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(u16);
 
@@ -18,7 +18,7 @@ pub struct RuleId(u16);
 #[derive(Clone, Copy, Debug)]
 pub struct NotLive;
 
-/// Who a finding blames.
+/// The component that a finding blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Component {
     /// The application.
@@ -27,7 +27,7 @@ pub enum Component {
     Driver,
     /// The user-mode driver.
     Umd,
-    /// Us.
+    /// The graphics kernel itself.
     Kernel,
 }
 
@@ -59,7 +59,7 @@ impl RuleId {
         usize::from(self.0)
     }
 
-    /// The live rule of that id.
+    /// The live rule with that id.
     pub fn find(name: &str) -> Option<RuleId> {
         RuleId::LIVE.iter().copied().find(|rule| rule.name() == name)
     }

@@ -1,4 +1,4 @@
-//! What both hosts can do besides making threads wait: start them.
+//! Starting virtual threads, for both hosts.
 
 use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
@@ -6,27 +6,26 @@ use crate::thread_table::Role;
 use crate::{EventKind, Log, Subject};
 use std::sync::Arc;
 
-/// One who serves and takes so many turns without a rest would never end: what it serves asks
-/// for more again and again.
+/// A worker that runs this many turns without parking would never end: its work creates more work.
 const MAX_TURNS: u64 = 500_000;
 
-/// What a virtual thread does.
+/// The body of a virtual thread.
 pub type ThreadBody = Box<dyn FnOnce(&mut Passive) + Send>;
 
-/// A host that starts virtual threads: a story told to one runs on either.
+/// A host that starts virtual threads. A scenario runs on either host.
 pub trait Spawner: Host {
-    /// Starts a virtual thread. Callers want `spawn` or `serve`, which are below and on each host.
+    /// Starts a virtual thread. Callers use `spawn` or `spawn_worker`, below and on each host.
     fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody);
 
-    /// Lets everything else run until nothing can.
+    /// Lets all other threads run until none can.
     fn run_until_idle(&self, at: &mut Passive);
 
-    /// Where it says what happens to it.
+    /// The log for the host's own events.
     fn log(&self) -> &Log;
 }
 
 impl dyn Spawner {
-    /// Starts a virtual thread; the ticket rings when it has ended.
+    /// Starts a virtual thread. The returned token is woken when it has ended.
     pub fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -35,8 +34,8 @@ impl dyn Spawner {
         spawn(self, name, body)
     }
 
-    /// Starts a virtual thread that serves others: it works while `work` says it did
-    /// something, then parks until the bell rings.
+    /// Starts a worker thread: it calls `work` until that returns false, then parks until the
+    /// work-available token is woken.
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
@@ -46,8 +45,8 @@ impl dyn Spawner {
         spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
-    /// The same, and it looks at the time: `due` says until when to park at most, and is told
-    /// when that has passed.
+    /// Starts a worker thread with a deadline: `due` returns the time until which to park at most,
+    /// and is called when that has passed.
     pub fn spawn_timed_worker(
         self: &Arc<Self>,
         name: &str,
@@ -59,7 +58,7 @@ impl dyn Spawner {
     }
 }
 
-/// Starts a client on any host.
+/// Starts a client thread on any host.
 pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
     host: &Arc<C>,
     name: &str,
@@ -75,7 +74,7 @@ pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
     ended
 }
 
-/// Starts a server on any host.
+/// Starts a worker thread on any host.
 pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
     host: &Arc<C>,
     name: &str,

@@ -1,9 +1,9 @@
-//! Numbers with types: what an event is about, and fences.
+//! Typed numbers: the subjects of events, and fences.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The kinds of things events are about.
+/// The types of objects that events are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// The run itself.
@@ -14,7 +14,7 @@ pub enum Kind {
     Adapter,
     /// An engine's queue.
     Node,
-    /// A process's link to an adapter.
+    /// A process's device on an adapter.
     Device,
     /// A stream of work of a device.
     Context,
@@ -22,31 +22,31 @@ pub enum Kind {
     Resource,
     /// A device's view of a resource.
     ResourceView,
-    /// A piece of memory the driver described.
+    /// A piece of memory that the driver described.
     Allocation,
     /// A device's view of an allocation.
     View,
-    /// The end of views, from the request on.
+    /// The destruction of views, from the request on.
     Retirement,
-    /// A call of a driver.
+    /// A driver call.
     Call,
-    /// A driver's word: a pointer it gave, or a pool block it took.
+    /// A driver pointer: a driver handle or a pool block.
     DriverPointer,
-    /// A part of an adapter's memory.
+    /// A memory segment of an adapter.
     Segment,
     /// Paging work, from its plan on.
     Paging,
-    /// A client's queue of paging work.
+    /// A client's paging queue.
     PagingQueue,
-    /// The fence of such a queue, by its number.
+    /// The fence of a paging queue, by the queue's number.
     PagingQueueFence,
-    /// An allocation that a driver made for its contexts.
+    /// A context allocation of a driver.
     ContextAllocation,
-    /// A synchronisation object.
+    /// A synchronization object.
     Sync,
-    /// A wait for such objects.
+    /// A wait for synchronization objects.
     GpuWait,
-    /// A client's event: what it is told through.
+    /// A client's event, through which the kernel notifies it.
     Event,
     /// A process on an adapter, with its addresses.
     AddressSpace,
@@ -58,30 +58,31 @@ pub enum Kind {
     UserAdapter,
     /// A device of an application, through a user-mode driver.
     UserDevice,
-    /// A resource of such a device: a group of surfaces.
+    /// A resource of a user-mode device: a group of surfaces.
     Surfaces,
-    /// An instance of an allocation that was renamed; the first is the allocation itself.
+    /// An instance of a renamed allocation; the first instance is the allocation itself.
     Instance,
     /// A streaming device: a minidriver with its hardware.
     KsDevice,
-    /// A filter of such a device, opened by a client.
+    /// A filter of a streaming device, opened by a client.
     Filter,
     /// A pin of a filter.
     Pin,
-    /// Where a pin's frames come from.
+    /// The allocator of a pin's frames.
     Allocator,
-    /// A frame: a buffer that is filled, handed on and comes back.
+    /// A frame: a buffer that is filled, passed on and returned.
     Frame,
-    /// A minidriver's place in a pin's queue of frames.
+    /// A minidriver's position in a pin's queue of frames.
     StreamPointer,
 }
 
-/// What an event is about: the third device, the first word.
+/// The subject of an event: the third device, the first driver pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     /// Its kind.
     pub kind: Kind,
-    /// Its number, from one on and never used again in a run (words excepted; nodes from zero).
+    /// Its number, from one and never reused in a run (except driver pointers; nodes start at
+    /// zero).
     pub number: u32,
 }
 
@@ -129,7 +130,7 @@ impl Kind {
         KINDS[self as usize].1
     }
 
-    /// The `number`th of this kind.
+    /// The subject of this kind with that number.
     pub const fn subject(self, number: u32) -> Subject {
         Subject { kind: self, number }
     }
@@ -149,7 +150,7 @@ impl fmt::Display for Subject {
 impl FromStr for Subject {
     type Err = ();
 
-    /// Reads `kind:number`, the form that has no space in it.
+    /// Reads `kind:number`, the form without a space.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (kind, number) = text.split_once(':').ok_or(())?;
         let (kind, _) = KINDS.iter().find(|(_, name)| *name == kind).ok_or(())?;
@@ -175,13 +176,13 @@ impl Fence {
         Self(self.0.wrapping_sub(1))
     }
 
-    /// How many after `earlier` this one is.
+    /// The distance of this fence from `earlier`.
     pub fn distance_from(self, earlier: Self) -> u32 {
         self.0.wrapping_sub(earlier.0)
     }
 
-    /// Whether a node that has done this one has done `other` too: it is not later, by
-    /// less than half the circle.
+    /// Whether a node that has completed this fence has also completed `other`: `other` is not
+    /// later, by less than half the number range.
     pub fn covers(self, other: Self) -> bool {
         self.distance_from(other) < 1 << 31
     }

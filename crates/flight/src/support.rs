@@ -1,18 +1,18 @@
-//! What a line of a support table says of its entry: whether it is there.
+//! The support status of an entry in a support table.
 
-/// How much of an entry there is.
+/// How completely an entry is supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// All of it.
+    /// Completely.
     Implemented,
-    /// Some of it: what it lacks, in words.
+    /// Partly: what is missing.
     Partial(&'static str),
-    /// None of it: why. Its use is an event.
+    /// Not at all, and why. Its use is an event.
     Missing(&'static str),
 }
 
 impl Support {
-    /// `Done`, or what is lacking; nothing lacks where the words are empty.
+    /// `Implemented` if `missing` is empty, otherwise `Partial`.
     pub const fn from_missing(missing: &'static str) -> Self {
         if missing.is_empty() { Support::Implemented } else { Support::Partial(missing) }
     }
@@ -26,7 +26,7 @@ impl Support {
         }
     }
 
-    /// What it lacks, or why it is not there; empty when it is whole.
+    /// What is missing, or why it is not supported; empty if it is implemented.
     pub fn missing(self) -> &'static str {
         match self {
             Support::Implemented => "",
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lacks_nothing_is_done() {
+    fn an_entry_with_nothing_missing_is_implemented() {
         assert_eq!(Support::from_missing(""), Support::Implemented);
         let part = Support::from_missing("no flags");
         assert_eq!((part.name(), part.missing()), ("part", "no flags"));

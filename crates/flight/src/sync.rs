@@ -1,11 +1,11 @@
-//! Where the hosts have their threads and locks from: the standard library.
+//! The threads and locks of the hosts: the standard library's.
 //!
-//! Built with `--cfg shuttle` they come from shuttle, which then decides who runs next at each of
-//! them: so the `Free` host, and the kernel's one lock, run in orders that can be drawn. The log's
-//! lock, and those of drivers and pools, stay the standard library's: nothing that could switch
-//! happens while one is held, so under shuttle nobody ever waits for them.
+//! With `--cfg shuttle` they are shuttle's, which then decides at each of them which thread runs
+//! next. So the threaded host, and the kernel's one lock, run in random orders. The log's lock, and
+//! those of drivers and pools, stay the standard library's: no thread switch happens while one is
+//! held, so under shuttle no thread waits for them.
 
-/// Before one in so many calls of a driver, `Free` gives way to others; shuttle wants them all.
+/// The threaded host yields before one in this many driver calls; under shuttle before all.
 pub(crate) const YIELD_INTERVAL: u32 = if cfg!(shuttle) { 1 } else { 8 };
 
 #[cfg(not(shuttle))]

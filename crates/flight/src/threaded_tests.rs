@@ -15,7 +15,7 @@ fn fly<R>(main: impl FnOnce(&Arc<ThreadedHost>, &mut Passive) -> R) -> R {
 #[test]
 fn threads_really_run_side_by_side() {
     fly(|host, at| {
-        // Each needs the other to come as far as this: with one baton, neither would go on.
+        // Each thread needs the other to come this far: with one baton, neither would continue.
         let both = Arc::new(Barrier::new(2));
         let meet = |both: Arc<Barrier>| {
             move |_: &mut Passive| {
@@ -30,7 +30,7 @@ fn threads_really_run_side_by_side() {
 }
 
 #[test]
-fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
+fn a_wake_before_the_park_is_not_lost_and_is_used_once() {
     fly(|host, at| {
         let token = WaitToken::new("it");
         host.wake(&token);
@@ -41,7 +41,7 @@ fn a_ring_before_the_park_is_not_lost_and_is_used_once() {
 }
 
 #[test]
-fn no_ring_is_lost_among_a_thousand() {
+fn no_wake_is_lost_among_a_thousand() {
     fly(|host, at| {
         let (ping, pong) = (WaitToken::new("ping"), WaitToken::new("pong"));
         let (host2, ping2, pong2) = (host.clone(), ping.clone(), pong.clone());
@@ -71,7 +71,7 @@ fn a_wait_that_nothing_can_end_is_stuck_and_says_why() {
 }
 
 #[test]
-fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
+fn a_waiter_for_a_stuck_thread_is_not_the_stuck_one() {
     fly(|host, at| {
         let host2 = host.clone();
         let ended = host.spawn("client", move |at| {
@@ -101,7 +101,7 @@ fn the_earliest_deadline_passes_first() {
 }
 
 #[test]
-fn quiet_is_when_nobody_has_anything_left_to_do() {
+fn idle_is_when_no_thread_has_work_left() {
     fly(|host, at| {
         let (work_available, count) = (WaitToken::new("work"), Arc::new(AtomicU32::new(100)));
         let left = count.clone();
@@ -119,7 +119,7 @@ fn quiet_is_when_nobody_has_anything_left_to_do() {
 }
 
 #[test]
-fn a_panic_is_told() {
+fn a_panic_is_reported() {
     let flown = ThreadedHost::fly(&silent(), |host, at| {
         let ended = host.spawn("bad", |_| panic!("oh"));
         host.park(at, &ended, None)
@@ -143,14 +143,14 @@ fn each_thread_has_its_own_level() {
     });
 }
 
-/// A host with a server that answers each order; gone when `body` returns.
+/// A host with a worker that serves each order; destroyed when `body` returns.
 fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
     let (host, work_available, done) =
         (ThreadedHost::new(&silent()), WaitToken::new("orders"), WaitToken::new("service"));
     let orders = Arc::new(AtomicU32::new(0));
     let (host2, done2) = (host.clone(), done.clone());
     host.spawn_worker("server", work_available.clone(), move |_| {
-        // The first look comes before any order.
+        // The first turn comes before any order.
         if orders.fetch_add(1, SeqCst) > 0 {
             host2.wake(&done2);
         }
@@ -160,7 +160,7 @@ fn serviced(body: impl FnOnce(&Arc<ThreadedHost>, &WaitToken, &WaitToken)) {
     body(&host, &work_available, &done);
     host.end().unwrap();
     assert!(host.state().table.threads.iter().all(|thread| !thread.is_ready()));
-    assert_eq!(Arc::strong_count(&host), 1, "its threads are gone");
+    assert_eq!(Arc::strong_count(&host), 1, "its threads have ended");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
     serviced(|host, _, _| {
         let adopt = || {
             std::thread::scope(|scope| {
-                // Joined, so that it has forgotten its places.
+                // Joined, so that the thread has cleared its thread-local table.
                 scope.spawn(|| host.adopt("c", |_| thread::current())).join().unwrap()
             })
         };
@@ -195,7 +195,7 @@ fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
 }
 
 #[test]
-fn who_is_away_does_not_count_as_running() {
+fn a_thread_that_left_does_not_count_as_running() {
     serviced(|host, _, _| {
         std::thread::scope(|scope| {
             scope.spawn(|| host.adopt("away", |_| ()));
@@ -224,7 +224,7 @@ fn an_end_from_inside_comes_when_the_last_one_leaves() {
     assert_eq!(Arc::strong_count(&host), 1);
 }
 
-/// Waits on a thread that is not the host's, and answers how that ended.
+/// Waits on a thread that is not the host's, and returns how the wait ended.
 fn waits(
     host: &Arc<ThreadedHost>,
     token: &WaitToken,
@@ -238,7 +238,7 @@ fn waits(
 fn a_wait_for_a_client_that_is_away_is_not_stuck() {
     let host = ThreadedHost::new(&silent());
     let token = WaitToken::for_clients("a key");
-    host.adopt("other", |_| ()); // It was inside, and is away.
+    host.adopt("other", |_| ()); // It was inside, and has left.
     let waiting = waits(&host, &token, None);
     std::thread::sleep(Duration::from_millis(50));
     assert!(!waiting.is_finished());
@@ -265,7 +265,7 @@ fn a_deadline_takes_its_time_while_a_client_is_away_and_none_when_none_is() {
 }
 
 #[test]
-fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
+fn a_wait_for_clients_is_stuck_when_the_last_client_has_ended() {
     let host = ThreadedHost::new(&silent());
     let (said, heard) = channel();
     let (host2, ended) = (host.clone(), channel::<()>());
@@ -273,7 +273,7 @@ fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
     let other = std::thread::spawn(move || {
         host2.adopt("other", |_| ());
         said.send(()).unwrap();
-        let _ = until.recv(); // Nobody sends: it hangs up.
+        let _ = until.recv(); // No message is sent: the channel is closed.
     });
     heard.recv().unwrap();
     let waiting = waits(&host, &WaitToken::for_clients("a key"), None);
@@ -286,7 +286,7 @@ fn who_waits_for_a_client_is_stuck_when_the_last_one_has_ended() {
 }
 
 #[test]
-fn time_passes_for_all_who_wait_in_the_same_way() {
+fn time_passes_equally_for_all_waiting_threads() {
     let host = ThreadedHost::new(&silent());
     host.adopt("other", |_| ());
     let hour = 36_000_000_000;

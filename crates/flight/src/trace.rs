@@ -1,8 +1,8 @@
-//! Events to text and back.
+//! Converts events to text and back.
 //!
-//! A trace is a line that says what it is, then one line for each event, in their order. It
-//! holds nothing but the events, so the same run has the same text, byte for byte: two runs
-//! are compared line by line, and a trace that was read is as good as the run it came from.
+//! A trace is a header line, then one line per event, in order. It contains only the events, so the
+//! same run has the same text, byte for byte: two runs are compared line by line, and a trace that
+//! was read back is equivalent to its run.
 
 mod compare;
 mod read;
@@ -13,13 +13,13 @@ pub use read::{BadLine, read};
 use crate::Event;
 use std::io;
 
-/// The first line of a trace: what it is, and the version of its form.
+/// The first line of a trace: its type and format version.
 pub const HEADER: &str = "windtunnel-trace 2";
 
 /// The first line of a trace of version 1, whose events had other names.
 const OLD_HEADER: &str = "windtunnel-trace 1";
 
-/// So many bytes are written together.
+/// Number of bytes that are written together.
 const BUFFER_SIZE: usize = 1 << 14;
 
 /// Writes a trace.

@@ -1,8 +1,8 @@
-//! The funnel: the only calls of a display miniport driver.
+//! The funnel: the only place that calls a display miniport driver.
 //!
-//! A driver in Rust and a driver with a table go through the same lines. The row of the DDI
-//! ([`table`]) says at which level, under which permit and with which answers it is called. The
-//! permit is borrowed from the caller and no lock is held; a crash is an answer like any other.
+//! Rust drivers and drivers with a C table use the same code path. The row of a DDI ([`table`])
+//! sets the IRQL, the permit and the legal results of the call. The caller lends the permit, and no
+//! lock is held during the call. A driver crash is a result like any other.
 
 pub mod callbacks;
 pub(crate) mod interrupt_run;
@@ -49,10 +49,10 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use table::row as ddi;
 
-/// There is no display output, so any target is one without a display.
+/// There is no display output, so every target is a target without a display.
 const NO_TARGET: u32 = 0;
 
-/// The DDIs that give work to the hardware.
+/// The DDIs that submit work to the hardware.
 const GIVES_WORK: [&str; 3] = [
     ddi::DxgkDdiSubmitCommandVirtual.name,
     ddi::DxgkDdiSubmitCommand.name,
@@ -65,27 +65,27 @@ pub(crate) struct Driver {
     pub(crate) hardware: Arc<dyn HardwareModel>,
     pub(crate) pool: Arc<dyn Pool>,
     pub(crate) callbacks: Arc<KernelCallbacks>,
-    /// Rung when the hardware may have something to do.
+    /// Woken when the hardware may have work.
     pub(crate) work_available: WaitToken,
     pub(crate) generation: Generation,
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) adapter: Id<Adapter>,
-    /// Its hardware was pulled out, and it was told.
+    /// Set when the hardware is surprise-removed and the driver has been notified.
     pub(crate) surprise_removed: Once<()>,
 }
 
-/// Whom a call is for, and what it says of what it carries, inside the call.
+/// The process of a call, and a function that logs the call's arguments inside the call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallDetails<'a> {
     /// The process in which the driver's callbacks resolve handles.
     pub(crate) process: Option<Id<Process>>,
-    /// Says what the call carries.
+    /// Logs the arguments of the call.
     pub(crate) log_arguments: &'a dyn Fn(&Log),
 }
 
-/// A call that carries nothing worth saying.
+/// Details of a call that has no arguments to log.
 pub(crate) fn no_details(process: Option<Id<Process>>) -> CallDetails<'static> {
     CallDetails { process, log_arguments: &|_| () }
 }
@@ -117,12 +117,11 @@ impl Driver {
         })
     }
 
-    /// There need not be anything to call: then nothing is to be done. Hardware that was pulled
-    /// out meanwhile has no power.
+    /// Does nothing if the driver has no entry point. Surprise-removed hardware has no power.
     pub(crate) fn set_power(&self, at: &mut Passive, permit: &DdiPermit<'_>, args: SetPowerArgs) {
         if self.implements(ddi::DxgkDdiSetPowerState.name) && self.surprise_removed.get().is_none()
         {
-            // What it answers changes nothing: the power goes and comes all the same.
+            // The result is ignored: the power changes anyway.
             let _ =
                 self.call(&ddi::DxgkDdiSetPowerState, at, permit, no_details(None), |it, at| {
                     it.set_power(at, args)
@@ -130,10 +129,10 @@ impl Driver {
         }
     }
 
-    /// From here on whoever touches the hardware is named.
+    /// From now on, a driver that touches the hardware is reported.
     pub(crate) fn surprise_removal(&self, at: &mut Passive, permit: &DdiPermit<'_>) {
         if self.implements(ddi::DxgkDdiNotifySurpriseRemoval.name) {
-            // What it answers changes nothing: the hardware is gone.
+            // The result is ignored: the hardware is removed.
             let _ = self.call(
                 &ddi::DxgkDdiNotifySurpriseRemoval,
                 at,
@@ -142,10 +141,10 @@ impl Driver {
                 |it, at| it.pulled_out(at),
             );
         }
-        let _ = self.surprise_removed.set(()); // Once is enough.
+        let _ = self.surprise_removed.set(()); // A second notification changes nothing.
     }
 
-    /// Answers whether it has stopped so.
+    /// Returns whether the driver stopped the adapter in this call.
     pub(crate) fn stop_and_release(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> bool {
         self.implements(ddi::DxgkDdiStopDeviceAndReleasePostDisplayOwnership.name)
             && self
@@ -161,10 +160,10 @@ impl Driver {
                 .is_ok()
     }
 
-    /// No pass: it can come at any time.
+    /// Needs no permit: it can be called at any time.
     pub(crate) fn reset_device(&self, at: &mut Passive) {
         if self.implements(ddi::DxgkDdiResetDevice.name) {
-            // It has no answer.
+            // The call has no result.
             let _ = self
                 .call_without_permit(&ddi::DxgkDdiResetDevice, at, |it, at| it.reset_device(at));
         }
@@ -234,14 +233,14 @@ impl Driver {
         log_arguments: &dyn Fn(&Log),
         args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        // The allocation is the adapter's, so the call is for no process.
+        // The allocation belongs to the adapter, so the call has no process.
         let details = CallDetails { process: None, log_arguments };
         self.call(&ddi::DxgkDdiDestroyAllocation, at, permit, details, |it, at| {
             it.destroy_allocations(at, args)
         })
     }
 
-    /// At level two if the client gave access to the hardware; the pass says so, too.
+    /// Runs at level two if the client granted access to the hardware; the permit must match.
     pub(crate) fn escape(
         &self,
         at: &mut Passive,
@@ -265,12 +264,12 @@ impl Driver {
         })
     }
 
-    /// Entry rule: without level two a driver leaves its hardware alone in an escape.
+    /// Entry rule: below level two, a driver does not touch its hardware in an escape.
     fn judge_hardware_access(&self, hardware: bool) {
         let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = (touched && !hardware).then(|| {
-            "the driver touched its hardware in an escape without HardwareAccess: it refuses what \
-             needs level two"
+            "the driver touched its hardware in an escape without HardwareAccess: it must fail \
+             requests that need threading level two"
                 .to_owned()
         });
         let (rule, argument) = (RuleId::DEV_LIFE_011, ddi::DxgkDdiEscape.name);
@@ -309,7 +308,7 @@ impl Driver {
         })
     }
 
-    /// Between a reset and the restart. Answers whether the hardware was touched, too.
+    /// Called between a reset and the restart. Also returns whether the hardware was touched.
     pub(crate) fn build_after_reset(
         &self,
         at: &mut Passive,
@@ -342,8 +341,8 @@ impl Driver {
         })
     }
 
-    /// Entry rule: work is given at dispatch level, where a driver does not wait and does not call
-    /// what is for passive level. What it calls says so where it is called.
+    /// Entry rule: work is submitted at dispatch level, where a driver does not wait and does not
+    /// call passive-level functions. Those functions record the violation when they are called.
     fn with_submit_judged<T>(&self, name: &'static str, body: impl FnOnce() -> T) -> T {
         CallGuard::submit();
         let result = body();
@@ -363,7 +362,7 @@ impl Driver {
         result
     }
 
-    /// No pass: it may come at any moment.
+    /// Needs no permit: it may be called at any time.
     pub(crate) fn collect(
         &self,
         at: &mut Passive,
@@ -375,19 +374,19 @@ impl Driver {
         })
     }
 
-    /// No pass: an interrupt asks nobody.
+    /// Needs no permit: an interrupt is not synchronized with other calls.
     pub(crate) fn interrupt(&self, at: &mut Passive) -> DriverResult<bool> {
         self.call_without_permit(&ddi::DxgkDdiInterruptRoutine, at, |it, at| {
             self.run_interrupt(|| it.interrupt(at))
         })
     }
 
-    /// No pass: a DPC asks nobody.
+    /// Needs no permit: a DPC is not synchronized with other calls.
     pub(crate) fn dpc(&self, at: &mut Passive) -> DriverResult<()> {
         self.call_without_permit(&ddi::DxgkDdiDpcRoutine, at, |it, at| self.run_dpc(|| it.dpc(at)))
     }
 
-    /// Calls the driver at the level of the row, under a permit that serves the row.
+    /// Calls the driver at the row's IRQL, under a permit that serves the row.
     fn call<L: Level, T>(
         &self,
         row: &Ddi<L>,
@@ -400,7 +399,7 @@ impl Driver {
         self.call_at(row, class, at, details, body)
     }
 
-    /// Calls the driver where no permit is needed: the row has no threading level.
+    /// Calls the driver without a permit. The row must have no threading level.
     fn call_without_permit<L: Level, T>(
         &self,
         row: &Ddi<L>,
@@ -451,20 +450,20 @@ impl Driver {
         };
         let body = |at: &mut L| body(&*self.miniport, at);
         let Ok((result, ())) = funnel.call(at, scope, before, body, after);
-        // Work that does not move is given, too: the clock has to be watched for it.
+        // Work that makes no progress counts, too: its timeout must be watched.
         if GIVES_WORK.contains(&row.name) || !self.hardware.idle() {
             self.host.wake(&self.work_available);
         }
         result
     }
 
-    /// Entry rule: hardware that is not there is left alone.
+    /// Entry rule: a driver does not touch removed hardware.
     fn judge_surprise_removed(&self, name: &'static str) {
         let touched = CallGuard::current().is_some_and(|call| call.touched);
         let broken = touched.then(|| {
             format!(
-                "{name} touched the hardware of {}, but that was pulled out, and the driver was \
-                 told so: only what is in memory is left to end",
+                "{name} touched the hardware of {} after surprise removal, of which the driver \
+                 was notified: only memory is left to free",
                 self.adapter
             )
         });
@@ -477,7 +476,7 @@ impl Driver {
         );
     }
 
-    /// A call in which something was acquired has returned.
+    /// Handles the return of a call during which handle data was acquired.
     fn end_call(&self, number: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.state.lock().calls.remove(&number);

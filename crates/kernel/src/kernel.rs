@@ -1,4 +1,4 @@
-//! The kernel: the world, who runs it, and what it does between calls.
+//! The kernel: its state, its host, and the work it does between calls.
 
 use crate::ddi::miniport::Miniport;
 use crate::lock::{Lock, Once};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 /// A graphics kernel.
 ///
-/// Every entry takes a proof of level. What cannot run where it came up is a job, and runs
-/// when somebody calls [`Kernel::work`].
+/// Every entry point takes a proof of the IRQL. Work that cannot run where it arises becomes a job,
+/// and runs in [`Kernel::run_pending_work`].
 pub struct Kernel {
     pub(crate) state: Lock<KernelState>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
-    /// Rung when a job may be runnable.
+    /// Woken when a job may be runnable.
     pub(crate) work_available: WaitToken,
-    /// Who looks at the bytes that paging work moves.
+    /// The observer of the bytes that paging work moves.
     pub(crate) observer: Once<Arc<dyn MemoryObserver>>,
 }
 
@@ -34,19 +34,19 @@ pub struct DriverSetup {
     pub pool: Arc<dyn Pool>,
 }
 
-/// How a wait for what clients do ended.
+/// The result of a wait for an action of other clients.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome<T> {
-    /// It was done.
+    /// The action was done.
     Done(T),
-    /// The deadline passed first. Whoever says so looks once more.
+    /// The deadline passed first. The caller checks once more.
     TimedOut,
     /// Nothing could end it.
     Stuck,
 }
 
 impl Kernel {
-    /// A kernel with nothing in it.
+    /// A kernel without objects.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
         let work_available = WaitToken::new("a job");
         let state = Lock::new(KernelState::new());
@@ -60,27 +60,27 @@ impl Kernel {
         })
     }
 
-    /// Has somebody look at the bytes that paging work moves. The first one stays.
+    /// Sets the observer of the bytes that paging work moves. Only the first one is used.
     pub fn set_observer(&self, observer: Arc<dyn MemoryObserver>) {
-        let _ = self.observer.set(observer); // A second one is not needed.
+        let _ = self.observer.set(observer); // A second one is ignored.
     }
 
-    /// What rings when [`Kernel::work`] may find something.
+    /// The token that is woken when [`Kernel::run_pending_work`] may have work.
     pub fn work_available(&self) -> WaitToken {
         self.work_available.clone()
     }
 
-    /// Who runs it.
+    /// The host that runs the kernel's threads.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
 
-    /// The log everything is said to.
+    /// The log of all events.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }
 
-    /// Runs one job whose pass can be had, on the system's behalf. Answers whether it did.
+    /// Runs one job whose permit is available, on behalf of the system. Returns whether it did.
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
         let mut place = 0;
         loop {
@@ -95,11 +95,11 @@ impl Kernel {
             if self.try_retirement(at, job) {
                 return true;
             }
-            place += 1; // Its pass is held: the next one may have its own.
+            place += 1; // Its permit is held: the next job may get its own.
         }
     }
 
-    /// Checks the invariants of everything that is alive.
+    /// Checks the invariants of all live objects.
     pub fn validate(&self) -> Result<(), String> {
         self.state.lock().validate()
     }
@@ -108,7 +108,7 @@ impl Kernel {
         self.host.wake(token);
     }
 
-    /// Something ended or left: whoever waits for such looks again.
+    /// Wakes the threads that wait for an object to end or to leave, so that they check again.
     pub(crate) fn wake_all(&self, state: &mut KernelState) {
         for token in state.waiters.drain(..) {
             self.host.wake(&token);
@@ -118,8 +118,8 @@ impl Kernel {
         }
     }
 
-    /// Waits until `done` is true of the world. Answers whether it is: a wait that nothing
-    /// could end is over, too.
+    /// Waits until `done` is true of the state. Returns whether it is: a wait that nothing can end
+    /// returns false.
     pub(crate) fn wait_until(
         &self,
         at: &mut Passive,
@@ -143,9 +143,10 @@ impl Kernel {
         }
     }
 
-    /// Waits until `act` has done what a client waits for, which only clients bring about; it
-    /// looks and acts under one hold of the world, and is asked again when anything has changed.
-    /// Waits at most until `deadline`, a time of the host's; if that has come, it is asked once.
+    /// Waits until `act` succeeds in what a client waits for, which only other clients bring about.
+    /// `act` checks and acts under one lock of the state, and is called again after every change.
+    /// Waits at most until `deadline`, a time of the host; if that has passed, `act` is called
+    /// once.
     pub(crate) fn try_until<T>(
         &self,
         at: &mut Passive,
@@ -169,7 +170,7 @@ impl Kernel {
             };
             let satisfied = self.park_until(at, about, &token, deadline);
             if satisfied != WaitResult::Woken {
-                // Nobody is to ring for one who has left.
+                // A thread that has left must not be woken.
                 self.state.lock().waiters.retain(|wait_token| !wait_token.same_as(&token));
             }
             match satisfied {
@@ -180,13 +181,13 @@ impl Kernel {
         }
     }
 
-    /// Says which word a driver gave for something.
+    /// Logs the driver handle of an object.
     pub(crate) fn set_driver_handle(&self, driver_handle: usize, to: Subject) {
         let subject = self.pointer_subject(driver_handle);
         self.log.emit(subject, EventKind::DriverHandleSet { of: to });
     }
 
-    /// Says that what a word was for is gone.
+    /// Logs that the object of a driver handle is destroyed.
     pub(crate) fn end_driver_handle(&self, driver_handle: usize, of: Subject, alone: bool) {
         if driver_handle == 0 {
             return;
@@ -198,7 +199,7 @@ impl Kernel {
         self.log.release_pointer(driver_handle);
     }
 
-    /// A NULL word has no number of its own: it names nothing.
+    /// A NULL driver handle has no number in events.
     pub(crate) fn pointer_subject(&self, driver_handle: usize) -> Subject {
         if driver_handle == 0 {
             flight::Kind::DriverPointer.subject(0)

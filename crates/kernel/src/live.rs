@@ -1,5 +1,5 @@
-//! The census: who is alive, and why. The adapter owns allocations and resources, a device views
-//! and contexts, a process devices.
+//! Live objects and what keeps each alive. The adapter owns allocations and resources, a device
+//! views and contexts, a process devices.
 
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -10,8 +10,8 @@ use flight::{Kind, LiveObject, LiveObjects, Subject};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Kernel {
-    /// Who is alive now, and why. Running adapters and processes without anything in them are
-    /// part of it.
+    /// The live objects and what keeps each alive, including running adapters and processes that
+    /// own nothing.
     pub fn live_objects(&self) -> LiveObjects {
         let state = self.state.lock();
         let mut all = Vec::new();
@@ -23,7 +23,7 @@ impl Kernel {
     }
 }
 
-/// Owners before what they own, and what has no living owner at the end: it shows there.
+/// Sorts owners before the objects they own. Objects without a live owner come last.
 fn sort_by_owner(all: Vec<LiveObject>) -> Vec<LiveObject> {
     let there: BTreeSet<Subject> = all.iter().map(|live_object| live_object.subject).collect();
     let mut owned: BTreeMap<Option<Subject>, VecDeque<LiveObject>> = BTreeMap::new();
@@ -83,25 +83,26 @@ impl KernelState {
 
     fn list_processes(&self, all: &mut Vec<LiveObject>) {
         for (number, it) in self.processes.iter() {
-            let why = vec![format!("has {} names", it.handles.live())];
+            let why = vec![format!("has {} handles", it.handles.live())];
             all.push(LiveObject { subject: number.subject(), owner: None, reasons: why });
         }
         for (number, it) in self.devices.iter() {
             let process = it.process.map_or(Kind::Process.subject(0), Id::subject);
             let owner = Some(process);
-            let mut why = vec![format!("named {:#x} on {}", it.handle.0, it.adapter)];
+            let mut why = vec![format!("handle {:#x} on {}", it.handle.0, it.adapter)];
             why.extend(it.lost.map(|device_loss| format!("lost: {}", device_loss.name())));
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
         for (number, it) in self.contexts.iter() {
             let owner = Some(it.device.subject());
-            let why = vec![format!("named {:#x}, {} packets flying", it.handle.0, it.in_flight)];
+            let why =
+                vec![format!("handle {:#x}, {} packets in flight", it.handle.0, it.in_flight)];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
         for (number, it) in self.paging_queues.iter() {
             let owner = Some(it.device.subject());
             let why = vec![format!(
-                "named {:#x}, {} of {} done",
+                "handle {:#x}, {} of {} done",
                 it.handle.0, it.last_signalled, it.last_assigned
             )];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
@@ -117,7 +118,7 @@ impl KernelState {
         }
         for (number, it) in self.resource_views.iter() {
             let owner = Some(it.device.subject());
-            let why = vec![format!("of {}, of {} members", it.resource, it.views.len())];
+            let why = vec![format!("of {}, with {} views", it.resource, it.views.len())];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
         for (number, it) in self.views.iter() {
@@ -142,9 +143,9 @@ impl KernelState {
         for view in it.views.iter().filter_map(|view| self.resource_views.get(*view)) {
             let device = view.device.subject();
             why.push(if view.published {
-                format!("named {:#x} on {device}", view.handle.0)
+                format!("handle {:#x} on {device}", view.handle.0)
             } else {
-                format!("its end on {device} is under way")
+                format!("being created or destroyed on {device}")
             });
         }
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
@@ -159,13 +160,13 @@ impl KernelState {
         why
     }
 
-    /// The reasons a view gives its allocation.
+    /// The references of a view to its allocation.
     fn view_references(&self, view: &View) -> Vec<String> {
         let device = view.device.subject();
         let mut why = vec![format!("opened by {device}")];
         match view.stage {
-            ViewStage::Unpublished => why.push("being built".into()),
-            ViewStage::Live => why.push(format!("named {:#x}", view.handle.0)),
+            ViewStage::Unpublished => why.push("being created".into()),
+            ViewStage::Live => why.push(format!("handle {:#x}", view.handle.0)),
             ViewStage::Retiring => {
                 let waits = view
                     .retirement

@@ -1,14 +1,14 @@
-//! The locks of this crate: there is one kind, and one of it.
+//! The lock of this crate: one type, with one instance.
 //!
-//! Order, outermost first: the world, then what `flight` locks inside (the log, the host).
-//! Nothing else may be locked, and nothing may wait, while the world is held; but for who looks at
-//! bytes (a `Witness`) and the machine's memory, which know nothing of the world.
+//! Lock order, outermost first: the kernel state, then the locks inside `flight` (the log, the
+//! host). While the state is locked, no other lock may be taken and no thread may wait; exceptions
+//! are the `MemoryObserver` and system memory, which do not use the state.
 #![cfg_attr(
     not(any(shuttle, loom)),
     expect(clippy::disallowed_types, reason = "locks come from here")
 )]
 
-// `cargo xtask test` makes both builds: the order in which it is taken is drawn, or all are tried.
+// `cargo xtask test` builds both: the order of lock acquisitions is random, or exhaustive.
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
 #[cfg(shuttle)]
@@ -17,8 +17,8 @@ use std::sync::PoisonError;
 #[cfg(not(any(shuttle, loom)))]
 use std::sync::{Mutex, MutexGuard};
 
-/// A held lock. Whoever goes on with it takes it over, and gives it back or lets it go: a step
-/// that calls a driver in between lets it go and comes back with another.
+/// A locked `T`. A function that takes the guard returns it or drops it. A step that calls a driver
+/// in between drops the guard and returns another.
 pub(crate) type StateGuard<'a, T> = MutexGuard<'a, T>;
 
 /// A `T` that is set once, and read without a lock.
@@ -33,7 +33,7 @@ impl<T> Lock<T> {
         Self(Mutex::new(it))
     }
 
-    /// Holds it. A panic of ours while it was held is the end of the run anyway.
+    /// Locks it. A poisoned lock is ignored: a kernel panic under the lock ends the flight anyway.
     pub(crate) fn lock(&self) -> StateGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,17 +1,17 @@
-//! Video memory: where the bytes of allocations are, and the work that moves them.
+//! Video memory: the locations of allocations, and the paging work that moves their bytes.
 //!
-//! The kernel decides; it touches no byte. Its decisions become paging work ([`page`]): the
-//! driver writes commands for it, the hardware does them.
+//! The kernel decides but touches no byte. Its decisions become paging work ([`page`]): the driver
+//! writes the commands, the hardware executes them.
 //!
 //! # Invariants
 //!
-//! 1. An extent's `place` is where it will be when all paging work planned so far is done, and
-//!    `pending` counts the steps that are not.
-//! 2. Paging work of an adapter goes to one node, in the order of its plan. So a range that is
-//!    left may be given to the next one at once: the bytes go before others come.
-//! 3. An extent is in its segment's `idle` if it is there and may be moved out: no device lists
-//!    it, no lock or running context holds it; or it is offered.
-//! 4. What is on the list of a device is not moved out, but by its client's own will.
+//! 1. An extent's `location` is its location after all paging work planned so far; `pending` counts
+//!    the steps that are not done.
+//! 2. Paging work of an adapter runs on one node, in the planned order. A range that an extent
+//!    leaves can be reused at once: its bytes leave before others arrive.
+//! 3. An extent is in its segment's `evictable` set if it is in the segment and may be evicted: no
+//!    device lists it and no lock or running context holds it; or it is offered.
+//! 4. An extent on the residency list of a device is evicted only if its client requests it.
 
 pub mod address;
 pub(crate) mod budget;
@@ -60,42 +60,40 @@ pub(crate) struct Memory {
     pub(crate) paging: PagingFeatures,
     /// Paging work that is not built yet, in order.
     pub(crate) planned: VecDeque<Id<Paging>>,
-    /// Somebody is building.
+    /// A thread is building paging work.
     pub(crate) building: bool,
-    /// Buffers nobody uses.
+    /// Unused buffers.
     pub(crate) buffers: Vec<PagingBuffer>,
-    /// A page that apertures show where nothing is mapped.
+    /// The page that apertures map where nothing else is mapped.
     pub(crate) dummy: Option<Run>,
-    /// Counts uses: what was used longest ago has the lowest.
+    /// Counts uses: the extent used longest ago has the lowest value.
     pub(crate) use_clock: u64,
-    /// What is made hard, if anything.
+    /// The artificial memory pressure, if any.
     pub(crate) pressure: Option<Pressure>,
-    /// Buffers of packets that are over, and that a node may still read: until it has passed
-    /// them.
+    /// Buffers of completed packets that a node may still read, until the node has passed them.
     pub(crate) unfreed_buffers: Vec<(usize, Fence, Run)>,
-    /// Where clients saw what was destroyed while they had it locked: there is nothing any more.
+    /// Addresses of allocations that were destroyed while locked. Nothing is mapped there.
     pub(crate) stale_mappings: VecDeque<usize>,
-    /// How it translates addresses, if it does.
+    /// The address translation, if the adapter has one.
     pub(crate) mmu: Option<address::Mmu>,
 }
 
-/// A part of an adapter's memory.
+/// A segment of an adapter's memory.
 pub(crate) struct Segment {
-    /// Its number among all, for events.
+    /// Its subject in events.
     pub(crate) subject: Subject,
     pub(crate) info: SegmentInfo,
     pub(crate) ranges: Ranges,
-    /// How many bytes of it may be in use.
+    /// Maximum number of bytes in use.
     pub(crate) limit: u64,
     pub(crate) committed: u64,
-    /// What may be moved out, the first to go first.
+    /// The evictable extents, in the order of eviction.
     pub(crate) evictable: BTreeSet<EvictionRank>,
-    /// How many bytes that is.
+    /// Number of evictable bytes.
     pub(crate) evictable_bytes: u64,
 }
 
-/// How soon an extent goes: those offered before others, then by what they are worth, then by
-/// when they were last used.
+/// The eviction order of an extent: offered extents first, then by priority, then by last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EvictionRank {
     pub(crate) not_offered: bool,
@@ -110,60 +108,60 @@ pub(crate) struct PagingBuffer {
     pub(crate) private: Vec<u8>,
 }
 
-/// The memory of one allocation, of a client's or of a driver's for its contexts.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+/// The memory of one allocation, of a client or of a driver's contexts.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct Extent {
     pub(crate) adapter: Id<Adapter>,
-    /// The allocation it is the memory of, or the instance of one.
+    /// The allocation, instance or page table that owns the memory.
     pub(crate) owner: Owner,
-    /// The driver's word for that.
+    /// The driver handle of the owner.
     pub(crate) driver_handle: usize,
-    /// Whole pages.
+    /// Size in bytes, in whole pages.
     pub(crate) bytes: u64,
     pub(crate) alignment: u64,
     pub(crate) requirements: PlacementRequirements,
-    /// Pages of the system's memory for it, once it needed some.
+    /// Its pages of system memory, if it has needed any.
     pub(crate) backing: Vec<Run>,
-    /// Pages that were thrown away, which the GPU sees until what is pending is done.
+    /// Discarded pages that the GPU can access until the pending steps are done.
     pub(crate) discarded_pages: Vec<Run>,
     pub(crate) location: Location,
-    /// It has bytes that somebody may want again.
+    /// It has content that may be needed again.
     pub(crate) has_content: bool,
-    /// Packets that list it, and calls that make such.
+    /// Number of packets that list it, and of calls that are creating them.
     pub(crate) packet_references: u32,
-    /// Steps planned and not done.
+    /// Number of planned steps that are not done.
     pub(crate) pending: u32,
-    /// Those of them that move or change its bytes.
+    /// Number of pending steps that move or change its bytes.
     pub(crate) moving: u32,
-    /// How many devices list it, and contexts that may run hold it.
+    /// Number of devices that list it and of running contexts that hold it.
     pub(crate) holds: u32,
-    /// Work that may use it, from before it was let go of.
+    /// Work from before its eviction that may use it.
     pub(crate) uses: Vec<QueuePoint>,
     pub(crate) priority: u32,
     /// When it was last used.
     pub(crate) last_used: u64,
-    /// Where it is in its segment's `idle`.
+    /// Its entry in its segment's `evictable` set.
     pub(crate) rank: Option<EvictionRank>,
     pub(crate) lock: Option<CpuLock>,
     pub(crate) offer: Option<Offer>,
-    /// The GPU has not written to it since it came: told by the client that let go of it last.
+    /// The GPU has not written to it since it became resident, according to the client that evicted
+    /// it last.
     pub(crate) not_written: bool,
-    /// A client let go of it that did not say so.
+    /// A client evicted it without that promise.
     pub(crate) written: bool,
-    /// Its bytes came from its pages of the system's memory, and the CPU has not changed them
-    /// where they are now.
+    /// Its bytes were copied from its system pages, and the CPU has not changed them since.
     pub(crate) copied: bool,
-    /// Its memory is to be given back as soon as no step is pending.
+    /// Its memory is released when no step is pending.
     pub(crate) ending: bool,
 }
 
-/// What an extent is the memory of.
+/// The owner of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Allocation(Id<Allocation>),
     /// An instance of an allocation.
     Instance(Id<InstanceRecord>),
-    /// A driver's allocation for its contexts.
+    /// A context allocation of a driver.
     Saved(Id<ContextAllocation>),
     /// A page table, by its serial number.
     Table(u32),
@@ -185,38 +183,38 @@ impl Owner {
     }
 }
 
-/// Where an extent is.
+/// The location of an extent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// Nowhere: it never had bytes, or they were thrown away.
+    /// It has no memory: it never had content, or the content was discarded.
     Unbacked,
-    /// In the system's memory.
+    /// In system memory.
     System,
     /// In a segment.
     Segment {
-        /// Its place in the adapter's list of segments.
+        /// Index in the adapter's list of segments.
         segment: usize,
         range: PlacedRange,
     },
 }
 
-/// The CPU sees it.
+/// A CPU mapping of an extent.
 #[derive(Debug)]
 pub(crate) struct CpuLock {
     pub(crate) count: u32,
-    /// Where, for clients.
+    /// The client's address.
     pub(crate) address: usize,
-    /// By which kind of lock.
+    /// It was locked through an aperture.
     pub(crate) aperture: bool,
-    /// At an address of its own.
+    /// It was locked at an alternate address.
     pub(crate) alternate: bool,
 }
 
-/// It may be thrown away.
+/// An offer: the content may be discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) priority: u32,
-    /// The work before the offer is done.
+    /// The work queued before the offer is done.
     pub(crate) ready: bool,
     pub(crate) discarded: bool,
 }
@@ -234,7 +232,7 @@ impl Extent {
             adapter,
             owner,
             driver_handle: driver_handle,
-            // One of absurd size finds no place, and is refused there.
+            // An absurd size finds no location, and placing it fails.
             bytes: bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE),
             alignment: alignment.max(PAGE),
             requirements: requirements,
@@ -259,7 +257,7 @@ impl Extent {
         }
     }
 
-    /// Work that may use it: of each context the last.
+    /// Records work that may use the extent. Keeps only the last work of each context.
     pub(crate) fn add_uses(&mut self, work: Vec<QueuePoint>) {
         for work in work {
             let same = |queue_point: &&mut QueuePoint| match (**queue_point, work) {
@@ -268,14 +266,14 @@ impl Extent {
                 _ => false,
             };
             match self.uses.iter_mut().find(same) {
-                // What is queued later is over later.
+                // Work that is queued later completes later.
                 Some(it) => *it = work,
                 None => self.uses.push(work),
             }
         }
     }
 
-    /// The segment it is in, by its place in the adapter's list.
+    /// The segment it is in, by index in the adapter's list.
     pub(crate) fn segment(&self) -> Option<usize> {
         match self.location {
             Location::Segment { segment, .. } => Some(segment),
@@ -285,12 +283,12 @@ impl Extent {
 }
 
 impl Memory {
-    /// The segment that has that number for its driver.
+    /// The segment with this driver number.
     pub(crate) fn segment_numbered(&self, number: u32) -> Option<&Segment> {
         self.segments.get(segment_index(number)?)
     }
 
-    /// Where an extent is in the GPU's addresses.
+    /// The GPU address of an extent.
     pub(crate) fn address(&self, extent: &Extent) -> Option<u64> {
         match &extent.location {
             Location::Segment { segment, range } => {
@@ -302,7 +300,7 @@ impl Memory {
 }
 
 impl Kernel {
-    /// Enters the memory an adapter has.
+    /// Records the memory of an adapter.
     pub(crate) fn add_memory(
         &self,
         state: &mut KernelState,
@@ -362,27 +360,27 @@ impl Kernel {
         }
     }
 
-    /// Waits until an adapter has no paging work. What nothing could end is given up. Answers
-    /// whether none is left.
+    /// Waits until an adapter has no paging work. Abandons work that cannot end. Returns whether no
+    /// work is left.
     pub(crate) fn drain_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
         let number = adapter;
         let over = |state: &KernelState| state.is_paging_idle(number);
         let what = |_: &KernelState| format!("the paging work of {adapter}");
         while !self.wait_until(at, adapter.subject(), what, over) {
             if !self.fail_paging(number) {
-                return false; // It was lost before, and that did not help: nothing more can.
+                return false; // The work was already abandoned once.
             }
         }
         true
     }
 
-    /// Waits until an adapter's memory is empty, then gives back what the kernel took for it.
+    /// Waits until an adapter's memory is empty, then releases the kernel's objects for it.
     pub(crate) fn end_memory(&self, at: &mut Passive, adapter: Id<Adapter>) {
         self.drain_paging(at, adapter);
         self.abandon_memory(adapter);
     }
 
-    /// Gives back what the kernel took for an adapter's memory.
+    /// Releases the kernel's objects for an adapter's memory.
     pub(crate) fn abandon_memory(&self, number: Id<Adapter>) {
         let mut state = self.state.lock();
         let memory = state.adapters.get_mut(number).and_then(|adapter| adapter.memory.as_mut());
@@ -400,14 +398,14 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Whether an adapter has no paging work: none is planned, built or on its way.
+    /// Whether an adapter has no paging work: none planned, built or submitted.
     pub(crate) fn is_paging_idle(&self, adapter: Id<Adapter>) -> bool {
         let memory = self.memory(adapter).map(|pair| pair.1);
         memory.is_none_or(|memory| memory.planned.is_empty() && !memory.building)
             && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
     }
 
-    /// Whether paging work of an adapter waits for packets that are not over.
+    /// Whether an adapter's paging work waits for packets that are not done.
     pub(crate) fn pages_after_packets(&self, adapter: Id<Adapter>) -> bool {
         let open = |queue_point: &QueuePoint| {
             matches!(queue_point, QueuePoint::Context(..))
@@ -417,7 +415,7 @@ impl KernelState {
     }
 }
 
-/// The place, in an adapter's list, of the segment that has that number for its driver.
+/// The index, in an adapter's list, of the segment with this driver number.
 pub(crate) fn segment_index(number: u32) -> Option<usize> {
     usize::try_from(number).ok()?.checked_sub(1)
 }
@@ -427,19 +425,19 @@ pub(crate) fn segment_number(segment: usize) -> u32 {
     u32::try_from(segment + 1).unwrap_or(u32::MAX)
 }
 
-/// Paging work: steps that are done in order.
+/// Paging work: steps that are executed in order.
 pub(crate) struct Paging {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) steps: VecDeque<PagingStep>,
-    /// Work of nodes that has to pass first.
+    /// Work of nodes that must complete first.
     pub(crate) waits: Vec<QueuePoint>,
-    /// Buffers that were submitted and are not done.
+    /// Number of buffers that are submitted and not done.
     pub(crate) in_flight: u32,
     /// All its steps are built.
     pub(crate) built: bool,
-    /// The queue it signals when it is done, and with what.
+    /// The queue that it signals when it is done, and the value.
     pub(crate) signals: Option<(Id<PagingQueue>, u64)>,
-    /// A node on which no context is to be current any more.
+    /// A node that must not have a current context any more.
     pub(crate) switch: Option<usize>,
 }
 
@@ -450,26 +448,26 @@ pub(crate) struct PagingStep {
     pub(crate) operation: PagingOperation,
     pub(crate) location: SegmentLocation,
     pub(crate) multipass: u32,
-    /// Buffers it took so far.
+    /// Number of buffers it has used so far.
     pub(crate) passes: u32,
     /// No packet uses the extent.
     pub(crate) idle: bool,
 }
 
-/// What a step does, at an address of the GPU's in a segment.
+/// The operation of a step, at a GPU address in a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PagingOperation {
     Fill,
     PageIn,
     PageOut,
-    /// To here, from another place of its segment: all of it, or a part at addresses of the
-    /// system's space, by where it begins and how many bytes it has.
+    /// Moves the extent here from another location of its segment: all of it, or a part at
+    /// addresses of the system's space (its start and size).
     Relocate {
         from: u64,
         part: Option<(u64, u64)>,
     },
-    /// Its bytes are of no use, or the system's memory has them: nobody has written to it since
-    /// it came.
+    /// The content is not needed, or system memory has a copy: the extent has not been written
+    /// since it became resident.
     Discard {
         not_written: bool,
     },
@@ -481,7 +479,7 @@ pub(crate) enum PagingOperation {
     NotifyEvicted,
     /// Writes entries of a page table.
     Table(Arc<address::step::TableWrite>),
-    /// Has translations of a space forgotten, on behalf of these extents.
+    /// Flushes translations of an address space on behalf of these extents.
     Flush {
         space: Id<AddressSpace>,
         start: u64,
@@ -490,21 +488,21 @@ pub(crate) enum PagingOperation {
     },
 }
 
-/// Where a step takes place.
+/// The location of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentLocation {
     pub(crate) segment: usize,
     pub(crate) offset: u64,
 }
 
-/// The steps that a submitted buffer ends.
+/// The steps that a submitted buffer completes.
 pub(crate) struct PagingBatch {
     pub(crate) paging: Id<Paging>,
     pub(crate) done: Vec<PagingStep>,
     pub(crate) buffer: Option<PagingBuffer>,
-    /// How many bytes of commands are in it.
+    /// Number of command bytes in the buffer.
     pub(crate) length: u32,
     pub(crate) switch: bool,
-    /// The driver did not take it.
+    /// The driver rejected it.
     pub(crate) refused: bool,
 }

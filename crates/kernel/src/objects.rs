@@ -1,4 +1,4 @@
-//! Objects that every folder above reads: handle tables, allocations, resources, views.
+//! The objects that every folder above uses: handle tables, allocations, resources, views.
 
 pub(crate) mod adapter_state;
 pub mod allocation;

@@ -1,4 +1,4 @@
-//! A bug on purpose, which a test plants to see that it is found: in builds for shuttle alone.
+//! A deliberate bug, which a test plants to check that it is found. Only in builds for shuttle.
 
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
@@ -9,13 +9,13 @@ use crate::objects::view::View;
 use flight::Passive;
 
 impl Kernel {
-    /// From here on, what the system's worker ends is destroyed before its views are closed. (A
-    /// client's own thread keeps the order, so it takes a certain race to see the bug.)
+    /// From now on, the system's worker destroys objects before it closes their views. (A client's
+    /// own thread keeps the order, so only a certain race shows the bug.)
     pub fn plant_reversal(&self) {
         self.state.lock().planted_reversal = true;
     }
 
-    /// Destroys, if the bug is planted, what these views are the last views of.
+    /// If the bug is planted, destroys the objects whose last views these are.
     pub(crate) fn destroy_too_early(
         &self,
         at: &mut Passive,

@@ -1,11 +1,12 @@
-//! Everything that is alive, under one lock.
+//! The kernel state: all objects, under one lock.
 //!
 //! # Invariants (checked by [`KernelState::validate`])
 //!
-//! 1. A live name leads to a live thing, and a `Live` view or named resource view has one name.
-//! 2. The adapter owns allocations and resources; a device owns views; a process owns names.
-//! 3. An allocation is a member of its resource, a view is listed at its allocation and device.
-//! 4. A view that has a retirement is not `Live`, and a retirement's views are there.
+//! 1. A live handle refers to a live object, and a `Live` view or published resource view has one
+//!    handle.
+//! 2. The adapter owns allocations and resources; a device owns views; a process owns handles.
+//! 3. An allocation is listed at its resource, a view at its allocation and its device.
+//! 4. A view that has a retirement is not `Live`, and a retirement's views exist.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::{Id, IdList, Slab};
@@ -36,7 +37,7 @@ use crate::sync::keyed_mutex::KeyedMutex;
 use flight::WaitToken;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Everything that is alive.
+/// All objects of the kernel.
 pub(crate) struct KernelState {
     pub(crate) processes: Slab<Process>,
     pub(crate) adapters: Slab<Adapter>,
@@ -49,63 +50,63 @@ pub(crate) struct KernelState {
     /// Instances of allocations.
     pub(crate) instances: Slab<InstanceRecord>,
     pub(crate) retirements: Slab<Retirement>,
-    /// The global names of shared resources and keyed mutexes.
+    /// The global handles of shared resources and keyed mutexes.
     pub(crate) global_handles: HandleTable,
-    /// The kernel's own names, which drivers use in callbacks.
+    /// The kernel's own handles, which drivers use in callbacks.
     pub(crate) kernel_handles: HandleTable,
     pub(crate) extents: Slab<Extent>,
     pub(crate) pagings: Slab<Paging>,
     pub(crate) paging_queues: Slab<PagingQueue>,
     pub(crate) context_allocations: Slab<ContextAllocation>,
-    /// Packets with lists that are not over.
+    /// Packets with lists that are not done.
     pub(crate) render_packets: Slab<RenderPacket>,
     pub(crate) spaces: Slab<AddressSpace>,
-    /// Which of them a process has on an adapter.
+    /// The address space of a process on an adapter.
     pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<AddressSpace>>,
-    /// Which devices a process has.
+    /// The devices of a process.
     pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
     pub(crate) keyed_mutexes: Slab<KeyedMutex>,
-    /// Updates of addresses that wait for a fence.
+    /// Address updates that wait for a fence.
     pub(crate) updates: Slab<CheckedUpdate>,
     /// Updates whose entries are being written.
     pub(crate) updating: Vec<PendingUpdate>,
     /// Context allocations that were freed and still have memory.
     pub(crate) freed_context_allocations: Vec<Id<ContextAllocation>>,
-    /// Offers that wait for work before them.
+    /// Offers that wait for earlier work.
     pub(crate) offers: Vec<PendingOffer>,
-    /// What is made hard for drivers, if anything.
+    /// The artificial pressure on drivers, if any.
     pub(crate) pressure: Option<Pressure>,
     pub(crate) trim_registrations: Slab<TrimRegistration>,
-    /// Who is to be told that memory is short.
+    /// The trim registrations to notify.
     pub(crate) pending_trims: Vec<Id<TrimRegistration>>,
-    /// Who is being told, and on which thread.
+    /// The trim registration that is being notified, and the thread that does it.
     pub(crate) trim_in_progress: Option<(Id<TrimRegistration>, u32)>,
     pub(crate) sync: SyncState,
     pub(crate) permits: PermitTable,
-    /// Whoever waits for something of a device, a context or an adapter to end or to leave: all
-    /// look again when anything does.
+    /// The threads that wait for an object of a device, a context or an adapter to end or to leave.
+    /// All of them check again after each change.
     pub(crate) waiters: Vec<WaitToken>,
-    /// Retirements that are idle and wait for their pass.
+    /// Idle retirements that wait for their permit.
     pub(crate) jobs: VecDeque<Id<Retirement>>,
-    /// Contexts that have a packet first in line.
+    /// Contexts with a packet at the front of their queue.
     pub(crate) runnable: Vec<Id<Context>>,
-    /// Packets that will never be sent, which drivers are to be told of.
+    /// Packets that will never be submitted, which drivers are to be notified of.
     pub(crate) cancelled: VecDeque<(Id<Context>, crate::schedule::dispatch::PacketPayload)>,
-    /// Nodes that do not move, and what is to be done about it.
+    /// Nodes that timed out, and the next recovery step of each.
     pub(crate) recoveries: VecDeque<crate::adapter::tdr::RecoveryAction>,
-    /// Somebody is to be preempted whose pass could not be had.
+    /// A preemption waits for its permit.
     pub(crate) held_back: bool,
-    /// Contexts that go on now, one after the other.
+    /// Contexts that are being advanced, one after the other.
     pub(crate) advancing: Vec<Id<Context>>,
-    /// The running driver calls in which something was acquired.
+    /// The running driver calls in which handle data was acquired.
     pub(crate) calls: BTreeSet<u32>,
-    /// What drivers have acquired and not let go of.
+    /// The handle data that drivers have acquired and not released.
     pub(crate) handle_data: BTreeMap<u32, HandleDataReference>,
     pub(crate) last_handle_data: u32,
     pub(crate) last_node: u32,
     pub(crate) last_segment: u32,
     pub(crate) last_table: u32,
-    /// A bug on purpose, in builds for shuttle (`planted.rs`).
+    /// A deliberate bug, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) planted_reversal: bool,
 }
@@ -162,12 +163,15 @@ impl KernelState {
         }
     }
 
-    /// Checks every invariant; answers the first that does not hold.
+    /// Checks every invariant. Returns the first that does not hold.
     pub(crate) fn validate(&self) -> Result<(), String> {
         for (number, process) in self.processes.iter() {
             for (handle, object) in process.handles.iter() {
                 if !self.is_alive(object) {
-                    return Err(format!("{number} names {} ({handle:?}): gone", object.subject()));
+                    return Err(format!(
+                        "{number} has a handle of {} ({handle:?}), which is destroyed",
+                        object.subject()
+                    ));
                 }
             }
         }
@@ -180,7 +184,7 @@ impl KernelState {
                 it.is_some_and(|resource| resource.members.contains(&number))
             };
             if resource.is_some_and(|resource| !member(resource)) {
-                return Err(format!("{number} is no member of its resource"));
+                return Err(format!("{number} is not listed at its resource"));
             }
             self.validate_instances(number, allocation)?;
             if allocation.views.is_empty() && !allocation.in_transition {
@@ -190,7 +194,7 @@ impl KernelState {
         self.validate_keyed_mutexes()?;
         for (number, retirement) in self.retirements.iter() {
             if retirement.views.iter().any(|view| self.views.get(*view).is_none()) {
-                return Err(format!("{number} ends a view that is gone"));
+                return Err(format!("{number} ends a view that is destroyed"));
             }
         }
         self.validate_spaces()

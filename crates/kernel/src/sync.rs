@@ -1,15 +1,17 @@
-//! Synchronisation objects: mutexes, semaphores, fences and notifications.
+//! Synchronization objects: mutexes, semaphores, fences and CPU notifications.
 //!
-//! A context waits for them and signals them from its queue (`marks.rs`), a client's CPU does so
-//! with monitored fences (`cpu.rs`), and is told through events (`event.rs`).
+//! Contexts wait for and signal these objects from their queues (`waits.rs`). The client's CPU
+//! waits for and signals monitored fences (`cpu.rs`) and is notified through events (`event.rs`).
 //!
 //! # Invariants
 //!
-//! 1. An object lives while it has a local name, of any process, or something queued or waiting
-//!    needs it. These are two counts, `names` and `uses`.
-//! 2. A global name holds nothing: it ends with the last local one.
-//! 3. A wait takes everything that it names, or nothing.
-//! 4. What the CPU reads as a fence's value is what the kernel knows, from one change of it on.
+//! 1. An object lives while any process has a local handle to it, or while queued or waiting work
+//!    uses it. Two counters record this: `handles` and `uses`.
+//! 2. A global handle keeps no object alive. The global handle is closed with the last local
+//!    handle.
+//! 3. A wait acquires all the objects it names, or none.
+//! 4. The value that the CPU reads from a fence's page equals the kernel's value after every
+//!    change.
 
 pub(crate) mod cpu;
 pub(crate) mod event;
@@ -41,52 +43,53 @@ use std::collections::{BTreeSet, VecDeque};
 pub(crate) use waits::SyncPoints;
 use waits::{Broadcast, GpuWait, SyncPoint};
 
-/// What there is of synchronisation.
+/// The state of synchronization.
 #[derive(Default)]
 pub(crate) struct SyncState {
     pub(crate) objects: Slab<SyncObject>,
-    /// Those of them that are mutexes: who ends may hold one.
+    /// The objects that are mutexes. A context that is destroyed may hold one of them.
     mutexes: BTreeSet<Id<SyncObject>>,
     pub(crate) events: Slab<Event>,
     pub(crate) gpu_waits: Slab<GpuWait>,
     pub(crate) broadcasts: Slab<Broadcast>,
-    /// Contexts that may go on, and whether somebody is letting them.
+    /// Contexts that may continue, and whether a thread is continuing them.
     satisfied: VecDeque<Id<Context>>,
     waking: bool,
-    /// Updates of addresses whose fence has its value.
+    /// Address updates whose fence has reached its value.
     due: VecDeque<Id<CheckedUpdate>>,
 }
 
-/// A synchronisation object (`hSyncObject`).
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+/// A synchronization object (`hSyncObject`).
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct SyncObject {
-    /// The device it was created for.
+    /// The device that created it.
     pub(crate) device: Id<Device>,
     adapter: Id<Adapter>,
-    /// Whose name came first, which ends with the device. None: no client names it.
+    /// The process that has the first handle, which is closed with the device. `None`: no client
+    /// has a handle.
     process: Option<Id<Process>>,
     handle: Handle,
     pub(crate) state: SyncValue,
-    /// How many local names it has, of all processes.
+    /// Number of local handles, in all processes.
     pub(crate) handles: u32,
     pub(crate) global: Option<Handle>,
-    /// How many things that are queued or wait need it.
+    /// Number of queued or waiting operations that use it.
     pub(crate) uses: u32,
-    /// Its device may not signal it.
+    /// The device may not signal it (`NoSignal`).
     no_signal: bool,
-    /// Its device may not wait for it.
+    /// The device may not wait for it (`NoWait`).
     no_wait: bool,
-    /// A reset leaves its value alone.
+    /// A reset does not change its value (`NoSignalMaxValueOnTdr`).
     no_tdr_signal: bool,
-    /// Its value has 32 bits.
+    /// The value has 32 bits.
     is_32_bit: bool,
-    /// Where its value lies, and where the client's CPU sees it.
+    /// The page that holds the value, and the address at which the client's CPU reads it.
     cpu_mapping: Option<(Run, usize)>,
-    /// What was last written there.
+    /// The bytes last written to that page.
     last_shown: [u8; 8],
 }
 
-/// What an object is, and how it stands.
+/// The type and current value of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncValue {
     Mutex {
@@ -102,13 +105,13 @@ pub(crate) enum SyncValue {
     Monitored {
         value: u64,
     },
-    /// Sets an event.
+    /// Sets an event when signaled.
     Notification {
         event: Id<Event>,
     },
 }
 
-/// What has a mutex.
+/// The holder of a mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MutexOwner {
     /// The client that created it.
@@ -116,70 +119,70 @@ pub(crate) enum MutexOwner {
     Context(Id<Context>),
 }
 
-/// What kind of object a client asks for.
+/// The type of object that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
-    /// One context at a time has it (`D3DDDI_SYNCHRONIZATION_MUTEX`).
+    /// Held by one context at a time (`D3DDDI_SYNCHRONIZATION_MUTEX`).
     Mutex {
-        /// Whoever creates it has it.
+        /// The creator holds it initially.
         held: bool,
     },
-    /// As many waits pass as there were signals (`D3DDDI_SEMAPHORE`).
+    /// Each signal satisfies one wait (`D3DDDI_SEMAPHORE`).
     Semaphore {
-        /// How many pass at once.
+        /// Initial count.
         count: u32,
-        /// No more than this are ever left; zero is no limit.
+        /// Maximum count; zero means no limit.
         limit: u32,
     },
     /// A value that contexts raise and wait for (`D3DDDI_FENCE`).
     Fence {
-        /// The first one.
+        /// Initial value.
         value: u64,
     },
-    /// A value that the CPU sees, waits for and raises, too (`D3DDDI_MONITORED_FENCE`).
+    /// A value that the CPU can also read, wait for and signal (`D3DDDI_MONITORED_FENCE`).
     Monitored {
-        /// The first one.
+        /// Initial value.
         value: u64,
     },
-    /// Sets an event when a context comes to it (`D3DDDI_CPU_NOTIFICATION`).
+    /// Sets an event when a context reaches it (`D3DDDI_CPU_NOTIFICATION`).
     Notification {
         /// The event.
         event: u32,
     },
 }
 
-/// What a client asks for (`D3DKMT_CREATESYNCHRONIZATIONOBJECT2`).
+/// A client's request to create an object (`D3DKMT_CREATESYNCHRONIZATIONOBJECT2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateSyncRequest {
-    /// On which device.
+    /// The device.
     pub device: Handle,
-    /// Which kind.
+    /// The type of object.
     pub kind: SyncKind,
-    /// Who else may have it.
+    /// Which other processes may open it.
     pub sharing: Sharing,
     /// The device may not signal it (`NoSignal`).
     pub no_signal: bool,
     /// The device may not wait for it (`NoWait`).
     pub no_wait: bool,
-    /// A reset leaves its value alone (`NoSignalMaxValueOnTdr`).
+    /// A reset does not change its value (`NoSignalMaxValueOnTdr`).
     pub no_tdr_signal: bool,
 }
 
-/// What a client gets for a new object.
+/// What a client receives for a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateSyncResponse {
-    /// The object.
+    /// The local handle.
     pub handle: Handle,
-    /// Its global name, if it has one.
+    /// The global handle, if the object has one.
     pub global: Option<Handle>,
-    /// Where the CPU sees its value: zero if nowhere.
+    /// The address at which the CPU reads the value, or zero.
     pub value: usize,
     /// The object, for events.
     pub object: Subject,
 }
 
 impl SyncKind {
-    /// Its name in events.
+    /// The type's name in events.
     pub fn name(self) -> &'static str {
         match self {
             SyncKind::Mutex { .. } => "mutex",
@@ -190,7 +193,7 @@ impl SyncKind {
         }
     }
 
-    /// How a new object stands; `event` is the one that a notification sets.
+    /// The initial state of a new object. `event` is the event that a notification sets.
     fn state(self, event: Option<Id<Event>>) -> SyncValue {
         match self {
             SyncKind::Mutex { held } => {
@@ -207,7 +210,7 @@ impl SyncKind {
 }
 
 impl SyncValue {
-    /// What an event says it has: a semaphore's count, one for a mutex that is free.
+    /// The value that events report: a semaphore's count, or one for a free mutex.
     pub(crate) fn value(self) -> u64 {
         match self {
             SyncValue::Mutex { held } => u64::from(held.is_none()),
@@ -219,20 +222,20 @@ impl SyncValue {
 }
 
 impl SyncObject {
-    /// The most a fence of it can have.
+    /// The highest value that the fence can have.
     fn maximum(&self) -> u64 {
         if self.is_32_bit { u64::from(u32::MAX) } else { u64::MAX }
     }
 
-    /// The bytes that stand for a value.
+    /// The bytes that represent a value.
     fn bytes(&self, value: u64) -> [u8; 8] {
-        // WINDOWS: a GPU without atomics of 64 bits writes 32 of them; the others stay zero.
+        // WINDOWS: a GPU without 64-bit atomics writes 32 bits; the upper 32 bits stay zero.
         (value & self.maximum()).to_le_bytes()
     }
 }
 
 impl Kernel {
-    /// Makes an object (`D3DKMTCreateSynchronizationObject2`).
+    /// Creates an object (`D3DKMTCreateSynchronizationObject2`).
     pub fn create_sync(
         &self,
         process: ProcessId,
@@ -346,7 +349,7 @@ impl Kernel {
         Ok(handle)
     }
 
-    /// Ends a name of an object (`D3DKMTDestroySynchronizationObject`).
+    /// Closes a handle of an object (`D3DKMTDestroySynchronizationObject`).
     pub fn destroy_sync(&self, process: ProcessId, handle: Handle) -> Result<(), KernelError> {
         let world = &mut *self.state.lock();
         let number = world.resolve_handle::<SyncObject>(process, Argument::Sync, handle)?;
@@ -355,7 +358,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A name of an object has ended.
+    /// Handles the end of one local handle of an object.
     pub(crate) fn close_sync(
         &self,
         world: &mut KernelState,
@@ -373,7 +376,7 @@ impl Kernel {
         let global = if handles == 0 { it.global.take() } else { None };
         self.log.emit(number.subject(), EventKind::SyncClosed { process, handles: handles });
         if let Some(global) = global {
-            let _ = world.global_handles.close(global); // It was live: it was the object's.
+            let _ = world.global_handles.close(global); // The object owned this live handle.
         }
         if let Some(event) = notice {
             world.count_notice(event, false);
@@ -381,7 +384,7 @@ impl Kernel {
         self.end_unused_sync(world, number);
     }
 
-    /// Forgets an object that nothing names and nothing needs.
+    /// Destroys an object that has no handle and no user.
     pub(crate) fn end_unused_sync(&self, world: &mut KernelState, number: Id<SyncObject>) {
         if world
             .sync
@@ -400,9 +403,10 @@ impl Kernel {
         }
     }
 
-    /// The objects that were created for a device lose the names they were created with.
+    /// Closes the original handles of the objects that were created for a device.
     ///
-    /// WINDOWS: our decision; the documentation says only that a device ends with what it has.
+    /// WINDOWS: our decision; the documentation says only that a device is destroyed with its
+    /// objects.
     pub(crate) fn end_syncs(&self, device: Id<Device>) {
         let world = &mut *self.state.lock();
         if world.sync.objects.is_empty() && world.sync.gpu_waits.is_empty() {
@@ -425,11 +429,11 @@ impl Kernel {
         self.wake_all(world);
     }
 
-    /// A reset has hit a device: what it could have signalled has its maximum, so that nobody
-    /// waits for it for ever.
+    /// After a reset of a device, sets every fence that the device could have signaled to its
+    /// maximum, so that no thread waits for it forever.
     ///
-    /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device could signal the fences that
-    /// were created for it, and no others, is our reading.
+    /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device can signal exactly the fences
+    /// that were created for it is our reading.
     pub(crate) fn reset_fences(&self, world: &mut KernelState, device: Id<Device>) {
         let could = |sync_object: &SyncObject| {
             let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
@@ -451,8 +455,8 @@ impl Kernel {
         self.resume_satisfied(world);
     }
 
-    /// Plays a reset that hits a device: it works no more, and its fences have their maximum. For
-    /// whoever wants to know what a client does then.
+    /// Simulates a reset of a device: the device is lost, and its fences get their maximum value.
+    /// Tests use this to observe the client's reaction.
     pub fn simulate_reset(&self, process: ProcessId, device: Handle) -> Result<(), KernelError> {
         let world = &mut *self.state.lock();
         let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
@@ -460,9 +464,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// A context has ended: what it held is free.
+    /// Frees the mutexes that a destroyed context held.
     ///
-    /// WINDOWS: our decision. The documentation does not say what becomes of such a mutex.
+    /// WINDOWS: our decision. The documentation does not say what happens to these mutexes.
     pub(crate) fn abandon_mutexes(&self, world: &mut KernelState, context: Id<Context>) {
         if world.sync.objects.is_empty() {
             return;
@@ -485,7 +489,8 @@ impl Kernel {
         self.resume_satisfied(world);
     }
 
-    /// An object has changed: the CPU sees it, and whoever waited for it looks.
+    /// Handles a changed object: shows the new value to the CPU and checks the waiting contexts and
+    /// threads.
     fn sync_changed(
         &self,
         world: &mut KernelState,
@@ -499,7 +504,7 @@ impl Kernel {
         self.recheck_waits(world, SyncPoint::Object(number));
     }
 
-    /// Writes a fence's value where the CPU sees it, and answers what it reads there.
+    /// Writes a fence's value to its CPU-visible page and returns the value read back.
     fn show_value(&self, world: &mut KernelState, number: Id<SyncObject>) -> Option<u64> {
         self.judge_shown_value(world, number);
         let it = world.sync.objects.get_mut(number)?;
@@ -513,7 +518,8 @@ impl Kernel {
         ram.read(start, &mut read).then_some(u64::from_le_bytes(read))
     }
 
-    /// The CPU may only read a fence's value: nobody but us has changed it.
+    /// Checks that the CPU has not written a fence's value: the mapping is read-only by contract,
+    /// so only the kernel changes it.
     fn judge_shown_value(&self, world: &KernelState, number: Id<SyncObject>) {
         let it = &world.sync.objects[number];
         let (written, Some((run, _))) = (it.last_shown, it.cpu_mapping) else { return };
@@ -523,8 +529,9 @@ impl Kernel {
         let broken = (read != written).then(|| {
             let [read, written] = [read, written].map(u64::from_le_bytes);
             format!(
-                "the memory of {subject} says {read} and was last signalled {written}: the CPU \
-                 wrote there, but signals through the call"
+                "the memory of {subject} has the value {read}, but the last signaled value is \
+                 {written}: the CPU wrote to it directly instead of calling \
+                 D3DKMTSignalSynchronizationObjectFromCpu"
             )
         });
         let place = "D3DKMTCreateSynchronizationObject2.FenceValueCPUVirtualAddress";
@@ -533,7 +540,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// An object that no client names, for a signal that sets an event besides.
+    /// Creates an object without a handle, for a signal that also sets an event.
     pub(crate) fn create_notification(
         &mut self,
         device: Id<Device>,
@@ -559,8 +566,8 @@ impl KernelState {
         })
     }
 
-    /// A page for a fence's value, and a view of it: none where the machine's memory is not ours
-    /// to show.
+    /// Allocates and maps a page for a fence's value. Returns `None` if the kernel cannot map the
+    /// machine's memory.
     fn map_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, KernelError> {
         let Some((_, memory)) = self.memory(adapter) else { return Ok(None) };
         let full = KernelError::NoMemory { trim: 0 };
@@ -580,11 +587,11 @@ impl KernelState {
         }
     }
 
-    /// How an object stands, for people.
+    /// Describes an object's state for reports.
     pub(crate) fn describe_sync(&self, number: Id<SyncObject>) -> String {
         let subject = number.subject();
         match self.sync.objects.get(number).map(|sync_object| sync_object.state) {
-            None => format!("{subject}, which is gone"),
+            None => format!("{subject}, which is destroyed"),
             Some(SyncValue::Mutex { held: None }) => format!("{subject}, a mutex that is free"),
             Some(SyncValue::Mutex { held: Some(MutexOwner::Creator) }) => {
                 format!("{subject}, a mutex that is held since it was created")
@@ -602,13 +609,13 @@ impl KernelState {
         }
     }
 
-    /// Why an object lives.
+    /// The references that keep an object alive.
     pub(crate) fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
         let it = &self.sync.objects[number];
-        let mut why = vec![format!("{} local names", it.handles)];
+        let mut why = vec![format!("{} local handles", it.handles)];
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
         if it.uses > 0 {
-            why.push(format!("used by {} queued or waiting", it.uses));
+            why.push(format!("used by {} queued or waiting operations", it.uses));
         }
         why.push(self.describe_sync(number));
         why

@@ -102,7 +102,7 @@ const GOOD: &str = "
     t2 allocation:1 allocation.destroyed
     t2 resource:1 resource.destroyed
     t2 retirement:1 retire.done
-    retirement:1 wait.ended result=rung
+    retirement:1 wait.ended result=woken
     retirement:1 retire.returned done=true
     process:1 leave call=D3DKMTDestroyAllocation2 status=0x00000000
     process:1 handle.reserved handle=0x400000c0

@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn a_wait_ends() {
         let id = RuleId::WT_STUCK_001;
-        assert!(messages(id, "context:1 wait.ended result=rung").is_empty());
-        assert_eq!(judge_count(id, "context:1 wait.ended result=rung"), 1);
+        assert!(messages(id, "context:1 wait.ended result=woken").is_empty());
+        assert_eq!(judge_count(id, "context:1 wait.ended result=woken"), 1);
         assert_eq!(
             messages(id, "context:1 wait.stuck graph=\"main waits for context 1\""),
             ["the wait for context 1 cannot end, for nothing that could end it is left to run: \

@@ -1,16 +1,16 @@
-//! Where two traces part.
+//! Finds the first difference of two traces.
 
 use crate::Event;
 use std::fmt;
 
-/// The first place at which two traces differ.
+/// The first line at which two traces differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The line of the traces, the first line being 1; events start on line 2.
     pub line: usize,
-    /// What the first one says there, if it goes that far.
+    /// The first trace's line, if it is that long.
     pub left: Option<String>,
-    /// What the second one says there, if it goes that far.
+    /// The second trace's line, if it is that long.
     pub right: Option<String>,
 }
 

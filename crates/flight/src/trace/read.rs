@@ -1,17 +1,17 @@
-//! Reading a trace: what is not one is refused, with the line and what was expected there.
+//! Reads a trace. Invalid input is rejected with the line and what was expected there.
 
 use super::{HEADER, OLD_HEADER};
 use crate::Event;
 use std::fmt;
 
-/// A line that does not belong in a trace.
+/// An invalid line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Which line, the first being 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What it says.
+    /// The text of the line.
     pub text: String,
-    /// What should stand there.
+    /// What was expected.
     pub expected: String,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for BadLine {
 
 impl std::error::Error for BadLine {}
 
-/// Reads a trace: the header, then events whose numbers rise.
+/// Reads a trace: the header, then events with rising numbers.
 pub fn read(text: &str) -> Result<Vec<Event>, BadLine> {
     let mut lines = (1..).zip(text.lines());
     let bad = |line, text: &str, expected: &str| BadLine {

@@ -1,4 +1,4 @@
-//! Why the kernel did not do as a client asked, in plain words.
+//! The errors of kernel calls.
 
 use crate::ddi::miniport::DriverError;
 use crate::ddi::permit::WaitStuck;
@@ -6,89 +6,91 @@ use crate::objects::handle_table::{Handle, HandleError, TableFull};
 use flight::Subject;
 use std::fmt;
 
-/// A refusal. The door turns it into a status and a rule.
+/// Why a call failed. The door maps it to a status and a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelError {
-    /// A handle was not believed.
+    /// A handle is invalid.
     Handle {
-        /// Which argument.
+        /// The argument.
         argument: Argument,
         /// The handle.
         handle: Handle,
-        /// Why not.
+        /// The reason.
         why: HandleError,
     },
-    /// What is named belongs to another device.
+    /// The object belongs to another device.
     OtherDevice {
-        /// Which argument.
+        /// The argument.
         argument: Argument,
         /// The handle.
         handle: Handle,
         /// The device it belongs to.
         owner: Subject,
     },
-    /// A list names members of different resources, or members and others.
+    /// A list mixes allocations of different resources, or allocations with and without a resource.
     MixedList {
         /// The first handle's resource.
         first: Option<Subject>,
-        /// Another handle's.
+        /// Another handle's resource.
         other: Option<Subject>,
     },
-    /// A list names the same thing twice.
+    /// A list has the same object twice.
     Duplicate(Handle),
-    /// A list names a member of a shared resource.
+    /// A list has an allocation of a shared resource.
     SharedMember(Subject),
     /// The shared resource is on another adapter than the device.
     OtherAdapter(Subject),
-    /// A shared resource takes no more members.
+    /// No allocation can be added to a shared resource.
     SharedResourceSealed(Subject),
-    /// An allocation over memory that is there joins no resource: not this one.
+    /// An allocation of existing memory cannot be added to a resource.
     StandardInResource(Subject),
-    /// The resource was named for destruction while the call waited.
+    /// The resource was destroyed while the call waited.
     ResourceDestroyed(Subject),
-    /// The device cannot work any more, or its adapter is stopped.
+    /// The device is lost or removed, or its adapter is stopped.
     Removed(Subject),
-    /// There is no such node, or no such engine on it.
+    /// The node does not exist, or the engine does not exist on it.
     NoEngine {
-        /// The node asked for.
+        /// The requested node.
         node: u32,
-        /// The engine asked for, as a bit.
+        /// The requested engine, as a bit.
         engine: u32,
-        /// How many nodes there are.
+        /// Number of nodes.
         nodes: u32,
     },
-    /// A create call that creates nothing.
+    /// A create call without an object to create.
     NothingToCreate,
-    /// The process has no name left.
+    /// The process's handle table is full.
     HandleTableFull,
-    /// The driver described something impossible: no size, or a crooked alignment.
+    /// The driver returned an invalid description: no size, or an invalid alignment.
     BadAllocationInfo,
-    /// The driver refused.
+    /// The driver failed the call.
     Driver(DriverError),
-    /// The adapter has no memory of which this could be asked.
+    /// The adapter has no video memory that supports the request.
     NoVideoMemory,
-    /// There is no room: so many bytes would have to go.
+    /// Memory is short by `trim` bytes.
     NoMemory {
-        /// How many.
+        /// Number of missing bytes.
         trim: u64,
     },
-    /// A view is not on its device's list of what must be resident.
+    /// A view is not on its device's residency list.
     NotResident(Subject),
     /// A view is not locked.
     NotLocked(Subject),
-    /// The CPU may not see it: its driver did not say so.
+    /// The CPU may not access it: its driver did not set `CpuVisible`.
     NotCpuVisible(Subject),
-    /// It is shared, and its lock is for the device that created it.
+    /// It is shared, and only the device that created it may lock it.
     NotCreator(Subject),
-    /// It is locked in another way already.
+    /// It is already locked in another way.
     LockModeConflict(Subject),
-    /// Another address is asked for, and it is shared, or locked at one or without one.
+    /// An alternate address is requested, but it is shared, or already locked at an alternate
+    /// address or without one.
     AlternateAddressConflict(Subject),
-    /// The driver's generation has no such thing.
+    /// The driver's WDDM generation does not support it.
     UnsupportedByDriverModel(Subject),
-    /// An aperture is asked for, but apertures are all it can be in.
+    /// An aperture is requested, but the object can only be in apertures.
     OnlyApertures(Subject),
-    /// A lock that does not wait needs an aperture, and no cache that the GPU does not see.
+    /// A lock that ignores synchronization needs an aperture and no cache that the GPU does not
+    /// snoop.
     IgnoreSyncNotAllowed(Subject),
     /// It would have to be moved.
     WouldEvict(Subject),
@@ -100,114 +102,114 @@ pub enum KernelError {
     Offered(Subject),
     /// It is not offered.
     NotOffered(Subject),
-    /// The context has no lists: its packets are of another kind.
+    /// The context takes packets without allocation lists.
     NoLists(Subject),
-    /// The context has lists: its packets are of another kind.
+    /// The context takes packets with allocation lists.
     HasLists(Subject),
-    /// A packet has more private data than its context's driver asked for.
+    /// A packet has more private data than the driver requested for the context.
     PrivateDataTooLarge {
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
-        /// How many it may have.
+        /// Maximum number of bytes.
         limit: u32,
     },
-    /// A packet lists an instance, and one that is newer was listed before it.
+    /// A packet lists an instance after a newer one.
     InstanceSuperseded {
         /// The instance.
         handle: Handle,
-        /// The view of what it is an instance of.
+        /// The view whose instance it is.
         view: Subject,
     },
-    /// It is locked, and can be in no aperture.
+    /// It is locked, and cannot be in an aperture.
     LockedOutsideAperture(Subject),
-    /// There is no such event of the client.
+    /// The client has no event of this number.
     EventNotFound(u32),
-    /// Only monitored fences can be used so.
+    /// The operation needs a monitored fence.
     NotMonitored(Subject),
-    /// The device has it without the right to do so.
+    /// The device may not perform this operation on it.
     AccessDenied(Subject),
-    /// The value would go back.
+    /// The fence value would decrease.
     FenceDecreases {
         /// The fence.
         sync: Subject,
-        /// The value asked for.
+        /// The requested value.
         value: u64,
-        /// The one it has.
+        /// The current value.
         current: u64,
     },
-    /// The value is too far from the last one, for a fence of 32 bits.
+    /// The value is too far from the current one for a 32-bit fence.
     FenceTooFar {
         /// The fence.
         sync: Subject,
-        /// The value asked for.
+        /// The requested value.
         value: u64,
-        /// The one it has.
+        /// The current value.
         current: u64,
     },
-    /// The adapter does not translate addresses, or the process has none on it.
+    /// The adapter does not translate addresses, or the process has no address space on it.
     NoAddressSpace,
-    /// No free addresses within the bounds asked for.
+    /// No free addresses within the requested bounds.
     NoFreeAddresses,
-    /// Addresses are taken already.
+    /// Some of the addresses are in use.
     AddressesInUse {
-        /// The first.
+        /// The first address.
         start: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Some of the addresses are free and others are not, or there are no such.
+    /// Some of the addresses are free and others are not, or they do not exist.
     AddressesMixed {
-        /// The first.
+        /// The first address.
         start: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Addresses are not taken.
+    /// The addresses are not in use.
     AddressesNotInUse {
-        /// The first.
+        /// The first address.
         start: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Addresses were freed before, by their client or with what was mapped there.
+    /// The addresses were already freed, by their client or with the object mapped there.
     AddressesFreed {
-        /// The first.
+        /// The first address.
         start: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// What is to be mapped is not inside the allocation.
+    /// The range to map is not inside the allocation.
     OutsideAllocation {
-        /// Its view.
+        /// The view.
         view: Subject,
-        /// From where on.
+        /// Offset in the allocation.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// How many it has.
+        /// Size of the allocation.
         size: u64,
     },
-    /// The ranges of one call come from different reservations, or from none.
+    /// The ranges of one call belong to different reservations, or to none.
     OtherReservation {
-        /// The address of the one that does not fit.
+        /// The address of the first range that differs.
         start: u64,
     },
-    /// It is not owned through the name it is released by.
+    /// The keyed mutex is not owned through this handle.
     NotOwner(Subject),
     /// A buffer for the runtime's data is too small.
     BufferTooSmall {
-        /// Whose data.
+        /// The owner of the data.
         of: Subject,
-        /// How many bytes the buffer has.
+        /// Size of the buffer in bytes.
         size: usize,
-        /// How many bytes there are.
+        /// Required size in bytes.
         required: usize,
     },
-    /// A wait that nothing could end was given up.
+    /// A wait was abandoned because nothing could end it.
     Stuck,
 }
 
-/// Which argument of a call.
+/// An argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// The adapter.
@@ -218,21 +220,21 @@ pub enum Argument {
     Context,
     /// The resource.
     Resource,
-    /// The global name of a shared resource.
+    /// The global handle of a shared resource.
     SharedResource,
-    /// A queue of paging work.
+    /// A paging queue.
     PagingQueue,
     /// A fence, or another object to wait for or to signal.
     Fence,
-    /// A synchronisation object.
+    /// A synchronization object.
     Sync,
-    /// The global name of a shared one.
+    /// The global handle of a shared synchronization object.
     SharedSync,
-    /// A process's name of a keyed mutex.
+    /// A process's handle of a keyed mutex.
     KeyedMutex,
-    /// The global name of a keyed mutex.
+    /// The global handle of a keyed mutex.
     SharedKeyedMutex,
-    /// An allocation of a list, by its place.
+    /// An allocation of a list, by its index.
     Allocation(usize),
 }
 
@@ -317,7 +319,7 @@ impl fmt::Display for KernelError {
                 write!(f, "{of} cannot be shown at another address")
             }
             KernelError::UnsupportedByDriverModel(of) => {
-                write!(f, "the driver model of {of} has no such thing")
+                write!(f, "the driver model of {of} does not support this")
             }
             KernelError::OnlyApertures(of) => write!(f, "{of} can only be in apertures"),
             KernelError::IgnoreSyncNotAllowed(of) => {

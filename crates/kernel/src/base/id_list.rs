@@ -1,4 +1,4 @@
-//! Objects by id, lists of such ids, and how events call each kind.
+//! Slabs and ids of kernel objects, lists of ids, and the event subject of each type.
 
 use crate::adapter::start::Adapter;
 use crate::lifetime::context::Context;
@@ -21,7 +21,7 @@ pub(crate) use flight::{Id, Slab};
 use flight::{Kind, Object};
 use smallvec::SmallVec;
 
-/// Ids of objects of one kind. Lists are nearly always short, so a few ids need no heap.
+/// Ids of objects of one type. Lists are nearly always short, so a few ids need no heap.
 pub(crate) type IdList<T> = SmallVec<[Id<T>; 4]>;
 
 macro_rules! objects {
@@ -51,7 +51,7 @@ objects! {
     GpuWait: GpuWait,
 }
 
-/// The ids of objects that a test only compares.
+/// Ids of objects that a test only compares.
 #[cfg(test)]
 pub(crate) fn ids<T, const N: usize>() -> [Id<T>; N] {
     let mut slab = Slab::default();

@@ -1,20 +1,20 @@
-//! Ranges: which parts of a memory are placed, and which are free.
+//! Ranges: an allocator of address ranges within a memory.
 //!
-//! What is known of the memory is kept beside it, for its bytes may be a GPU's. Free ranges are
-//! sorted into classes by their length, so that one that fits is found by two looks at bits.
-//! `place` and `free` take the same time however many ranges there are; only a `place` that is
-//! about to be refused, because no class surely fits, looks through the ranges of those that may.
+//! The bookkeeping is outside the memory, because the memory may be a GPU's. Free ranges are sorted
+//! into classes by length, so that two bit searches find one that fits. `allocate` and `free` take
+//! constant time. Only an `allocate` that is about to fail, because no class certainly fits,
+//! searches the ranges of the classes that may fit.
 //!
 //! # Invariants
 //!
-//! 1. The pieces, from `first` on by `after`, are the whole memory in order, without a gap.
-//! 2. Two free pieces are never neighbours.
-//! 3. A free piece is in the list of the class of its length, once; a placed one in none.
-//! 4. A bit of `columns` is set if that class's list has a piece, a bit of `rows` if a bit of
-//!    that row's columns is.
-//! 5. Every node is a piece or spare. A spot has a node of its own, until it is freed.
-//! 6. Where and how long a piece is are counted in granules, and have 32 bits. Of a memory with
-//!    more granules than that the rest is never placed.
+//! 1. The pieces, from `first` along `after`, cover the whole memory in order, without a gap.
+//! 2. Two free pieces are never neighbors.
+//! 3. A free piece is in the list of its length's class, once; a placed piece is in no list.
+//! 4. A bit of `columns` is set if the class's list is not empty; a bit of `rows` is set if a bit
+//!    of that row's columns is.
+//! 5. Every node is a piece or spare. A placed range keeps its node until it is freed.
+//! 6. Starts and lengths of pieces are counted in granules, in 32 bits. Granules beyond that are
+//!    never placed.
 
 #[cfg(test)]
 mod tests;
@@ -22,20 +22,20 @@ mod validate;
 
 /// No node.
 const NONE: u32 = u32::MAX;
-/// In place of the previous one in a list: the piece is placed.
+/// Replaces the previous list node: the piece is placed.
 const PLACED: u32 = u32::MAX - 1;
 
-/// A row of classes is for lengths with the same highest bit: so many of them.
+/// Number of classes in a row. A row has the lengths with the same highest bit.
 const COLUMNS: u32 = 16;
 const COLUMN_BITS: u32 = COLUMNS.trailing_zeros();
-/// The first row is for the lengths below `COLUMNS`, each with a class of its own.
+/// The first row has the lengths below `COLUMNS`, each with its own class.
 const ROWS: usize = (u32::BITS - COLUMN_BITS + 1) as usize;
 
-/// A memory, and what is placed in it.
+/// A memory and its placed ranges.
 #[derive(Debug)]
 pub struct Ranges {
     nodes: Vec<Node>,
-    /// The first of the spare nodes, which are linked by `after`.
+    /// The first spare node. Spare nodes are linked by `after`.
     spare: u32,
     first: u32,
     heads: [u32; ROWS << COLUMN_BITS],
@@ -52,14 +52,14 @@ struct Node {
     length: u32,
     before: u32,
     after: u32,
-    /// The previous one of its class, or `PLACED`.
+    /// The previous node of its class, or `PLACED`.
     previous: u32,
     next: u32,
 }
 
-/// A range that is placed. Not `Clone`: to free it is to move it.
+/// A placed range. Not `Clone`: freeing it consumes it.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a dropped spot is never free again"]
+#[must_use = "a dropped range is never freed"]
 pub struct PlacedRange {
     node: u32,
     start: u32,
@@ -70,33 +70,33 @@ pub struct PlacedRange {
 /// A part of the memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangePiece {
-    /// Where it begins.
+    /// Start in bytes.
     pub start: u64,
-    /// How long it is.
+    /// Size in bytes.
     pub size: u64,
-    /// The number of its spot, if it is placed.
+    /// The number of its placed range, if it is placed.
     pub placed: Option<u32>,
 }
 
 impl PlacedRange {
-    /// Where it begins, in bytes.
+    /// Start in bytes.
     pub fn start(&self) -> u64 {
         u64::from(self.start) << self.shift
     }
 
-    /// How long it is, in bytes: what was asked for, in whole granules.
+    /// Size in bytes: the requested size, rounded up to granules.
     pub fn size(&self) -> u64 {
         u64::from(self.length) << self.shift
     }
 
-    /// Its number, which no other spot has while this one lives.
+    /// Its number, unique among the placed ranges.
     pub fn number(&self) -> u32 {
         self.node
     }
 }
 
 impl Ranges {
-    /// A free memory of so many bytes, which is given away in granules, a power of two.
+    /// A free memory of `size` bytes, allocated in granules of `granule` bytes, a power of two.
     pub fn new(size: u64, granule: u64) -> Self {
         debug_assert!(granule.is_power_of_two(), "a granule is a power of two");
         let shift = granule.trailing_zeros();
@@ -118,14 +118,14 @@ impl Ranges {
         it
     }
 
-    /// Places so many bytes at a multiple of `align`, a power of two: `None` if they fit
-    /// nowhere, if there are none, and if `align` is no power of two.
+    /// Places `size` bytes at a multiple of `align`, a power of two. Returns `None` if they do not
+    /// fit, if `size` is zero, or if `align` is not a power of two.
     pub fn allocate(&mut self, size: u64, align: u64) -> Option<PlacedRange> {
         let length = u32::try_from(self.granules(size)).ok().filter(|number| *number > 0)?;
         let step = u32::try_from(self.granules(align)).ok().filter(|_| align.is_power_of_two())?;
         let fits = rounded_class(length).and_then(|class| self.at_or_above(class));
         let node = match fits {
-            // Of those that are long enough, the first may lie well, too.
+            // The first range that is long enough may also be aligned.
             Some(node) if self.fit_in_node(node, length, step).is_some() => node,
             _ => self.aligned(length, step)?,
         };
@@ -134,7 +134,8 @@ impl Ranges {
         Some(PlacedRange { node, start, length, shift: self.shift })
     }
 
-    /// Places so many bytes there: `None` if that is not free. It looks through the ranges.
+    /// Places `size` bytes at `start`. Returns `None` if these bytes are not free. Searches all
+    /// ranges.
     pub fn allocate_at(&mut self, start: u64, size: u64) -> Option<PlacedRange> {
         let length = u32::try_from(self.granules(size)).ok().filter(|number| *number > 0)?;
         let start = u32::try_from(start >> self.shift).ok()?;
@@ -150,13 +151,13 @@ impl Ranges {
     }
 
     /// Frees a range.
-    #[expect(clippy::needless_pass_by_value, reason = "to free a spot is to move it")]
+    #[expect(clippy::needless_pass_by_value, reason = "freeing a range consumes it")]
     pub fn free(&mut self, range: PlacedRange) {
         let PlacedRange { node, start, length, .. } = range;
         let it = self.nodes[node as usize];
-        debug_assert!(it.is(start, length), "a spot of another memory");
+        debug_assert!(it.is(start, length), "a range of another memory");
         self.free += length;
-        // Both are far away in memory: asked for at once, they come at once.
+        // Both neighbors are far away in memory: reading them together overlaps the cache misses.
         let (ahead, waits) = (self.free_length(it.before), self.free_length(it.after));
         if waits > 0 {
             self.unlink(it.after);
@@ -180,12 +181,12 @@ impl Ranges {
         u64::from(longest.unwrap_or(0)) << self.shift
     }
 
-    /// How many bytes are free.
+    /// Number of free bytes.
     pub fn free_bytes(&self) -> u64 {
         u64::from(self.free) << self.shift
     }
 
-    /// What is placed and what is free, in order.
+    /// The placed and free pieces, in order.
     pub fn pieces(&self) -> impl Iterator<Item = RangePiece> {
         self.in_order().map(|node| {
             let it = self.nodes[node as usize];
@@ -203,7 +204,7 @@ impl Ranges {
         self.nodes[node as usize].length
     }
 
-    /// The length of a node that may be no piece, and zero if it is not a free one.
+    /// The length of a node, or zero if it is not a free piece.
     fn free_length(&self, node: u32) -> u32 {
         self.nodes
             .get(node as usize)
@@ -224,14 +225,14 @@ impl Ranges {
         std::iter::successors(head, move |number| some(self.nodes[*number as usize].next))
     }
 
-    /// Where in a free piece so many granules fit, at a multiple of `step`, a power of two.
+    /// Where `length` granules fit in a free piece, at a multiple of `step`, a power of two.
     fn fit_in_node(&self, node: u32, length: u32, step: u32) -> Option<u32> {
         let it = self.nodes[node as usize];
         let start = it.start.checked_add(step - 1)? & !(step - 1);
         (start - it.start <= it.length.checked_sub(length)?).then_some(start)
     }
 
-    /// The first piece of the lowest class that is not below this one and has any.
+    /// The first piece of the lowest non-empty class at or above this one.
     fn at_or_above(&self, class: u32) -> Option<u32> {
         let (mut row, column) = (class >> COLUMN_BITS, class % COLUMNS);
         let mut columns = self.columns[row as usize] & u16::MAX << column;
@@ -243,7 +244,7 @@ impl Ranges {
         Some(self.heads[(row << COLUMN_BITS | columns.trailing_zeros()) as usize])
     }
 
-    /// A piece that fits: one so long that it does wherever it begins, or else any.
+    /// A piece that fits: one that is long enough for any alignment, or else any that fits.
     fn aligned(&self, length: u32, step: u32) -> Option<u32> {
         let anywhere = length.checked_add(step - 1).and_then(rounded_class);
         if let Some(node) = anywhere.and_then(|class| self.at_or_above(class)) {
@@ -254,7 +255,7 @@ impl Ranges {
         listed.into_iter().find(|number| self.fit_in_node(*number, length, step).is_some())
     }
 
-    /// Takes a part out of a free piece: what is in front of it and behind it stays free.
+    /// Takes a part out of a free piece. The rest before and after it stays free.
     fn carve(&mut self, node: u32, start: u32, length: u32) -> u32 {
         let it = self.nodes[node as usize];
         let (ahead, waits) = (start - it.start, it.length - length - (start - it.start));
@@ -266,7 +267,7 @@ impl Ranges {
         }
         let placed = Node { start, length, previous: PLACED, ..Node::ALONE };
         if ahead == 0 {
-            // What is left keeps the node, and mostly its place in the list.
+            // The rest keeps the node, and usually its position in the list.
             self.nodes[node as usize].start += length;
             self.resize(node, waits);
             return self.insert(placed, it.before, node);
@@ -281,7 +282,7 @@ impl Ranges {
         placed
     }
 
-    /// A node for a piece between two others, or at an end.
+    /// Inserts a node for a piece between two others, or at an end.
     fn insert(&mut self, node: Node, before: u32, after: u32) -> u32 {
         let it = self.add(Node { before, after, ..node });
         self.join(before, it);
@@ -307,11 +308,11 @@ impl Ranges {
             return spare;
         }
         self.nodes.push(node);
-        // A piece has a granule, and granules are counted with 32 bits.
+        // A piece has at least one granule, and granules are counted in 32 bits.
         u32::try_from(self.nodes.len() - 1).unwrap_or(NONE)
     }
 
-    /// Ends a piece: its neighbours become neighbours.
+    /// Removes a piece: its neighbors become adjacent.
     fn remove_node(&mut self, node: u32) {
         let it = self.nodes[node as usize];
         self.join(it.before, it.after);
@@ -319,7 +320,7 @@ impl Ranges {
         self.spare = node;
     }
 
-    /// Gives a free piece another length, and so maybe another list.
+    /// Changes the length of a free piece, and moves it to another list if its class changes.
     fn resize(&mut self, node: u32, length: u32) {
         if class(self.length(node)) == class(length) {
             self.nodes[node as usize].length = length;
@@ -366,7 +367,7 @@ impl Node {
     const ALONE: Self =
         Self { start: 0, length: 0, before: NONE, after: NONE, previous: NONE, next: NONE };
 
-    /// Whether it is placed, there and so long.
+    /// Whether it is placed at `start` with this length.
     fn is(&self, start: u32, length: u32) -> bool {
         (self.start, self.length, self.previous) == (start, length, PLACED)
     }
@@ -374,7 +375,7 @@ impl Node {
 
 const LAST: u32 = class(u32::MAX);
 
-/// The class of a length: a longer one has no lower class.
+/// The class of a length. Classes do not decrease with length.
 const fn class(length: u32) -> u32 {
     if length < COLUMNS {
         return length;
@@ -383,7 +384,7 @@ const fn class(length: u32) -> u32 {
     (shift << COLUMN_BITS) + (length >> shift)
 }
 
-/// The lowest class of which every range is so long.
+/// The lowest class whose ranges all have at least this length.
 fn rounded_class(length: u32) -> Option<u32> {
     let finer = length.max(COLUMNS).ilog2() - COLUMN_BITS;
     Some(class(length.checked_add((1 << finer) - 1)?))

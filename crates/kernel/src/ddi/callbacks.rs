@@ -1,4 +1,4 @@
-//! What a driver may ask of the kernel: its callbacks, in plain words.
+//! The callbacks that the kernel offers to a driver, in Rust types.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 
 /// The callbacks of one adapter.
 ///
-/// Each takes the proof of its level; a door that has no proof takes it from
-/// [`flight::At::here`] and refuses what does not fit.
+/// Each callback takes the proof of its IRQL. A door without a proof obtains it from
+/// [`flight::At::here`] and rejects a call at the wrong IRQL.
 pub struct KernelCallbacks {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) adapter: Id<Adapter>,
@@ -19,14 +19,14 @@ pub struct KernelCallbacks {
 }
 
 impl KernelCallbacks {
-    /// Says which word the driver gave for its adapter (`MiniportDeviceContext`).
+    /// Records the driver's handle for its adapter (`MiniportDeviceContext`).
     pub fn set_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.set_driver_handle(driver_handle, self.adapter.subject());
         }
     }
 
-    /// Says that the driver was told to forget its adapter, and has returned.
+    /// Records that the driver has returned from the call that removed its adapter.
     pub fn end_driver_handle(&self, driver_handle: usize) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.end_driver_handle(driver_handle, self.adapter.subject(), false);
@@ -38,12 +38,12 @@ impl KernelCallbacks {
         &self.pool
     }
 
-    /// Who runs this.
+    /// The host that runs the kernel's threads.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.host
     }
 
-    /// Where doors say what they saw.
+    /// The log in which doors record what they see.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
     }

@@ -1,8 +1,8 @@
-//! What the kernel asks of a display miniport driver, in plain words.
+//! The arguments and results of a display miniport driver's calls, in Rust types.
 //!
-//! A driver in Rust answers in safe code; `port` answers for a driver with a table. Private
-//! data is bytes, and the words a driver gives are [`DriverHandle`]s: lent for a call, or moved into
-//! the call that ends what they stand for.
+//! A Rust driver implements the calls in safe code; `port` implements them for a driver with a C
+//! table. Private data is bytes. Driver handles are [`DriverHandle`]s: borrowed for a call, or
+//! moved into the call that destroys the object.
 
 pub use crate::ddi::Miniport;
 
@@ -20,71 +20,71 @@ use crate::objects::view::View;
 use flight::Fence;
 use std::vec::Drain;
 
-/// What a driver is told to interrupt for (`DXGK_INTERRUPT_TYPE`).
+/// An interrupt that a driver enables or disables (`DXGK_INTERRUPT_TYPE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interrupt {
-    /// The start of a picture (`DXGK_INTERRUPT_CRTC_VSYNC`).
+    /// Vertical sync (`DXGK_INTERRUPT_CRTC_VSYNC`).
     Vsync,
-    /// A packet done (`DXGK_INTERRUPT_DMA_COMPLETED`): this cannot be switched.
+    /// Packet completion (`DXGK_INTERRUPT_DMA_COMPLETED`). It cannot be disabled.
     Completed,
 }
 
 /// The driver model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// WDDM 1.x: packets name what they use; one thread of a process at a time.
+    /// WDDM 1.x: packets list the allocations they use; one thread per process at a time.
     One,
     /// WDDM 2.x: addresses are virtual.
     Two,
 }
 
-/// What an adapter has.
+/// The features of an adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
-    /// How many nodes take packets, each with one engine.
+    /// Number of nodes that execute packets, each with one engine.
     pub nodes: u32,
-    /// Its memory. Without any, its driver keeps allocations wherever it likes.
+    /// The adapter's memory. Without it, the driver places allocations itself.
     pub memory: Option<MemoryFeatures>,
-    /// How its GPU translates addresses; without, addresses are physical.
+    /// The GPU's address translation. Without it, addresses are physical.
     pub mmu: Option<MmuFeatures>,
-    /// What its driver does besides taking packets.
+    /// Scheduling features of the driver.
     pub scheduling: SchedulingFeatures,
 }
 
-/// What a driver does besides taking packets (`DXGK_VIDSCHCAPS`).
+/// Scheduling features of a driver (`DXGK_VIDSCHCAPS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct SchedulingFeatures {
-    /// It takes packets back when asked (`PreemptionAware`).
+    /// Packets can be preempted (`PreemptionAware`).
     pub preempts: bool,
-    /// It frees what a packet has that never reached the hardware (`CancelCommandAware`).
+    /// The driver frees the data of packets that never reach the hardware (`CancelCommandAware`).
     pub cancellation: bool,
-    /// It resets one engine and leaves the others alone (`SupportPerEngineTDR`).
+    /// One engine can be reset without the others (`SupportPerEngineTDR`).
     pub engine_reset: bool,
-    /// Its GPU writes fences of 32 bits (`No64BitAtomics`).
+    /// The GPU writes 32-bit fences (`No64BitAtomics`).
     pub fences_32_bit: bool,
 }
 
-/// What a client asks of a new context.
+/// A client's request for a new context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateContextArgs {
-    /// Which node.
+    /// The node.
     pub node: u32,
-    /// Which engine of the node, as a bit.
+    /// The engine of the node, as a bit.
     pub engine: u32,
-    /// It is the system's own: paging commands run in its address space (`SystemContext`).
+    /// It is the system context: paging commands run in its address space (`SystemContext`).
     pub system: bool,
     /// The client's private data.
     pub private: Vec<u8>,
 }
 
-/// A standard allocation: described by the kernel, the private data by the driver.
+/// A standard allocation: the kernel describes it, the driver provides the private data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandardAllocationArgs {
-    /// How many bytes the surface has.
+    /// Size of the surface in bytes.
     pub bytes: u64,
-    /// `None`: only say how many bytes each private data will have, in these numbers.
-    /// `Some`: fill them in.
+    /// `None`: the driver only returns the sizes of the private data in the fields below. `Some`:
+    /// the driver fills in the data.
     pub private: Option<StandardPrivateData>,
     /// The size of the allocation's private data.
     pub allocation_size: u32,
@@ -92,16 +92,16 @@ pub struct StandardAllocationArgs {
     pub resource_size: u32,
 }
 
-/// The private data a driver gives a standard allocation.
+/// A driver's private data of a standard allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandardPrivateData {
-    /// The allocation's.
+    /// The allocation's private data.
     pub allocation: Vec<u8>,
-    /// The resource's.
+    /// The resource's private data.
     pub resource: Vec<u8>,
 }
 
-/// What one call creates.
+/// Arguments of a create call (`DXGKARG_CREATEALLOCATION`).
 pub struct CreateAllocationArgs<'a> {
     /// The allocations, in the client's order.
     pub allocations: Vec<NewAllocation<'a>>,
@@ -111,74 +111,76 @@ pub struct CreateAllocationArgs<'a> {
     pub private: &'a mut Vec<u8>,
 }
 
-/// One allocation to describe.
+/// One allocation to create.
 pub struct NewAllocation<'a> {
-    /// Its private data; the driver may edit it, not change its length.
+    /// Its private data. The driver may edit it, but not change its length.
     pub private: &'a mut Vec<u8>,
-    /// Whether it is to be shown on a display. WINDOWS: a driver knows it from its private data
-    /// only; the kernel knows it from the client.
+    /// Whether it is a primary, to be shown on a display. WINDOWS: a driver knows this only from
+    /// its private data; the kernel knows it from the client.
     pub primary: bool,
-    /// Where its word goes.
+    /// The slot for its driver handle.
     pub slot: HandleSlot<'a, Allocation>,
 }
 
 /// The resource that new allocations belong to.
 pub enum OwningResource<'a> {
-    /// A new one: its word goes here.
+    /// A new resource: its driver handle goes here.
     New(HandleSlot<'a, Resource>),
-    /// One the driver knows: its word is lent, with a blank to change it.
+    /// An existing resource: its driver handle, with a slot to replace it.
     Existing(&'a DriverResource, HandleSlot<'a, Resource>),
 }
 
-/// What a driver described.
+/// The result of a create call.
 pub struct CreatedAllocations {
-    /// Each allocation: its word and its shape.
+    /// Each allocation's driver handle and description.
     pub allocations: Vec<(DriverAllocation, AllocationInfo)>,
-    /// The resource's word: of a new one, or where a known one's changed.
+    /// The resource's driver handle, if the resource is new or its handle changed.
     pub resource: Option<DriverResource>,
 }
 
-/// What a driver says of an allocation (`DXGK_ALLOCATIONINFO`).
+/// A driver's description of an allocation (`DXGK_ALLOCATIONINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocationInfo {
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// How its memory is aligned; zero is a page.
+    /// Alignment of its memory; zero means a page.
     pub alignment: u64,
-    /// How many bytes it has in a segment that aligns pitches; zero is "the same".
+    /// Size in bytes in a segment that aligns pitches; zero means the same size.
     pub pitch_aligned_size: u64,
-    /// Where it should be, on an adapter with memory.
+    /// Placement requirements, for an adapter with memory.
     pub requirements: PlacementRequirements,
 }
 
-/// What a primary looks like (`DXGKARG_DESCRIBEALLOCATION`).
+/// The description of a primary (`DXGKARG_DESCRIBEALLOCATION`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurfaceInfo {
-    /// How many pixels a row has.
+    /// Pixels per row.
     pub width: u32,
-    /// How many rows.
+    /// Number of rows.
     pub height: u32,
-    /// The format of a pixel: a number the kernel only passes on, zero if it is not known.
+    /// The pixel format: a number that the kernel only passes on, zero if unknown.
     pub format: i32,
 }
 
-/// What one call destroys: members of one resource, or an allocation on its own.
+/// Arguments of a destroy call: allocations of one resource, or one standalone allocation
+/// (`DXGKARG_DESTROYALLOCATION`).
 pub struct DestroyAllocationArgs<'a> {
-    /// The allocations. Their tokens move into the call.
+    /// The allocations. Their driver handles are consumed by the call.
     pub allocations: Drain<'a, DriverAllocation>,
-    /// What becomes of their resource, if they have one.
+    /// What happens to their resource, if they belong to one.
     pub resource: Option<ResourceDisposition<'a>>,
 }
 
-/// What becomes of a resource when members of it are destroyed.
+/// What happens to a resource when allocations of it are destroyed.
 pub enum ResourceDisposition<'a> {
-    /// It stays: its word is lent, with a blank to change it.
+    /// The resource stays: its driver handle, with a slot to replace it.
     Keep(&'a DriverResource, HandleSlot<'a, Resource>),
-    /// It goes with the last of them. There is no blank, so no word can come back.
+    /// The resource is destroyed with its last allocations. There is no slot, so the driver cannot
+    /// return a new handle.
     Destroy(DriverResource),
 }
 
-/// What one call opens for a device.
+/// Arguments of an open call for a device (`DXGKARG_OPENALLOCATION`).
 pub struct OpenAllocationArgs<'a> {
     /// The device.
     pub device: &'a DriverDevice,
@@ -192,80 +194,80 @@ pub struct OpenAllocationArgs<'a> {
 
 /// One view to open.
 pub struct NewView<'a> {
-    /// The client's name for it, which the driver may use in callbacks at once.
+    /// The client's handle. The driver may use it in callbacks at once.
     pub handle: Handle,
-    /// The allocation's private data; edits count only in a create call.
+    /// The allocation's private data. Edits take effect only in a create call.
     pub private: &'a mut Vec<u8>,
-    /// Where its word goes.
+    /// The slot for its driver handle.
     pub slot: HandleSlot<'a, View>,
 }
 
-/// A client's private data, for the driver to answer.
+/// Arguments of an escape call (`DXGKARG_ESCAPE`). The driver replies in the private data.
 pub struct EscapeArgs<'a> {
-    /// The device it is about, if it is about one.
+    /// The device, if the client passed one.
     pub device: Option<&'a DriverDevice>,
-    /// The context it is about, if it is about one.
+    /// The context, if the client passed one.
     pub context: Option<&'a DriverContext>,
-    /// Whether the driver has the adapter to itself, idle: it may touch its hardware
+    /// Whether the driver has exclusive use of the idle adapter and may touch its hardware
     /// (`HardwareAccess`).
     pub hardware: bool,
-    /// The client's flags: a number the kernel only passes on.
+    /// The client's flags: a number that the kernel only passes on.
     pub flags: u32,
-    /// The data; the driver may edit it, not change its length.
+    /// The data. The driver may edit it, but not change its length.
     pub private: &'a mut Vec<u8>,
 }
 
-/// A packet on its way to the hardware.
+/// A packet to submit to the hardware.
 #[derive(Clone, Copy)]
 pub struct SubmitCommandVirtualArgs<'a> {
     /// The context it belongs to.
     pub context: &'a DriverContext,
     /// The node it goes to.
     pub node: u32,
-    /// Its number there.
+    /// Its fence on that node.
     pub fence: Fence,
-    /// Where the commands are, in the client's GPU addresses.
+    /// GPU virtual address of the commands.
     pub commands: u64,
-    /// How many bytes of them.
+    /// Length of the commands in bytes.
     pub length: u32,
     /// The client's private data.
     pub private: &'a [u8],
 }
 
-/// A packet that will never go to the hardware.
+/// A packet that will never be submitted to the hardware.
 #[derive(Clone, Copy)]
 pub struct CancelCommandArgs<'a> {
     /// The context it belongs to.
     pub context: &'a DriverContext,
-    /// Where the commands are, in the client's GPU addresses.
+    /// GPU virtual address of the commands.
     pub commands: u64,
-    /// How many bytes of them.
+    /// Length of the commands in bytes.
     pub length: u32,
     /// The client's private data.
     pub private: &'a [u8],
 }
 
-/// Why a driver is asked for what it knows (`DXGKARG_COLLECTDBGINFO`).
+/// Why debug information is collected (`DXGKARG_COLLECTDBGINFO`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectReason {
-    /// The GPU does not move, and will be reset.
+    /// The GPU makes no progress and will be reset.
     Recovery,
-    /// It does not move, and the system stops.
+    /// The GPU makes no progress and the system stops.
     RecoveryFailed,
     /// The system stops for another reason.
     Crash,
 }
 
-/// The driver's word for an allocation (`hAllocation`).
+/// The driver handle of an allocation (`hAllocation`).
 pub type DriverAllocation = DriverHandle<Allocation>;
-/// The driver's word for a resource (`hResource`).
+/// The driver handle of a resource (`hResource`).
 pub type DriverResource = DriverHandle<Resource>;
-/// The driver's word for a device (`hDevice`).
+/// The driver handle of a device (`hDevice`).
 pub type DriverDevice = DriverHandle<Device>;
-/// The driver's word for a context (`hContext`).
+/// The driver handle of a context (`hContext`).
 pub type DriverContext = DriverHandle<Context>;
-/// The driver's word for a view (`hDeviceSpecificAllocation`).
+/// The driver handle of a view (`hDeviceSpecificAllocation`).
 pub type DriverView = DriverHandle<View>;
 
-/// The driver's word for a process (`hKmdProcess`).
+/// The driver handle of a process (`hKmdProcess`).
 pub type DriverProcess = DriverHandle<AddressSpace>;

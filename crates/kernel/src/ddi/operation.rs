@@ -1,210 +1,210 @@
-//! Paging operations: what a driver is asked to write commands for (`DxgkDdiBuildPagingBuffer`).
+//! Paging operations: the commands that a driver builds (`DxgkDdiBuildPagingBuffer`).
 
 use crate::ddi::mmu::{EntryCopy, TableUpdate};
 use flight::{Fence, Run};
 
-/// A driver's turn at an operation: it writes commands, and says how far it came.
+/// One build call for an operation: the driver writes commands and returns how far it came.
 ///
-/// What does not fit is no error: the driver says so, keeps where it was in `multipass`, and is
-/// asked again with the next buffer.
+/// Commands that do not fit are no error: the driver returns that, keeps its position in
+/// `multipass`, and is called again with the next buffer.
 #[derive(Debug)]
 pub struct BuildPagingBufferArgs<'a> {
-    /// What the commands must do.
+    /// The operation.
     pub operation: Operation<'a>,
-    /// Where they go: the rest of the buffer.
+    /// The unused rest of the buffer.
     pub buffer: &'a mut [u8],
-    /// Where the buffer's rest begins, for the hardware.
+    /// The hardware's address of that rest.
     pub address: u64,
-    /// How many bytes of commands lie before it in the same buffer.
+    /// Number of command bytes before it in the same buffer.
     pub used: u32,
-    /// How many bytes the driver wrote: its answer, also when there was not enough room.
+    /// Output: number of bytes that the driver wrote, also if the room did not suffice.
     pub written: u32,
-    /// What the driver wants to remember until the operation is done; zero at first.
+    /// The driver's position in the operation, until the operation is complete; initially zero.
     pub multipass: &'a mut u32,
-    /// The driver's own bytes of this buffer.
+    /// The driver's private data of this buffer.
     pub private: &'a mut [u8],
 }
 
-/// What to do. A `word` is the driver's for the allocation: its `hAllocation`, or what it gave
-/// for an allocation of a context.
+/// An operation. A `driver_handle` is the driver handle of the allocation: its `hAllocation`, or
+/// the driver's handle of a context allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Moves bytes (`DXGK_OPERATION_TRANSFER`).
     Transfer(Transfer<'a>),
     /// Fills an allocation in memory (`DXGK_OPERATION_FILL`).
     Fill {
-        /// Which.
+        /// The allocation.
         driver_handle: usize,
         /// Its segment.
         segment: u32,
-        /// Where, in the GPU's addresses.
+        /// GPU address.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// With what.
+        /// The fill pattern.
         pattern: u32,
     },
-    /// The bytes are of no use any more (`DXGK_OPERATION_DISCARD_CONTENT`).
+    /// The content is not needed any more (`DXGK_OPERATION_DISCARD_CONTENT`).
     Discard {
-        /// Which.
+        /// The allocation.
         driver_handle: usize,
         /// Its segment.
         segment: u32,
-        /// Where, in the GPU's addresses.
+        /// GPU address.
         address: u64,
-        /// No packet uses it, and none will while this is built.
+        /// No packet uses it, and none will while the operation is built.
         idle: bool,
     },
-    /// Makes pages visible in an aperture (`DXGK_OPERATION_MAP_APERTURE_SEGMENT`).
+    /// Maps pages into an aperture (`DXGK_OPERATION_MAP_APERTURE_SEGMENT`).
     MapAperture {
-        /// Which; none is a buffer of the kernel's own.
+        /// The allocation; `None` for a buffer of the kernel.
         driver_handle: Option<usize>,
         /// The aperture.
         segment: u32,
-        /// The first page in it.
+        /// The first page in the aperture.
         page: u64,
         /// The pages, in order.
         pages: Pages<'a>,
         /// They are cached: the GPU must snoop.
         coherent: bool,
     },
-    /// Takes pages out of an aperture (`DXGK_OPERATION_UNMAP_APERTURE_SEGMENT`).
+    /// Unmaps pages of an aperture (`DXGK_OPERATION_UNMAP_APERTURE_SEGMENT`).
     UnmapAperture {
-        /// Which; none is a buffer of the kernel's own.
+        /// The allocation; `None` for a buffer of the kernel.
         driver_handle: Option<usize>,
         /// The aperture.
         segment: u32,
-        /// The first page in it.
+        /// The first page in the aperture.
         page: u64,
-        /// How many.
+        /// Number of pages.
         pages: u64,
-        /// What to show instead: a page of the machine's memory.
+        /// The system page to map instead (`DummyPage`).
         dummy: u64,
     },
-    /// Gives an allocation of a context its first bytes (`DXGK_OPERATION_INIT_CONTEXT_RESOURCE`).
+    /// Initializes a context allocation (`DXGK_OPERATION_INIT_CONTEXT_RESOURCE`).
     InitContext {
-        /// Which.
+        /// The context allocation.
         driver_handle: usize,
-        /// Where, in the GPU's addresses, and in which segment.
+        /// Its segment and GPU address.
         location: TransferEnd<'a>,
-        /// Where the CPU sees it, if it was asked for so.
+        /// Its CPU address, if the driver requested one.
         cpu: Option<usize>,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// Brings an allocation of a context up to date (`DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION`).
+    /// Updates a context allocation (`DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION`).
     UpdateContext {
-        /// Which.
+        /// The context allocation.
         driver_handle: usize,
-        /// Where.
+        /// Its location.
         location: TransferEnd<'a>,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// What the driver gave when it asked.
+        /// The private data that the driver passed with its request.
         private: &'a [u8],
     },
-    /// An allocation has come or is about to go (`DXGK_OPERATION_NOTIFY_RESIDENCY`).
+    /// An allocation became resident or is about to be evicted (`DXGK_OPERATION_NOTIFY_RESIDENCY`).
     Notify {
-        /// Which.
+        /// The allocation.
         driver_handle: usize,
-        /// Where it is, or was, in the GPU's addresses.
+        /// The segment it is or was in.
         segment: u32,
         /// Its address there.
         address: u64,
-        /// It has come.
+        /// It became resident.
         resident: bool,
     },
-    /// Writes entries of a page table (`DXGK_OPERATION_UPDATE_PAGE_TABLE`). One that the CPU
-    /// writes has no buffer, and is done when the call returns.
+    /// Writes entries of a page table (`DXGK_OPERATION_UPDATE_PAGE_TABLE`). A CPU update has no
+    /// buffer and is complete when the call returns.
     UpdateTable(TableUpdate<'a>),
-    /// Forgets what was translated (`DXGK_OPERATION_FLUSH_TLB`).
+    /// Flushes translations (`DXGK_OPERATION_FLUSH_TLB`).
     FlushTlb {
-        /// The driver's word for the process.
+        /// The driver handle of the process.
         process: usize,
-        /// The segment of its root, and where the root is there, counted from its base.
+        /// The segment of its root page table, and the root's offset from the segment's base.
         root: (u32, u64),
-        /// From this address on.
+        /// First address.
         start: u64,
-        /// Up to this one; both are zero for all there is.
+        /// End address. Both are zero for a complete flush.
         end: u64,
     },
     /// Copies entries from table to table (`DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES`).
     CopyEntries(&'a [EntryCopy]),
-    /// Moves bytes between addresses of the system's address space
+    /// Copies bytes between addresses of the system's address space
     /// (`DXGK_OPERATION_VIRTUAL_TRANSFER`).
     VirtualTransfer {
-        /// The allocation; none is a plain copy.
+        /// The allocation; `None` for a plain copy.
         driver_handle: Option<usize>,
-        /// Where in the allocation: for who wants to know, it is counted already.
+        /// Offset in the allocation, for information: the addresses already include it.
         offset: u64,
-        /// From where.
+        /// Source address.
         from: u64,
-        /// To where.
+        /// Destination address.
         to: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
     /// Fills bytes of the system's address space (`DXGK_OPERATION_VIRTUAL_FILL`).
     VirtualFill {
         /// The allocation.
         driver_handle: Option<usize>,
-        /// Where in the allocation: for who wants to know, it is counted already.
+        /// Offset in the allocation, for information: the addresses already include it.
         offset: u64,
-        /// Where.
+        /// GPU virtual address.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// With what.
+        /// The fill pattern.
         pattern: u32,
     },
 }
 
-/// Bytes to move.
+/// A transfer of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct Transfer<'a> {
-    /// The allocation; none is a plain copy.
+    /// The allocation; `None` for a plain copy.
     pub driver_handle: Option<usize>,
-    /// Where in the allocation.
+    /// Offset in the allocation.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Where they are.
+    /// The source.
     pub from: TransferEnd<'a>,
-    /// Where they go.
+    /// The destination.
     pub to: TransferEnd<'a>,
-    /// It is the first part of a move.
+    /// It is the first part of a transfer.
     pub start: bool,
     /// It is the last part.
     pub end: bool,
-    /// No packet uses the allocation, and none will while this is built.
+    /// No packet uses the allocation, and none will while the operation is built.
     pub idle: bool,
-    /// It serves a lock with another address (`DXGK_OPERATION_SPECIAL_LOCK_TRANSFER`).
+    /// It serves a lock at another address (`DXGK_OPERATION_SPECIAL_LOCK_TRANSFER`).
     pub special_lock: bool,
 }
 
-/// An end of a move.
+/// One end of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransferEnd<'a> {
-    /// In a segment, at an address of the GPU's that counts the segment's base.
+    /// In a segment, at a GPU address that includes the segment's base.
     Segment {
-        /// Which segment.
+        /// The segment.
         number: u32,
-        /// Where.
+        /// The address.
         address: u64,
     },
-    /// In the machine's memory (an MDL).
+    /// In system memory (an MDL).
     System(Pages<'a>),
 }
 
-/// Pages of the machine's memory, in the order of an allocation's bytes.
+/// Pages of system memory, in the order of an allocation's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages<'a> {
-    /// The pieces that make up the whole allocation.
+    /// The pieces of the whole allocation.
     pub runs: &'a [Run],
-    /// Which page of the allocation is meant first.
+    /// The first page of the operation, within the allocation.
     pub first: u64,
-    /// How many are meant.
+    /// Number of pages of the operation.
     pub count: u64,
 }
 
@@ -212,7 +212,7 @@ pub struct Pages<'a> {
 pub const PAGE: u64 = 4096;
 
 impl Pages<'_> {
-    /// The physical addresses of the pages meant.
+    /// The physical addresses of these pages.
     pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
         let all =
             self.runs.iter().flat_map(|run| (0..run.bytes / PAGE).map(|n| run.start + n * PAGE));
@@ -243,40 +243,41 @@ impl Operation<'_> {
     }
 }
 
-/// A buffer of paging commands on its way to the hardware (`DxgkDdiSubmitCommand` with no
-/// context). Without commands it asks only that no context be current on the node.
+/// A buffer of paging commands to submit (`DxgkDdiSubmitCommand` without a context). Without
+/// commands, it only ends the current context of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubmitPagingArgs<'a> {
     /// The node.
     pub node: u32,
-    /// Its number there.
+    /// Its fence on that node.
     pub fence: Fence,
-    /// Where the commands are, in the machine's memory.
+    /// Address of the commands in system memory.
     pub commands: u64,
-    /// How many bytes of them.
+    /// Length of the commands in bytes.
     pub length: u32,
-    /// The driver's own bytes of this buffer.
+    /// The driver's private data of this buffer.
     pub private: &'a [u8],
-    /// It ends the time of the context that is current on the node.
+    /// It ends the time slice of the node's current context.
     pub switch: bool,
 }
 
-/// An allocation a driver makes for its contexts (`DXGKARGCB_CREATECONTEXTALLOCATION`).
+/// A driver's request for a context allocation (`DXGKARGCB_CREATECONTEXTALLOCATION`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateContextAllocationArgs {
-    /// The kernel's name for the device, which a driver is given when it makes one.
+    /// The kernel's handle of the device, which the driver received when it created the device.
     pub device: usize,
-    /// The kernel's name for the context; zero when it is for all of the device's.
+    /// The kernel's handle of the context; zero if the allocation is for all contexts of the
+    /// device.
     pub context: usize,
     /// For all contexts of the device.
     pub shared: bool,
-    /// How many bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Its alignment; zero is a page.
+    /// Alignment; zero means a page.
     pub alignment: u64,
-    /// Where it should be.
+    /// Placement requirements.
     pub requirements: crate::ddi::segment::PlacementRequirements,
-    /// The driver's word for it, which comes back in operations.
+    /// The driver's handle, which paging operations pass back.
     pub driver_handle: usize,
 }
 

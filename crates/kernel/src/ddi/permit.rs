@@ -1,14 +1,14 @@
-//! Passes: the right to be inside a driver, for a set of keys, all at once or not at all.
+//! Permits: the right to be inside a driver for a set of keys, acquired together.
 //!
-//! The threading levels of the DDI are state here, not locks: a pass is held across a call of
-//! a driver, as a lock never is. Whoever has to wait for one parks; a job without its pass is
-//! not runnable.
+//! The threading levels of the DDI are state, not locks: a permit is held across a driver call, a
+//! lock never is. A thread that must wait for a permit parks; a job without its permit is not
+//! runnable.
 //!
 //! # Invariants
 //!
-//! 1. A pass has all its keys. Nobody holds one key and waits for another, so passes cannot
-//!    deadlock.
-//! 2. A key is held alone by one, or shared by any number.
+//! 1. A permit has all its keys. No thread holds one key while it waits for another, so permits
+//!    cannot deadlock.
+//! 2. A key is held exclusively by one permit, or shared by any number.
 
 use crate::adapter::power::PowerStatus;
 use crate::adapter::start::Adapter;
@@ -26,13 +26,13 @@ use std::fmt;
 /// What a pass excludes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PermitKey {
-    /// The adapter: shared by all calls, alone at levels two and three.
+    /// The adapter: shared by all calls, exclusive at levels two and three.
     Adapter(Id<Adapter>),
     /// The scheduler class of an adapter (level one).
     OneScheduler(Id<Adapter>),
-    /// The threads of one process; none is the system's.
+    /// The threads of one process; `None` is the system.
     Process(Option<Id<Process>>),
-    /// The in and out word of a resource.
+    /// The in/out driver handle of a resource.
     Resource(Id<Resource>),
 }
 
@@ -58,19 +58,19 @@ pub(crate) enum PermitMode {
 /// The exclusion a DDI runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadingLevel {
-    /// Interrupts and their DPCs: not excluded by passes.
+    /// Interrupts and their DPCs: permits do not exclude them.
     None,
     /// Level zero: any number of threads, of different processes.
     Zero,
     /// Level one, the GPU scheduler's class: one thread.
     OneScheduler,
-    /// Level two: nobody else is inside, and nothing is queued.
+    /// Level two: no other thread is inside, and nothing is queued.
     Two,
-    /// Level three: nobody else is inside.
+    /// Level three: no other thread is inside.
     Three,
 }
 
-/// The keys of one permit, and the threading level they were made for.
+/// The keys of one permit, and the threading level they are for.
 #[derive(Clone)]
 pub(crate) struct PermitKeys {
     adapter: Id<Adapter>,
@@ -78,29 +78,30 @@ pub(crate) struct PermitKeys {
     list: SmallVec<[(PermitKey, PermitMode); 3]>,
 }
 
-/// Who holds which keys, and who waits.
+/// The held keys and the threads that wait for keys.
 #[derive(Debug, Default)]
 pub(crate) struct PermitTable {
-    /// Each key once, with how many hold it. They are few: no more than a few to a thread.
+    /// Each held key once, with the number of its holders. The list is short: a few keys per
+    /// thread.
     held: Vec<(PermitKey, PermitMode, u32)>,
-    /// Adapters that only who changes their power gets passes for, and the work that takes.
+    /// Adapters whose power is changing. Only the power change and the work it needs get permits.
     closed_adapters: Vec<Id<Adapter>>,
     waiting: Vec<WaitToken>,
 }
 
-/// The right to call a driver under some keys. Dropping it holds the world to give them back;
-/// one without keys has left.
+/// The right to call a driver under some keys. Dropping it locks the state to release the keys; a
+/// permit without keys has already been released.
 pub(crate) struct DdiPermit<'k> {
     kernel: &'k Kernel,
     keys: PermitKeys,
 }
 
-/// Nothing that could give the keys back is left to run.
+/// The error of a wait for keys that no running thread can release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitStuck;
 
 impl ThreadingLevel {
-    /// Whether nobody else is inside that uses the hardware.
+    /// Whether no other thread that uses the hardware is inside.
     pub(crate) fn is_exclusive(self) -> bool {
         match self {
             ThreadingLevel::None | ThreadingLevel::Zero | ThreadingLevel::OneScheduler => false,
@@ -119,11 +120,11 @@ impl ThreadingLevel {
         }
     }
 
-    /// The keys of a call of this class for a process (none: the system).
+    /// The keys of a call of this threading level for a process (`None`: the system).
     ///
-    /// WINDOWS: the pages of levels zero and one promise that two threads of one process are
-    /// never inside together. Free-threaded creation and deferred destruction contradict that
-    /// from WDDM 2 on, so it is promised to drivers of the first generation only (our decision).
+    /// WINDOWS: the pages of levels zero and one promise that two threads of one process are never
+    /// inside together. Free-threaded creation and deferred destruction contradict that from WDDM 2
+    /// on, so the promise holds for drivers of the first generation only (our decision).
     pub(crate) fn keys(
         self,
         adapter: Id<Adapter>,
@@ -144,7 +145,7 @@ impl ThreadingLevel {
         PermitKeys { adapter, class: self, list }
     }
 
-    /// Whether a permit of this level excludes everything that a DDI of level `needed` asks for.
+    /// Whether a permit of this level excludes everything that a DDI of level `needed` requires.
     ///
     /// A permit of an exclusive level excludes all other threads, so it serves every lower level,
     /// too. The scheduler's permit does not serve level zero: each of the two has its own DDIs.
@@ -168,7 +169,7 @@ impl Extend<(PermitKey, PermitMode)> for PermitKeys {
     }
 }
 
-/// The keys alone: waits print them.
+/// Shows only the keys, for wait descriptions.
 impl fmt::Debug for PermitKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.list.fmt(f)
@@ -176,7 +177,7 @@ impl fmt::Debug for PermitKeys {
 }
 
 impl PermitTable {
-    /// Takes all keys, or none.
+    /// Acquires all keys, or none.
     fn acquire(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
         let shut = |(key, _): &(PermitKey, PermitMode)| matches!(key, PermitKey::Adapter(it) if self.is_closed(*it));
         (self.closed_adapters.is_empty() || !keys.iter().any(shut)) && self.acquire_nested(keys)
@@ -186,18 +187,18 @@ impl PermitTable {
         self.closed_adapters.contains(&adapter)
     }
 
-    /// Gives no more passes for an adapter, but to who comes from inside.
+    /// Stops granting permits for an adapter, except nested ones.
     pub(crate) fn close(&mut self, adapter: Id<Adapter>) {
         self.closed_adapters.push(adapter);
     }
 
-    /// Gives them again; answers who should look again.
+    /// Grants permits for the adapter again. Returns the waiters to wake.
     pub(crate) fn open(&mut self, adapter: Id<Adapter>) -> Vec<WaitToken> {
         self.closed_adapters.retain(|it| *it != adapter);
         std::mem::take(&mut self.waiting)
     }
 
-    /// Takes all keys, or none, also where others are kept out.
+    /// Acquires all keys, or none, even if the adapter is closed.
     fn acquire_nested(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
         let free = |(key, mode): &(PermitKey, PermitMode)| match self
             .held
@@ -219,7 +220,7 @@ impl PermitTable {
         all
     }
 
-    /// Gives keys back; answers who should look again.
+    /// Releases keys. Returns the waiters to wake.
     fn release(&mut self, keys: &[(PermitKey, PermitMode)]) -> Vec<WaitToken> {
         for (key, _) in keys {
             if let Some(place) = self.held.iter().position(|entry| entry.0 == *key) {
@@ -234,7 +235,7 @@ impl PermitTable {
 }
 
 impl Kernel {
-    /// Waits for a pass. The caller holds no other.
+    /// Waits for a permit. The caller holds no other permit.
     pub(crate) fn acquire_permit(
         &self,
         at: &mut Passive,
@@ -245,8 +246,8 @@ impl Kernel {
         Ok(permit)
     }
 
-    /// Waits for a pass, and comes back with the world held: as it was given, if nobody had to
-    /// wait. A pass that does not leave has to outlive the hold (later bindings are dropped first).
+    /// Waits for a permit and returns with the state locked: the same guard, if the call did not
+    /// wait. An unreleased permit must outlive the guard (later bindings are dropped first).
     pub(crate) fn acquire_permit_locked<'k>(
         &'k self,
         at: &mut Passive,
@@ -254,7 +255,7 @@ impl Kernel {
         keys: PermitKeys,
     ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
         while !state.permits.acquire(&keys.list) {
-            let token = WaitToken::new(format!("a pass for {keys:?}"));
+            let token = WaitToken::new(format!("a permit for {keys:?}"));
             state.permits.waiting.push(token.clone());
             drop(state);
             if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
@@ -265,17 +266,17 @@ impl Kernel {
         Ok((DdiPermit { kernel: self, keys }, state))
     }
 
-    /// A pass if it can be had now. It has to outlive the hold, or to leave.
+    /// Returns a permit if it is available now. The permit must be released or outlive the guard.
     pub(crate) fn try_acquire_permit(
         &self,
         state: &mut KernelState,
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
         let taken = state.permits.acquire(&keys.list);
-        taken.then(|| DdiPermit { kernel: self, keys }) // Only then: a dropped pass gives keys back.
+        taken.then(|| DdiPermit { kernel: self, keys }) // A dropped permit releases its keys.
     }
 
-    /// The same from inside: also if its adapter is closed.
+    /// Returns a nested permit, even if its adapter is closed.
     pub(crate) fn try_acquire_nested_permit(
         &self,
         state: &mut KernelState,
@@ -285,7 +286,7 @@ impl Kernel {
         taken.then(|| DdiPermit { kernel: self, keys }) // As above.
     }
 
-    /// Waits for a pass from inside: also if its adapter is closed. The caller holds no other.
+    /// Waits for a nested permit, even if its adapter is closed. The caller holds no other permit.
     pub(crate) fn acquire_nested_permit(
         &self,
         at: &mut Passive,
@@ -294,12 +295,12 @@ impl Kernel {
         loop {
             let token = {
                 let mut state = self.state.lock();
-                // It has to leave, or to outlive the hold: a pass that was not had has no keys.
+                // The permit must be released or outlive the guard.
                 if state.permits.acquire_nested(&keys.list) {
                     drop(state);
                     return Ok(DdiPermit { kernel: self, keys: keys.clone() });
                 }
-                let token = WaitToken::new(format!("a pass for {keys:?}"));
+                let token = WaitToken::new(format!("a permit for {keys:?}"));
                 state.permits.waiting.push(token.clone());
                 token
             };
@@ -309,12 +310,12 @@ impl Kernel {
         }
     }
 
-    /// Waits, for ever.
+    /// Waits without a timeout.
     pub(crate) fn park(&self, at: &mut Passive, about: Subject, token: &WaitToken) -> WaitResult {
         self.park_until(at, about, token, None)
     }
 
-    /// The one place where the kernel waits: said before and after.
+    /// The only place where the kernel waits. Logs the start and the end of the wait.
     pub(crate) fn park_until(
         &self,
         at: &mut Passive,
@@ -329,7 +330,7 @@ impl Kernel {
                 self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() })
             }
             WaitResult::Woken => {
-                self.log.emit(about, EventKind::WaitEnded { result: "rung".into() })
+                self.log.emit(about, EventKind::WaitEnded { result: "woken".into() })
             }
             WaitResult::TimedOut => {
                 self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
@@ -359,17 +360,17 @@ impl Kernel {
 }
 
 impl DdiPermit<'_> {
-    /// The threading level it was taken for.
+    /// The threading level it was acquired for.
     pub(crate) fn class(&self) -> ThreadingLevel {
         self.keys.class
     }
 
-    /// Whether it is held for this adapter, and has not left.
+    /// Whether it is held for this adapter and not yet released.
     pub(crate) fn is_for(&self, adapter: Id<Adapter>) -> bool {
         self.keys.adapter == adapter && !self.keys.list.is_empty()
     }
 
-    /// Gives the keys back in a world that is held already.
+    /// Releases the keys while the caller has the state locked.
     pub(crate) fn release(mut self, state: &mut KernelState) {
         self.release_keys(state);
     }
@@ -415,13 +416,13 @@ mod tests {
             (PermitKey::Resource(first), PermitMode::Exclusive),
         ];
         assert!(gate.acquire(&one) && gate.acquire(&two));
-        assert!(!gate.acquire(&one), "a resource is held alone");
+        assert!(!gate.acquire(&one), "a resource is held exclusively");
         gate.release(&two);
         assert!(!gate.acquire(&both), "one of the two is held");
-        assert!(gate.acquire(&two), "so the other was not taken");
+        assert!(gate.acquire(&two), "the other key was not acquired");
         assert!(
             !gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]),
-            "level three is alone"
+            "level three is exclusive"
         );
         gate.release(&one);
         gate.release(&two);

@@ -1,8 +1,8 @@
-//! Packets with lists: what a driver is given to render, to patch and to start (WDDM 1.x).
+//! Packets with allocation lists: the arguments to render, patch and submit them (WDDM 1.x).
 //!
-//! A client writes commands that name allocations of a list. The driver writes commands for the
-//! hardware instead (`DxgkDdiRender`), and says at which places of them addresses are. The kernel
-//! has the allocations in place, the driver writes where they are (`DxgkDdiPatch`), and the
+//! A client writes commands that refer to allocations of a list. The driver translates them into
+//! hardware commands (`DxgkDdiRender`) and returns the patch locations of addresses. The kernel
+//! makes the allocations resident, the driver writes their addresses (`DxgkDdiPatch`), and the
 //! hardware gets the buffer (`DxgkDdiSubmitCommand`).
 
 use crate::ddi::miniport::DriverContext;
@@ -10,125 +10,125 @@ use flight::Fence;
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// How large the buffers of a context are (`DXGK_CONTEXTINFO`).
+/// The buffer sizes of a context (`DXGK_CONTEXTINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferSizes {
-    /// How many bytes the commands have, the client's and the hardware's.
+    /// Size in bytes of the command buffer and of the DMA buffer.
     pub commands: u32,
-    /// How many bytes of its own the driver keeps with each buffer.
+    /// Size in bytes of the driver's private data of each buffer.
     pub private: u32,
-    /// How many allocations a packet names at most.
+    /// Maximum number of allocations of a packet.
     pub allocation_list: u32,
-    /// At how many places of its commands, at most.
+    /// Maximum number of patch locations.
     pub patches: u32,
-    /// What fits into the client's buffer always fits into the hardware's
-    /// (`GuaranteedDmaBufferContract`, which a driver says of a device).
+    /// Commands that fit into the client's buffer always fit into the DMA buffer
+    /// (`GuaranteedDmaBufferContract`, which a driver declares for a device).
     pub guaranteed: bool,
 }
 
-/// A driver's turn at a client's commands (`DxgkDdiRender`).
+/// One render call for a client's commands (`DxgkDdiRender`).
 ///
-/// What does not fit is no error: the driver says so, keeps where it was in `multipass`, and is
-/// asked again with another buffer. Each buffer becomes a packet.
+/// Commands that do not fit are no error: the driver returns that, keeps its position in
+/// `multipass`, and is called again with another buffer. Each buffer becomes a packet.
 pub struct RenderArgs<'a> {
-    /// The context they are of.
+    /// The context.
     pub context: &'a DriverContext,
-    /// The client's commands. It can change them at any time.
+    /// The client's commands. The client can change them at any time.
     pub commands: &'a UserMemory<u8>,
-    /// What they use.
+    /// The allocations that they use.
     pub allocation_list: &'a [AllocationListEntry],
-    /// Where the client's commands name it. The client can change that, too.
+    /// The client's patch locations. The client can change them, too.
     pub patch_locations: &'a UserMemory<PatchLocation>,
-    /// Where the hardware's commands go.
+    /// The DMA buffer for the hardware commands.
     pub buffer: &'a mut [u8],
-    /// Where that is, for the hardware.
+    /// The hardware's address of the DMA buffer.
     pub address: u64,
-    /// The driver's own bytes of this buffer.
+    /// The driver's private data of this buffer.
     pub private: &'a mut [u8],
-    /// How many bytes the driver wrote: its answer, also when there was not enough room.
+    /// Output: number of bytes that the driver wrote, also if the room did not suffice.
     pub written: u32,
-    /// Where addresses are in them: its answer, in the order of the commands.
+    /// Output: the patch locations, in the order of the commands.
     pub patches: Vec<PatchLocation>,
-    /// How many those may be.
+    /// Maximum number of patch locations.
     pub max_patches: u32,
-    /// What the driver wants to remember until it is through; zero at first.
+    /// The driver's position in the commands, until it is done; initially zero.
     pub multipass: &'a mut u32,
 }
 
 /// An allocation that a packet uses (`DXGK_ALLOCATIONLIST`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocationListEntry {
-    /// The driver's word for the view (`hDeviceSpecificAllocation`).
+    /// The driver handle of the view (`hDeviceSpecificAllocation`).
     pub view_handle: usize,
     /// The packet writes to it.
     pub write: bool,
     /// The segment it is in; zero: it is in none, and its address is not known yet.
     pub segment: u32,
-    /// Where, in the GPU's addresses.
+    /// GPU address.
     pub address: u64,
 }
 
-/// A place of a packet's commands where an address is (`D3DDDI_PATCHLOCATIONLIST`).
+/// A location in a packet's commands that holds an address (`D3DDDI_PATCHLOCATIONLIST`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatchLocation {
-    /// Of which allocation, by its place in the list.
+    /// The allocation, by its index in the list.
     pub allocation_index: u32,
     /// The driver's number of the use.
     pub slot_id: u32,
-    /// The driver's own.
+    /// For the driver's use.
     pub driver_id: u32,
-    /// How far into the allocation.
+    /// Offset in the allocation.
     pub allocation_offset: u32,
-    /// Where in the commands.
+    /// Offset in the commands.
     pub patch_offset: u32,
-    /// Where the commands can be cut so that this one comes behind.
+    /// Offset at which the commands can be split before this location.
     pub split_offset: u32,
 }
 
-/// A driver's turn at the addresses of a packet (`DxgkDdiPatch`).
+/// One patch call for a packet (`DxgkDdiPatch`).
 pub struct PatchArgs<'a> {
-    /// The context it is of; none: it is paging work, and has no lists.
+    /// The context; `None` for paging work, which has no lists.
     pub context: Option<&'a DriverContext>,
-    /// What it uses, and where that is now.
+    /// The allocations it uses, with their current locations.
     pub allocation_list: &'a [AllocationListEntry],
-    /// Where its commands say so.
+    /// The patch locations.
     pub patches: &'a [PatchLocation],
     /// The whole buffer.
     pub buffer: &'a mut [u8],
-    /// Where that is, for the hardware.
+    /// The hardware's address of the buffer.
     pub address: u64,
-    /// The part of it that is submitted: only there the driver writes.
+    /// The submitted part. The driver writes only there.
     pub submitted: Range<u32>,
-    /// The driver's own bytes of this buffer.
+    /// The driver's private data of this buffer.
     pub private: &'a mut [u8],
-    /// The packet's number on its node.
+    /// The packet's fence on its node.
     pub fence: Fence,
-    /// Its commands are not to be done (`NullRendering`).
+    /// The commands are not executed (`NullRendering`).
     pub null: bool,
 }
 
-/// A packet with lists, on its way to the hardware (`DxgkDdiSubmitCommand`).
+/// A packet with lists to submit to the hardware (`DxgkDdiSubmitCommand`).
 #[derive(Clone)]
 pub struct SubmitCommandArgs<'a> {
-    /// The context it is of.
+    /// The context.
     pub context: &'a DriverContext,
     /// The node it goes to.
     pub node: u32,
-    /// Its number there.
+    /// Its fence on that node.
     pub fence: Fence,
-    /// Where its buffer is, in the machine's memory.
+    /// Address of its buffer in system memory.
     pub address: u64,
-    /// How many bytes that has.
+    /// Size of the buffer in bytes.
     pub size: u32,
-    /// The part of it that is submitted.
+    /// The submitted part of the buffer.
     pub submitted: Range<u32>,
-    /// The driver's own bytes of this buffer.
+    /// The driver's private data of this buffer.
     pub private: &'a [u8],
-    /// Its commands are not to be done, but its fence is (`NullRendering`).
+    /// The commands are not executed, but the fence is signaled (`NullRendering`).
     pub null: bool,
 }
 
-/// A client's memory: whoever looks twice may see two things, and does.
+/// User-mode memory: a driver that reads it twice gets two different values.
 #[derive(Debug)]
 pub struct UserMemory<T> {
     items: Vec<T>,
@@ -148,18 +148,18 @@ impl<T: Copy> UserMemory<T> {
         Self { items, corrupt, reads: RefCell::new(ReadTracker { read: once, read_twice: None }) }
     }
 
-    /// How much there is.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether there is nothing.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// Reads a part of it, or nothing where some of it is outside. What was read before is
-    /// another thing by now.
+    /// Reads a part of it, or returns `None` if the range is out of bounds. The elements change
+    /// after each read.
     pub fn fetch(&self, range: Range<usize>) -> Option<Vec<T>> {
         let items = self.items.get(range.clone())?;
         let mut seen = self.reads.borrow_mut();
@@ -174,7 +174,7 @@ impl<T: Copy> UserMemory<T> {
         Some(found)
     }
 
-    /// The first that was read twice.
+    /// The first element that was read twice.
     pub(crate) fn read_twice(&self) -> Option<usize> {
         self.reads.borrow().read_twice
     }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_looks_twice_sees_two_things() {
+    fn a_second_read_returns_another_value() {
         let memory = UserMemory::commands(vec![1, 2, 3, 4]);
         assert_eq!((memory.fetch(0..2), memory.read_twice()), (Some(vec![1, 2]), None));
         assert_eq!((memory.fetch(2..4), memory.read_twice()), (Some(vec![3, 4]), None));

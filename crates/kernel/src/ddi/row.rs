@@ -1,4 +1,4 @@
-//! What a row of the DDI table says, and what is made from it.
+//! The rows of the DDI table, and the macro that generates code from them.
 
 use crate::adapter::start::Adapter;
 use crate::ddi::miniport::DriverError;
@@ -6,25 +6,25 @@ use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use flight::{Id, Irql, Level, Support, internal_error};
 use std::marker::PhantomData;
 
-/// A row of the DDI table, as the funnel uses it. The type is the level of the call.
+/// A row of the DDI table, as the funnel uses it. The type parameter is the IRQL of the call.
 pub(crate) struct Ddi<L> {
     /// Its Windows name, which is its name in events and reports.
     pub(crate) name: &'static str,
     /// The threading level it runs at.
     pub(crate) class: ThreadingLevel,
-    /// Another threading level that it may run at: then the permit says which one it is.
+    /// An alternative threading level. The permit decides which of the two applies.
     pub(crate) other: Option<ThreadingLevel>,
-    /// What it may answer besides success.
+    /// The failures that it may return.
     pub(crate) legal: Legal,
     pub(crate) level: PhantomData<fn() -> L>,
 }
 
-/// What a DDI may answer besides success.
+/// The failures that a DDI may return.
 #[derive(Clone, Copy, Debug)]
 pub enum Legal {
-    /// The list is open: any failure.
+    /// Any failure: the documented list is open.
     Any,
-    /// The list is closed. A handle that could not be looked up is legal besides.
+    /// Only these failures: the documented list is closed. An invalid handle is always legal.
     Only(&'static [DriverError]),
 }
 
@@ -33,13 +33,13 @@ pub enum Legal {
 pub struct Line {
     /// Its name.
     pub name: &'static str,
-    /// The level it is called at.
+    /// The IRQL it is called at.
     pub level: Irql,
     /// Its threading level.
     pub class: ThreadingLevel,
-    /// What it may answer.
+    /// The failures that it may return.
     pub legal: Legal,
-    /// How much of it there is.
+    /// How completely the kernel supports it.
     pub state: Support,
 }
 
@@ -57,8 +57,8 @@ impl<L: Level> Ddi<L> {
 
     /// The threading level of a call under this permit.
     ///
-    /// A permit of an exclusive level serves lower levels, too: an adapter that starts has the
-    /// driver to itself. Any other permit is a bug of the kernel, and ends the flight.
+    /// A permit of an exclusive level serves lower levels, too: an adapter that starts has
+    /// exclusive use of the driver. Any other permit is a kernel bug and ends the flight.
     #[track_caller]
     pub(crate) fn class_under(
         &self,
@@ -81,7 +81,8 @@ impl<L: Level> Ddi<L> {
         }
     }
 
-    /// The threading level of a call without a permit, which only a DDI of none has.
+    /// The threading level of a call without a permit. Only a DDI without a threading level allows
+    /// it.
     #[track_caller]
     pub(crate) fn class_without_permit(&self) -> ThreadingLevel {
         if self.class != ThreadingLevel::None {
@@ -93,12 +94,12 @@ impl<L: Level> Ddi<L> {
 }
 
 impl Legal {
-    /// Whether it may be refused so.
+    /// Whether the DDI may return this failure.
     pub fn allows(self, why: DriverError) -> bool {
         match self {
             Legal::Any => true,
-            // WINDOWS: a failed look-up inside the call is answered with an invalid handle in
-            // any DDI (documented at GetHandleData). A crash and an absent entry are judged
+            // WINDOWS: any DDI may return an invalid handle after a failed lookup inside the call
+            // (documented at GetHandleData). A crash and a missing entry point are judged
             // elsewhere.
             Legal::Only(list) => {
                 list.contains(&why)
@@ -111,22 +112,23 @@ impl Legal {
     }
 }
 
-/// Makes the DDI table. A row is
+/// Generates the DDI table. A row is
 ///
 /// ```text
-/// WindowsName: Level, ThreadingLevel [or another], any | [failures] [, missing "words"] {
+/// WindowsName: Level, ThreadingLevel [or another], any | [failures] [, missing "reason"] {
 ///     /// What the method does.
-///     wrapper fn method(arguments) [-> answer] [, else default];
+///     wrapper fn method(arguments) [-> result] [, else default];
 /// }
 /// ```
 ///
-/// From it come the row itself (`row::WindowsName`), its line in [`TABLE`](super::TABLE), the
-/// method of [`Miniport`](crate::ddi::miniport::Miniport), which asks the delegate or answers the
-/// default (`Absent`), and the funnel's wrapper. The wrapper is, by the word before `fn`,
+/// Each row generates the row constant (`row::WindowsName`), its entry in
+/// [`TABLE`](super::TABLE), the method of [`Miniport`](crate::ddi::miniport::Miniport), which
+/// calls the delegate or returns the default (`Absent`), and the funnel's wrapper. The keyword
+/// before `fn` selects the wrapper:
 ///
-/// - `system`: for no process;
-/// - `process`: takes the process whose handles callbacks resolve;
-/// - `details`: takes what the call carries, too;
+/// - `system`: the call has no process;
+/// - `process`: takes the process in which callbacks resolve handles;
+/// - `details`: also takes a function that logs the call's arguments;
 /// - `by_hand`: written in `ddi.rs`, because it does more than call the driver.
 macro_rules! ddi {
     ($(
@@ -152,7 +154,7 @@ macro_rules! ddi {
             };)*
         }
 
-        /// Every DDI the kernel calls.
+        /// Every DDI that the kernel calls.
         pub const TABLE: &[Line] = &[$(row::$name.line(concat!($($missing)?))),*];
 
         /// Their names.
@@ -160,10 +162,10 @@ macro_rules! ddi {
 
         /// A display miniport driver, with the adapter it drives.
         ///
-        /// What a driver does not answer itself, the driver it stands on answers; with none, the
-        /// entry is absent. So a variant of a driver says only what is different about it.
+        /// A call that a driver does not implement goes to its delegate; without a delegate the
+        /// entry point is missing. A variant of a driver therefore implements only the differences.
         pub trait Miniport: Send + Sync {
-            /// The driver it stands on, if it is a variant of one.
+            /// The driver that this driver is a variant of, if any.
             fn stands_on(&self) -> Option<&dyn Miniport> {
                 None
             }
@@ -173,7 +175,8 @@ macro_rules! ddi {
                 self.stands_on().map_or(Generation::Two, |delegate| delegate.generation())
             }
 
-            /// The entries it offers, by their names in the DDI table: all, if it does not say.
+            /// The implemented entry points, by their names in the DDI table. The default is all of
+            /// them.
             fn offers(&self) -> Vec<&'static str> {
                 self.stands_on().map_or_else(|| NAMES.to_vec(), |delegate| delegate.offers())
             }

@@ -1,61 +1,61 @@
-//! Segments as a driver describes them: where on its adapter memory can be.
+//! A driver's description of its memory segments and placement requirements.
 
-/// Segments by number: bit zero is segment one.
+/// A set of segments: bit zero is segment one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentSet(pub u32);
 
 impl SegmentSet {
-    /// The set of these segments, from one on.
+    /// The set of these one-based segment numbers.
     pub fn of(slot_indices: &[u32]) -> Self {
         let bit =
             |id: &u32| id.checked_sub(1).and_then(|number| 1_u32.checked_shl(number)).unwrap_or(0);
         Self(slot_indices.iter().map(bit).fold(0, |set, bit| set | bit))
     }
 
-    /// Whether the segment is in it.
+    /// Whether the set has the segment.
     pub fn has(self, number: u32) -> bool {
         self.0 & Self::of(&[number]).0 != 0
     }
 
-    /// Whether no segment is in it.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Its segments, in order.
+    /// The segment numbers, in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         (1..=32).filter(move |number| self.has(*number))
     }
 }
 
-/// Where on an adapter memory can be (`DXGK_SEGMENTDESCRIPTOR`).
+/// A segment of an adapter's memory (`DXGK_SEGMENTDESCRIPTOR`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// Where it begins in the GPU's addresses.
+    /// Base GPU address.
     pub base: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// How many bytes may be in use at once.
+    /// Maximum number of bytes in use at once.
     pub commit_limit: u64,
-    /// Where the CPU sees it, in the machine's memory.
+    /// The CPU's physical address of the segment, if it is CPU-visible.
     pub cpu_address: Option<u64>,
-    /// How many pages the CPU's window into it has (`CpuHostAperture`).
+    /// Number of pages of the CPU host aperture (`CpuHostAperture`).
     pub window: u64,
-    /// What kind of memory it is.
+    /// Segment flags.
     pub flags: SegmentFlags,
-    /// Where its banks end, but for the last.
+    /// End addresses of its banks, except the last.
     pub banks: Vec<u64>,
 }
 
-/// What kind of memory a segment is (`DXGK_SEGMENTFLAGS`).
+/// Segment flags (`DXGK_SEGMENTFLAGS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct SegmentFlags {
-    /// It has no memory: pages of the system are mapped into it.
+    /// It is an aperture: system pages are mapped into it.
     pub aperture: bool,
     /// It is the AGP aperture.
     pub agp: bool,
-    /// The CPU sees it all.
+    /// The CPU can access all of it.
     pub cpu_visible: bool,
     /// It has banks.
     pub banked: bool,
@@ -65,90 +65,89 @@ pub struct SegmentFlags {
     pub pitch_aligned: bool,
     /// It is carved out of system memory.
     pub from_system: bool,
-    /// It keeps its bytes in standby.
+    /// Its content is preserved in standby.
     pub preserved_in_standby: bool,
-    /// It keeps its bytes in hibernation.
+    /// Its content is preserved in hibernation.
     pub preserved_in_hibernate: bool,
-    /// It keeps part of them in hibernation.
+    /// A part of its content is preserved in hibernation.
     pub partly_preserved: bool,
-    /// The CPU sees parts of it through a window.
+    /// The CPU accesses parts of it through a host aperture.
     pub host_aperture: bool,
-    /// That window is cached.
+    /// The host aperture is cached.
     pub host_aperture_cached: bool,
-    /// Pages of 64 KiB.
+    /// It uses 64 KiB pages.
     pub large_pages: bool,
-    /// Applications' memory comes from it, and is counted against their budget.
+    /// Applications' memory is allocated from it and counts against their budget.
     pub application_target: bool,
 }
 
-/// The memory of an adapter, and how its driver pages (`DXGK_QUERYSEGMENTOUT4`).
+/// The memory of an adapter, and the driver's paging features (`DXGK_QUERYSEGMENTOUT4`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryFeatures {
-    /// The segments, from number one on.
+    /// The segments; the first one is segment one.
     pub segments: Vec<SegmentInfo>,
-    /// How the driver pages.
+    /// The driver's paging features.
     pub paging: PagingFeatures,
 }
 
-/// How a driver pages.
+/// A driver's paging features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagingFeatures {
-    /// The node that does it.
+    /// The node that executes paging commands.
     pub node: u32,
-    /// How many bytes a buffer for its commands has.
+    /// Size in bytes of a paging buffer.
     pub buffer: u32,
-    /// The segment such buffers are in; zero is system memory.
+    /// The segment of paging buffers; zero is system memory.
     pub segment: u32,
-    /// How many bytes of its own the driver keeps with each buffer.
+    /// Size in bytes of the driver's private data of each buffer.
     pub private: u32,
-    /// How many bytes of apertures may be in use at once; zero is no limit.
+    /// Maximum number of aperture bytes in use at once; zero means no limit.
     pub aperture_limit: u64,
 }
 
-/// Where a driver wants an allocation (`DXGK_ALLOCATIONINFO`).
+/// A driver's placement requirements for an allocation (`DXGK_ALLOCATIONINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlacementRequirements {
-    /// The segments it can be in.
+    /// The supported segments.
     pub segments: SegmentSet,
-    /// Those it should be in, the best first.
+    /// The preferred segments, best first.
     pub preferred: [Option<SegmentPreference>; 5],
-    /// The apertures it may be moved to when it leaves memory.
+    /// The apertures it may be evicted to.
     pub evict: SegmentSet,
-    /// How much it is worth keeping (`AllocationPriority`).
+    /// The eviction priority (`AllocationPriority`).
     pub priority: u32,
-    /// How many instances of it there may be (`MaximumRenamingListLength`); zero: the driver
-    /// does not care.
+    /// Maximum number of instances (`MaximumRenamingListLength`); zero: the driver sets no limit.
     pub instances: u32,
-    /// What else the driver says of it.
+    /// Other requirements.
     pub flags: PlacementFlags,
 }
 
-/// A segment an allocation should be in (`DXGK_SEGMENTPREFERENCE`).
+/// A preferred segment of an allocation (`DXGK_SEGMENTPREFERENCE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentPreference {
-    /// Which, from one on.
+    /// The one-based segment number.
     pub segment: u32,
-    /// From its end downwards.
+    /// Placed from the segment's end downwards.
     pub from_top: bool,
 }
 
-/// What a driver says of an allocation (`DXGK_ALLOCATIONINFOFLAGS_WDDM2_0`).
+/// Flags of an allocation (`DXGK_ALLOCATIONINFOFLAGS_WDDM2_0`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct PlacementFlags {
     /// The CPU may lock it (`CpuVisible`).
     pub cpu_visible: bool,
-    /// The CPU's view is cached (`Cached`).
+    /// The CPU mapping is cached (`Cached`).
     pub cached: bool,
-    /// It never moves (`Overlay`, `Capture`): pinned where it is.
+    /// It is pinned: it never moves (`Overlay`, `Capture`).
     pub pinned: bool,
     /// Video is captured into it (`Capture`).
     pub capture: bool,
-    /// Its bytes lie otherwise in memory than in a linear view (`Swizzled`).
+    /// Its memory layout differs from its linear CPU view (`Swizzled`).
     pub swizzled: bool,
     /// The driver uses its physical address (`AccessedPhysically`).
     pub physical: bool,
-    /// The driver is told when it comes and goes (`ExplicitResidencyNotification`).
+    /// The driver is notified of residency changes (`ExplicitResidencyNotification`).
     pub notify: bool,
     /// It stays in system memory (`PermanentSysMem`).
     pub permanent_system: bool,

@@ -1,6 +1,6 @@
-//! The DDI table: every entry of a display miniport driver that the kernel calls.
+//! The DDI table: every entry point of a display miniport driver that the kernel calls.
 //!
-//! A row is all that is said about a DDI; `row.rs` says what is made from it.
+//! A row declares everything about a DDI; `row.rs` defines what is generated from it.
 
 use super::row::{Ddi, Legal, Line, ddi};
 use super::{CallDetails, Driver, no_details};
@@ -27,7 +27,7 @@ use std::vec::Drain;
 
 ddi! {
     DxgkDdiAddDevice: Passive, Three, any {
-        /// Meets its adapter. The services are good until `remove_device`.
+        /// Adds the adapter. The callbacks are valid until `remove_device`.
         by_hand fn add_device(services: &Arc<KernelCallbacks>);
     }
     DxgkDdiStartDevice: Passive, Three, any,
@@ -37,11 +37,11 @@ ddi! {
     }
     DxgkDdiQueryAdapterInfo: Passive, Three or Zero, any,
         missing "driver caps, segments, page tables and questions of user mode only" {
-        /// Returns what the adapter has, while it starts.
+        /// Returns the adapter's features while the adapter starts.
         system fn query_adapter() -> Features;
-        /// Tells the user-mode driver what the hardware can do (`DXGKQAITYPE_UMDRIVERPRIVATE`), in
-        /// place of the bytes that were sent, which may be any. Called at any time, at threading
-        /// level zero.
+        /// Returns the hardware's capabilities to the user-mode driver
+        /// (`DXGKQAITYPE_UMDRIVERPRIVATE`). The reply replaces the request's bytes, which are
+        /// arbitrary. Called at any time, at threading level zero.
         process fn tell_user_mode(data: &mut [u8]);
     }
     DxgkDdiStopDevice: Passive, Three, any {
@@ -49,7 +49,7 @@ ddi! {
         by_hand fn stop_device(), else Ok(());
     }
     DxgkDdiRemoveDevice: Passive, Three, any {
-        /// Forgets the adapter.
+        /// Removes the adapter.
         system fn remove_device();
     }
     DxgkDdiUnload: Passive, Three, any {
@@ -57,23 +57,23 @@ ddi! {
         system fn unload(), else Ok(());
     }
     DxgkDdiSetPowerState: Passive, Three, any, missing "the adapter itself only, D0 and D3" {
-        /// Changes its power, which may not fail. A driver need not implement it.
+        /// Changes the adapter's power, which may not fail. A driver need not implement it.
         by_hand fn set_power(order: SetPowerArgs), else Ok(());
     }
     DxgkDdiNotifySurpriseRemoval: Passive, Three, [], missing "live removals only" {
-        /// Learns that its hardware was removed: it does not touch hardware any more. The calls
-        /// that follow free what it has in memory. A driver need not implement it.
+        /// Notifies the driver that its hardware was removed: it may not touch hardware any more.
+        /// The calls that follow free the driver's memory. A driver need not implement it.
         by_hand fn pulled_out(), else Ok(());
     }
     DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Passive, Three, any,
         missing "no display output: the target has no display" {
-        /// Stops the adapter and hands on what a target shows. If the target has no display, it
-        /// returns [`DriverError::Unsupported`] and is stopped by `stop_device`.
+        /// Stops the adapter and hands over what a target shows. If the target has no display, the
+        /// driver returns [`DriverError::Unsupported`] and is stopped by `stop_device`.
         by_hand fn stop_and_release(target: u32), else Err(DriverError::Unsupported);
     }
     DxgkDdiResetDevice: DeviceLevel, None, any {
-        /// Resets the hardware as the machine goes down. It may be called at any level, so it
-        /// calls nothing back. A driver need not implement it.
+        /// Resets the hardware when the machine shuts down. It may be called at any IRQL, so it
+        /// makes no callbacks. A driver need not implement it.
         by_hand fn reset_device(), else Ok(());
     }
     DxgkDdiCreateDevice: Passive, Zero, [NoMemory], missing "no flags" {
@@ -106,15 +106,15 @@ ddi! {
         details fn destroy_context(context: DriverContext);
     }
     DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags but the system's" {
-        /// Meets a process that uses the adapter.
+        /// Notifies the driver of a process that uses the adapter.
         by_hand fn create_process(order: CreateProcessArgs, word: HandleSlot<'_, AddressSpace>) -> DriverProcess;
     }
     DxgkDdiDestroyProcess: Passive, Zero, any {
-        /// Forgets a process.
+        /// Ends a process's use of the adapter.
         details fn destroy_process(process: DriverProcess);
     }
     DxgkDdiGetRootPageTableSize: Passive, Zero, any {
-        /// Returns the size in bytes of a root page table with at least so many entries.
+        /// Returns the size in bytes of a root page table with at least `entries` entries.
         process fn root_size(entries: u32) -> RootSize;
     }
     DxgkDdiSetRootPageTable: Passive, Zero, any {
@@ -123,12 +123,12 @@ ddi! {
     }
     DxgkDdiMapCpuHostAperture: Passive, Zero, any,
         missing "tried when the adapter starts; nothing is seen through it" {
-        /// Maps pages that the CPU does not see into the aperture.
+        /// Maps pages that the CPU cannot access into the CPU host aperture.
         system fn map_window(map: MapHostApertureArgs<'_>);
     }
     DxgkDdiUnmapCpuHostAperture: Passive, Zero, any,
         missing "tried when the adapter starts; nothing is seen through it" {
-        /// Unmaps pages of the aperture.
+        /// Unmaps pages of the CPU host aperture.
         system fn unmap_window(segment: u32, window: &[u64]);
     }
     DxgkDdiGetStandardAllocationDriverData: Passive, Zero, any, missing "GDI surfaces only" {
@@ -139,15 +139,15 @@ ddi! {
     DxgkDdiCreateAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Describes new allocations, of one resource or standalone.
         ///
-        /// After a failure none of them exists, and nothing is destroyed: the driver undoes
-        /// what it did.
+        /// After a failure none of them exists, and no destroy call follows: the driver undoes its
+        /// partial work.
         details fn create_allocations(births: CreateAllocationArgs<'_>) -> CreatedAllocations;
     }
     DxgkDdiDestroyAllocation: Passive, Zero, any {
-        /// Destroys allocations, and with the last of them their resource. Returns the resource's
-        /// handle if that changed.
+        /// Destroys allocations, and their resource with its last allocations. Returns the
+        /// resource's driver handle if it changed.
         ///
-        /// After a failure they are destroyed all the same: nothing is left to retry with.
+        /// After a failure they are destroyed all the same: the kernel cannot retry.
         by_hand fn destroy_allocations(doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
     }
     DxgkDdiDescribeAllocation: Passive, Zero, any,
@@ -160,29 +160,29 @@ ddi! {
         details fn open_allocations(opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
     }
     DxgkDdiCloseAllocation: Passive, Zero, any {
-        /// Closes views of a device, all members of a resource at once.
+        /// Closes views of a device, all allocations of a resource at once.
         details fn close_allocations(device: &DriverDevice, views: Drain<'_, DriverView>);
     }
     DxgkDdiEscape: Passive, Zero or Two,
         [Invalid, NoMemory, Mismatch, Privileged, Illegal],
         missing "no process handle: hKmdProcessHandle is NULL" {
-        /// Answers a client's private data, in its place. With access to the hardware it is called
+        /// Replies to a client's private data, in place. With access to the hardware it is called
         /// at threading level two.
         by_hand fn escape(escape: EscapeArgs<'_>);
     }
     DxgkDdiSubmitCommandVirtual: Dispatch, OneScheduler, [Invalid],
         missing "no GPU addresses: commands travel as private driver data" {
-        /// Takes a packet for the hardware.
+        /// Submits a packet to the hardware.
         by_hand fn submit(packet: &SubmitCommandVirtualArgs<'_>);
     }
     DxgkDdiRender: Passive, Zero,
         [NoMemory, NoRoom, Privileged, Illegal, Invalid, UserMemory, Mismatch] {
-        /// Writes commands for the hardware in place of a client's.
+        /// Translates a client's commands into hardware commands.
         process fn render(rendering: &mut RenderArgs<'_>);
     }
     DxgkDdiPatch: Passive, OneScheduler, [], missing "no packet is cut in parts" {
-        /// Writes addresses into a packet's commands, as often as it is called. For paging work it
-        /// is called for no process.
+        /// Writes addresses into a packet's commands. May be called repeatedly. For paging work it
+        /// has no process.
         process fn patch(patching: &mut PatchArgs<'_>);
     }
     DxgkDdiBuildPagingBuffer: Passive, OneScheduler, [NoRoom, Busy],
@@ -194,23 +194,24 @@ ddi! {
         details fn build_paging(building: &mut BuildPagingBufferArgs<'_>);
     }
     DxgkDdiSubmitCommand: Dispatch, OneScheduler, [], missing "no presents and flips" {
-        /// Takes paging commands for the hardware.
+        /// Submits paging commands to the hardware.
         by_hand fn submit_paging(packet: &SubmitPagingArgs<'_>);
-        /// Takes a packet with lists for the hardware.
+        /// Submits a packet with lists to the hardware.
         by_hand fn submit_listed(packet: &SubmitCommandArgs<'_>);
     }
     DxgkDdiPreemptCommand: Dispatch, OneScheduler, [],
         missing "a node gives back all it has not begun" {
-        /// Takes back what a node has not begun. It reports when that is done: at once if the node
-        /// has nothing.
+        /// Preempts the packets that a node has not started. The driver reports the preemption; at
+        /// once if the node has no packets.
         system fn preempt(node: u32, preemption: Fence);
     }
     DxgkDdiQueryCurrentFence: Passive, OneScheduler, any {
-        /// Returns the last fence that a node completed. What it did not report, it reports first.
+        /// Returns the last fence that a node completed. The driver first reports fences that it
+        /// has not reported.
         system fn current_fence(node: u32) -> Fence;
     }
     DxgkDdiCancelCommand: Passive, OneScheduler, [] {
-        /// Frees what belongs to a packet that will never go to the hardware.
+        /// Frees the data of a packet that will never be submitted to the hardware.
         system fn cancel(packet: &CancelCommandArgs<'_>);
     }
     DxgkDdiQueryEngineStatus: Passive, OneScheduler, [] {
@@ -222,8 +223,8 @@ ddi! {
         system fn dependent_nodes(node: u32) -> u64;
     }
     DxgkDdiResetEngine: Passive, OneScheduler, any {
-        /// Resets an engine, and returns the last fence that is aborted by it; nothing is left on
-        /// the node then.
+        /// Resets an engine and returns the last fence that the reset aborted. The node has no
+        /// packets then.
         system fn reset_engine(node: u32) -> Fence;
     }
     DxgkDdiResetFromTimeout: Passive, Three, [] {
@@ -231,19 +232,19 @@ ddi! {
         system fn reset();
     }
     DxgkDdiRestartFromTimeout: Passive, Three, [] {
-        /// Has the GPU work again.
+        /// Restarts the GPU after a reset.
         system fn restart();
     }
     DxgkDdiCollectDbgInfo: Passive, None, any, missing "asked before a reset only" {
-        /// Writes what may help to find the cause, and returns how many bytes it wrote.
+        /// Writes debug information and returns the number of bytes written.
         by_hand fn collect(reason: CollectReason, into: &mut [u8]) -> usize;
     }
     DxgkDdiInterruptRoutine: DeviceLevel, None, any {
-        /// Handles an interrupt, and returns whether its hardware asked for it.
+        /// Handles an interrupt and returns whether the driver's hardware raised it.
         by_hand fn interrupt() -> bool;
     }
     DxgkDdiDpcRoutine: Dispatch, None, any {
-        /// Does the rest of the interrupt's work.
+        /// Completes the interrupt's work in the DPC.
         by_hand fn dpc();
     }
     DxgkDdiControlInterrupt: Passive, Zero, [Unimplemented],
@@ -254,11 +255,11 @@ ddi! {
     }
 }
 
-/// Makes the table of the DDIs that nothing calls yet.
+/// Generates the table of the DDIs that the kernel does not call.
 macro_rules! uncalled {
     ($($why:literal { $($name:ident)* })*) => {
-        /// What is missing, and the DDIs that are not called for it. With [`TABLE`] these are all
-        /// slots of `DRIVER_INITIALIZATION_DATA` but the reserved ones.
+        /// Missing features, and the DDIs that are not called because of them. With [`TABLE`] these
+        /// are all slots of `DRIVER_INITIALIZATION_DATA` except the reserved ones.
         pub const UNCALLED: &[(&str, &[&str])] = &[$(($why, &[$(stringify!($name)),*])),*];
     };
 }
@@ -294,13 +295,13 @@ uncalled! {
     }
     "no history buffers" { DxgkDdiFormatHistoryBuffer DxgkDdiCalibrateGpuClock }
     "nothing reads it yet" { DxgkDdiGetNodeMetadata }
-    "nobody asks for it yet" {
+    "no client requests it yet" {
         DxgkDdiDispatchIoRequest DxgkDdiQueryInterface DxgkDdiControlEtwLogging DxgkDdiLinkDevice
         DxgkDdiCreateAllocation2 DxgkDdiSetVideoProtectedRegion
     }
 }
 
-/// The DDIs without which no driver is flown: those that a driver needs that takes no work.
+/// The DDIs that every driver needs, even if it accepts no work.
 pub const REQUIRED: &[&str] = &[
     row::DxgkDdiAddDevice.name,
     row::DxgkDdiStartDevice.name,

@@ -1,4 +1,4 @@
-//! The funnel asks for the permit that the row asks for.
+//! The funnel requires the permit that the row declares.
 
 use super::*;
 use crate::ddi::miniport::DriverError;

@@ -1,14 +1,14 @@
-//! Address spaces: what a process has on an adapter that translates addresses.
+//! Address spaces: the GPU virtual addresses of a process on an adapter that translates addresses.
 //!
 //! # Invariants (checked by `KernelState::validate_spaces`)
 //!
-//! 1. A process has one space on an adapter, made before its first device there and ended after
-//!    its last name of the adapter and its last device. The system has one, made first.
-//! 2. What tables say is derived: from ranges, and from where extents will be when all paging
-//!    work planned so far is done. Each change of either plans the entries that change with it.
-//! 3. A table is there for each span in which a range has entries, with all tables above it.
-//! 4. An entry comes after the bytes it leads to, and goes, with what is remembered of it,
-//!    before they do. So a range is right whenever the plan has been done up to it.
+//! 1. A process has one space on an adapter, created before its first device there and destroyed
+//!    after its last handle of the adapter and its last device. The system has one, created first.
+//! 2. The content of page tables is derived from the ranges and from the locations of extents after
+//!    all paging work planned so far. Each change of either plans the entries that change with it.
+//! 3. A table exists for each span in which a range has entries, together with all tables above it.
+//! 4. An entry is written after the bytes it points to arrive. It is removed, and flushed from the
+//!    TLB, before they leave. So a range is correct whenever the plan has been executed up to it.
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -47,33 +47,33 @@ use std::sync::Arc;
 
 /// A process on an adapter (`hKmdProcess`), with its addresses.
 pub struct AddressSpace {
-    /// None: the system's own.
+    /// `None`: the system's space.
     pub(crate) process: Option<Id<Process>>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) stage: SpaceStage,
     pub(crate) driver_handle: Option<Arc<DriverProcess>>,
-    /// Devices that are being made in it.
+    /// Number of devices that are being created in it.
     pub(crate) users: u32,
     pub(crate) addresses: AddressRanges,
-    /// The extent of each table, by level and by which of that level it is.
+    /// The extent of each table, by level and index within the level.
     pub(crate) tables: BTreeMap<(u32, u64), Id<Extent>>,
-    /// How large its root is.
+    /// The size of its root.
     pub(crate) root: RootSize,
-    /// How many updates it had.
+    /// The number of its last update.
     pub(crate) last_update: u32,
-    /// What was freed lately: the first to be forgotten first.
+    /// Recently freed ranges, oldest first.
     pub(crate) freed: VecDeque<FreedRange>,
-    /// What cannot be used before a fence has a value.
+    /// Ranges that cannot be used before a fence has a value.
     pub(crate) pending_ranges: Vec<PendingRange>,
-    /// The kernel's own name for it.
+    /// The kernel's handle.
     pub(crate) kernel_handle: Handle,
-    /// Its driver is being told of it now.
+    /// The driver's create call for it is running.
     pub(crate) creating_process: bool,
-    /// Somebody is changing its root.
+    /// A thread is changing its root.
     pub(crate) growing_root: bool,
 }
 
-/// Where a space is in its life.
+/// The state of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpaceStage {
     Creating,
@@ -81,16 +81,16 @@ pub(crate) enum SpaceStage {
     Ending,
 }
 
-/// How an adapter translates addresses, and the system's part in it.
+/// The address translation of an adapter, and the system's objects for it.
 pub(crate) struct Mmu {
     pub(crate) features: MmuFeatures,
     pub(crate) geometry: Arc<Geometry>,
-    /// The system's own space.
+    /// The system's space.
     pub(crate) system: Option<Id<AddressSpace>>,
-    /// The device of the system, and its context, in which paging runs.
+    /// The system's device and context, in which paging runs.
     pub(crate) device: Option<Id<Device>>,
     pub(crate) context: Option<Id<Context>>,
-    /// Where in the system's space each segment is, one behind the other: none for apertures.
+    /// The address of each segment in the system's space, in order; `None` for apertures.
     pub(crate) linear: Vec<Option<u64>>,
 }
 
@@ -109,7 +109,7 @@ impl KernelState {
         self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
 
-    /// Enters a space.
+    /// Adds a space.
     pub(crate) fn add_space(&mut self, it: AddressSpace) -> Id<AddressSpace> {
         let whose = it.process.map(|process| (process, it.adapter));
         let number = self.spaces.insert(it);
@@ -119,7 +119,7 @@ impl KernelState {
         number
     }
 
-    /// Forgets a space.
+    /// Removes a space.
     pub(crate) fn remove_space(&mut self, number: Id<AddressSpace>) {
         let it = self.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
@@ -140,12 +140,12 @@ impl KernelState {
         self.devices_of(process).filter(move |device| self.devices[*device].adapter == adapter)
     }
 
-    /// How an adapter translates.
+    /// The address translation of an adapter.
     pub(crate) fn mmu(&self, adapter: Id<Adapter>) -> Option<&Mmu> {
         self.memory(adapter)?.1.mmu.as_ref()
     }
 
-    /// The root of a space, as drivers are told it.
+    /// The root of a space, as drivers receive it.
     pub(crate) fn root_of(&self, space: Id<AddressSpace>) -> Option<(Id<Extent>, Root)> {
         let it = self.spaces.get(space)?;
         let (_, memory) = self.memory(it.adapter)?;
@@ -155,7 +155,7 @@ impl KernelState {
         Some((extent, Root { segment, offset, entries: it.root.entries }))
     }
 
-    /// The driver's number of the segment an extent is in, and where it is there.
+    /// The driver's number of the segment an extent is in, and its offset there.
     pub(crate) fn location_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
         match &self.extents.get(extent)?.location {
             crate::memory::Location::Segment { segment, range } => {
@@ -187,7 +187,7 @@ impl KernelState {
             for (level, table) in space.tables.keys() {
                 let above = geometry.table(level + 1, geometry.span(*level, *table).start);
                 if *level < geometry.top() && !space.tables.contains_key(&(level + 1, above)) {
-                    return Err(format!("{number}: a table of level {level} hangs nowhere"));
+                    return Err(format!("{number}: a table of level {level} has no parent"));
                 }
             }
         }
@@ -195,12 +195,12 @@ impl KernelState {
     }
 }
 
-/// A space, for events.
+/// The subject of a space in events.
 pub(crate) fn subject(space: Id<AddressSpace>) -> Subject {
     space.subject()
 }
 
-/// How many pages so many bytes are.
+/// Number of pages of `bytes` bytes.
 pub(crate) fn pages(bytes: u64) -> u32 {
     u32::try_from(bytes / PAGE).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Budgets: how much memory a process should use, and what it is told when it uses more.
+//! Budgets: how much memory a process should use, and the trim notifications if it uses more.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -12,35 +12,35 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 
-/// A part of an adapter's memory that is budgeted together.
+/// A part of an adapter's memory that has one budget (`D3DKMT_MEMORY_SEGMENT_GROUP`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentGroup {
-    /// Memory of the adapter's own.
+    /// The adapter's own memory.
     Local,
-    /// Apertures, into the system's memory.
+    /// Apertures into system memory.
     NonLocal,
 }
 
-/// What a process has of a group (`D3DKMT_QUERYVIDEOMEMORYINFO`).
+/// A process's share of a segment group (`D3DKMT_QUERYVIDEOMEMORYINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
-    /// How many bytes it should use at most.
+    /// Number of bytes it should use at most.
     pub budget: u64,
-    /// How many its devices' lists come to.
+    /// Number of bytes on its devices' residency lists.
     pub usage: u64,
-    /// How many it asked to be kept for it.
+    /// Number of bytes it has reserved.
     pub reserved: u64,
-    /// How many it may ask for.
+    /// Number of bytes it may reserve.
     pub reservable: u64,
 }
 
-/// Somebody who wants to know when memory is short (`D3DKMTRegisterTrimNotification`).
+/// A callback for memory shortage (`D3DKMTRegisterTrimNotification`).
 pub trait TrimCallback: Send + Sync {
-    /// So many bytes should go (`TrimToBudget`).
+    /// Called to trim `bytes` bytes (`TrimToBudget`).
     fn trim(&self, bytes: u64);
 }
 
-/// A client that is told.
+/// A registered trim callback.
 pub(crate) struct TrimRegistration {
     pub(crate) process: Id<Process>,
     pub(crate) adapter: Id<Adapter>,
@@ -49,7 +49,7 @@ pub(crate) struct TrimRegistration {
 }
 
 impl Kernel {
-    /// What a process has of a group (`D3DKMTQueryVideoMemoryInfo`).
+    /// Returns a process's share of a segment group (`D3DKMTQueryVideoMemoryInfo`).
     pub fn budget(
         &self,
         process: ProcessId,
@@ -71,7 +71,7 @@ impl Kernel {
         Ok(it)
     }
 
-    /// Sets bytes of a group aside for a process (`D3DKMTChangeVideoMemoryReservation`).
+    /// Reserves bytes of a segment group for a process (`D3DKMTChangeVideoMemoryReservation`).
     pub fn reserve_memory(
         &self,
         process: ProcessId,
@@ -91,7 +91,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has somebody told when memory is short: answers the registration's number.
+    /// Registers a trim callback and returns the number of the registration.
     pub fn register_trim(
         &self,
         process: ProcessId,
@@ -106,9 +106,9 @@ impl Kernel {
         Ok(state.trim_registrations.insert(trimmer).serial())
     }
 
-    /// Ends a registration. Answers whether there was one.
+    /// Removes a registration. Returns whether it existed.
     ///
-    /// It waits for a notification under way, unless it is called from inside that.
+    /// Waits for a running notification, unless it is called from inside that notification.
     pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
         let number = {
             let mut state = self.state.lock();
@@ -130,7 +130,7 @@ impl Kernel {
         true
     }
 
-    /// A device ends: nobody is told for it any more.
+    /// Removes the registrations of a destroyed device.
     pub(crate) fn end_trims(&self, device: Id<Device>) {
         let state = &mut *self.state.lock();
         let mine = |(number, it): (Id<TrimRegistration>, &TrimRegistration)| {
@@ -140,7 +140,10 @@ impl Kernel {
             state.trim_registrations.iter().filter_map(mine).collect();
         let about = device.subject();
         let broken = (!remaining.is_empty()).then(|| {
-            format!("{about} is gone, and {} trim callbacks of it are registered", remaining.len())
+            format!(
+                "{about} is destroyed, but {} of its trim callbacks are still registered",
+                remaining.len()
+            )
         });
         let place = "D3DKMTRegisterTrimNotification";
         self.log.judge(RuleId::RESID_TRIM_001, Component::Client, about, place, broken);
@@ -149,7 +152,7 @@ impl Kernel {
         }
     }
 
-    /// Memory is short: whoever uses more than its budget will be told.
+    /// Schedules notifications for the processes that exceed their budget, because memory is short.
     pub(crate) fn trim_others(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let numbers: Vec<Id<TrimRegistration>> =
             state.trim_registrations.iter().map(|(number, _)| number).collect();
@@ -170,7 +173,7 @@ impl Kernel {
         }
     }
 
-    /// Tells one client that memory is short. Answers whether there was one to tell.
+    /// Notifies one client that memory is short. Returns whether there was one.
     pub(crate) fn try_trim(&self) -> bool {
         let (callback, device, bytes) = {
             let state = &mut *self.state.lock();
@@ -179,7 +182,7 @@ impl Kernel {
             let Some(it) = state.trim_registrations.get(number) else { return true };
             let (callback, process, adapter) = (it.callback.clone(), it.process, it.adapter);
             let device = it.device.subject();
-            // Another one may have trimmed for the same process meanwhile.
+            // Another device may have trimmed for the same process meanwhile.
             if state.bytes_over_budget(process, adapter) == 0 {
                 return true;
             }
@@ -196,7 +199,7 @@ impl Kernel {
         true
     }
 
-    /// Says how many bytes a process is told to let go of, and answers that.
+    /// Logs and returns the number of bytes that a process must trim.
     pub(crate) fn trim_bytes(
         &self,
         state: &KernelState,
@@ -224,7 +227,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// How many bytes a process uses beyond its budget.
+    /// Number of bytes that a process uses beyond its budget.
     fn bytes_over_budget(&self, process: Id<Process>, adapter: Id<Adapter>) -> u64 {
         let over = |group| {
             let it = self.budget(process, adapter, group);
@@ -241,7 +244,7 @@ impl KernelState {
         self.resolve_handle::<Device>(process, Argument::Device, handle)
     }
 
-    /// WINDOWS: a budget is a share of what applications may use; how large a share is our
+    /// WINDOWS: a budget is a share of the memory that applications may use; the share is our
     /// decision: seven eighths, divided among the processes that have a device.
     fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
         let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };

@@ -1,4 +1,4 @@
-//! What a driver says of its memory, checked: every inconsistency is said, not only the first.
+//! Checks of a driver's memory description. Every inconsistency is reported, not only the first.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -12,16 +12,16 @@ use crate::objects::allocation::Allocation;
 use crate::state::KernelState;
 use flight::{Component, RuleId, Subject};
 
-/// No adapter has more, since a set of them has so many bits.
+/// An adapter has at most 32 segments, the number of bits of a segment set.
 const MAX_SEGMENTS: usize = 32;
-/// Nobody has a segment larger than this: a terabyte.
+/// The largest plausible segment: a terabyte.
 const MAX_SEGMENT_SIZE: u64 = 1 << 40;
-/// A buffer for paging commands is not larger than this.
+/// The largest plausible paging buffer.
 const MAX_PAGING_BUFFER: u32 = 1 << 26;
 
 const ARGUMENT: &str = "DxgkDdiQueryAdapterInfo";
 
-/// Judges rules about one thing, and remembers whether any was broken.
+/// Judges rules about one object and records whether any was broken.
 struct FeatureCheck<'a> {
     kernel: &'a Kernel,
     about: Subject,
@@ -35,7 +35,7 @@ impl FeatureCheck<'_> {
         self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
     }
 
-    /// The same rule for each of some things.
+    /// Judges the same rule for each of several objects.
     fn each<'s>(
         &mut self,
         rule: RuleId,
@@ -50,7 +50,7 @@ impl FeatureCheck<'_> {
 }
 
 impl Kernel {
-    /// Whether what a driver says of its memory is possible.
+    /// Checks whether a driver's memory description is possible.
     pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
         let Some(memory) = &features.memory else { return true };
         let mut judge = FeatureCheck { kernel: self, about, argument: ARGUMENT, passed: true };
@@ -60,7 +60,7 @@ impl Kernel {
         judge.passed
     }
 
-    /// Whether a driver wants new allocations where they can be, on an adapter with memory.
+    /// Checks the placement requirements of new allocations on an adapter with memory.
     pub(crate) fn check_requirements(
         &self,
         state: &KernelState,
@@ -76,7 +76,7 @@ impl Kernel {
         all.map(judge).fold(true, |passed, it| passed & it)
     }
 
-    /// Whether a driver wants an allocation where it can be.
+    /// Checks the placement requirements of one allocation.
     fn check_allocation_requirements(
         &self,
         about: Subject,
@@ -91,8 +91,8 @@ impl Kernel {
             set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
         }));
         let unknown = requirements.segments.0 & !known.0;
-        // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the
-        // segments there are an error in it (our decision).
+        // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the existing
+        // segments are an error (our decision).
         judge.rule(
             RuleId::KMD_ALLOC_005,
             if requirements.segments.is_empty() {
@@ -149,8 +149,8 @@ impl Kernel {
         judge.rule(
             RuleId::ALLOC_LOCK_020,
             (requirements.flags.cpu_visible && blind && !mapped).then(|| {
-                "the CPU may lock it, it can be in memory that the CPU does not see, and no \
-                 aperture is in its write set"
+                "the CPU may lock it, it can be in memory that is not CPU-visible, and its write \
+                 set has no aperture"
                     .to_owned()
             }),
         );
@@ -172,16 +172,20 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     let some = (1..=MAX_SEGMENTS).contains(&count);
     judge.rule(
         RuleId::KMD_SEG_005,
-        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} can be")),
+        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} are possible")),
     );
     judge.each(RuleId::KMD_SEG_005, numbered(memory), |info| {
         let (base, size) = (info.base, info.size);
         if size == 0 || !size.is_multiple_of(PAGE) {
-            Some(format!("has {size:#x} bytes, which are no whole pages"))
+            Some(format!("has {size:#x} bytes, which is not a multiple of the page size"))
         } else if size > MAX_SEGMENT_SIZE {
-            Some(format!("has {size:#x} bytes; more than {MAX_SEGMENT_SIZE:#x} are not believed"))
+            Some(format!(
+                "has {size:#x} bytes, which is more than the plausible {MAX_SEGMENT_SIZE:#x}"
+            ))
         } else if !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
-            Some(format!("begins at {base:#x} and does not fit the addresses"))
+            Some(format!(
+                "begins at {base:#x}, which is misaligned or does not fit into 64-bit addresses"
+            ))
         } else {
             None
         }
@@ -223,7 +227,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_007, numbered(memory), |info| {
         let alone = crate::ddi::segment::SegmentFlags { agp: true, ..Default::default() };
         (info.flags.agp && info.flags != alone)
-            .then(|| "is the AGP aperture, and has other flags besides".to_owned())
+            .then(|| "is the AGP aperture, but also has other flags".to_owned())
     });
     judge.each(RuleId::KMD_SEG_009, numbered(memory), |info| {
         (info.flags.coherent && !info.flags.aperture)
@@ -232,7 +236,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     judge.each(RuleId::KMD_SEG_010, numbered(memory), |info| {
         let flags = info.flags;
         if flags.host_aperture && flags.cpu_visible {
-            Some("is visible to the CPU and has a host aperture besides".to_owned())
+            Some("is CPU-visible and also has a host aperture".to_owned())
         } else if flags.host_aperture_cached && !flags.host_aperture {
             Some("has a cached host aperture without a host aperture".to_owned())
         } else {
@@ -244,7 +248,7 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         let deep = [flags.preserved_in_hibernate, flags.partly_preserved];
         let wrong = deep == [true, true] || (deep != [false, false] && !flags.preserved_in_standby);
         wrong.then(|| {
-            "says it is preserved in hibernation in a way that no row of the table has".to_owned()
+            "has a combination of hibernation flags that is not in the documented table".to_owned()
         })
     });
     let first = memory.segments.first();
@@ -261,7 +265,7 @@ fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u3
         .and_then(|index| memory.segments.get(index))
         .is_some_and(|info| info.flags.aperture);
     let broken = if id != 0 && !aperture {
-        Some(format!("paging buffers are to be in segment {id}, which is no aperture"))
+        Some(format!("paging buffers are in segment {id}, which is no aperture"))
     } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes", paging.buffer))
     } else if paging.private > MAX_PAGING_BUFFER {

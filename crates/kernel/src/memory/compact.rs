@@ -1,12 +1,13 @@
-//! Compaction, when somebody asks for it: those that nobody uses move down in their segment, so
-//! that what is free lies together.
+//! Compaction on request: unused extents move down in their segment, so that the free ranges become
+//! contiguous.
 //!
 //! # Invariants
 //!
-//! 1. Only those move that could be moved out as well, and are not offered. Their bytes go by
-//!    paging work, like any others.
-//! 2. A segment is left as it is unless its longest free range grows.
-//! 3. They move in the order of their places: whoever goes to where another was goes after it.
+//! 1. Only extents move that could also be evicted and are not offered. Paging work moves their
+//!    bytes, as usual.
+//! 2. A segment is not changed unless its longest free range grows.
+//! 3. Extents move in the order of their addresses: an extent that moves to another's old range
+//!    moves after the other.
 
 use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
@@ -23,25 +24,25 @@ use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::collections::BTreeMap;
 
-/// What is free in a segment.
+/// The free memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentSpace {
     /// The driver's number of the segment.
     pub segment: u32,
-    /// How many bytes.
+    /// Number of free bytes.
     pub free: u64,
-    /// How many of them lie together at most.
+    /// Size of the longest free range.
     pub largest: u64,
 }
 
-/// An extent, and where in its segment it is to be.
+/// An extent and its new location in its segment.
 struct Relocation {
     extent: Id<Extent>,
     to: u64,
 }
 
 impl Kernel {
-    /// What is free in each segment of an adapter.
+    /// Returns the free memory of each segment of an adapter.
     pub fn segment_space(&self, adapter: AdapterId) -> Vec<SegmentSpace> {
         let state = self.state.lock();
         let segments = state.memory(adapter.0).map(|pair| pair.1.segments.as_slice());
@@ -54,10 +55,10 @@ impl Kernel {
         numbered.map(capacity).collect()
     }
 
-    /// Moves what nobody uses together, in each segment where that makes the longest free range
-    /// longer, and waits until it is done. Answers how many bytes have another place.
+    /// Moves the unused extents of each segment together if that makes the longest free range
+    /// longer, and waits until the moves are done. Returns the number of bytes moved.
     ///
-    /// WINDOWS: when memory is compacted is not documented, so here a tester says when.
+    /// WINDOWS: when memory is compacted is not documented, so a test triggers it here.
     pub fn compact(&self, at: &mut Passive, adapter: AdapterId) -> u64 {
         let (paging, moved) = {
             let state = &mut *self.state.lock();
@@ -77,7 +78,8 @@ impl Kernel {
         moved
     }
 
-    /// Gives an extent its new place, and plans how its bytes get there. Answers how many.
+    /// Gives an extent its new location and plans the paging work. Returns the number of bytes
+    /// moved.
     fn plan_relocation(
         &self,
         state: &mut KernelState,
@@ -104,7 +106,8 @@ impl Kernel {
         let it = extents.get_mut(extent)?;
         let Location::Segment { segment, range } = &it.location else { return None };
         let (segment, from, size) = (*segment, range.start(), range.size());
-        // A copy onto itself would need a direction: such bytes take the way round.
+        // An overlapping copy would need a direction, so the bytes take a detour through system
+        // memory.
         let round = to + size > from;
         if round && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return None;
@@ -117,7 +120,7 @@ impl Kernel {
         there.ranges.free(range);
         let found = there.ranges.allocate_at(to, size);
         let went = found.is_some();
-        // Where it was is free, so that it is somewhere in any case.
+        // The old range is free, so there is always a location.
         let range = found.or_else(|| there.ranges.allocate_at(from, size))?;
         it.location = Location::Segment { segment, range: range };
         if !went {
@@ -159,19 +162,19 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Whether the memory of an extent's segment is in the system's space.
+    /// Whether the memory of an extent's segment is mapped in the system's address space.
     fn is_linear(&self, extent: Id<Extent>) -> bool {
         let it = &self.extents[extent];
         let Location::Segment { segment, .. } = &it.location else { return false };
         self.system_address(it.adapter, (segment_number(*segment), 0)).is_some()
     }
 
-    /// Who moves where in a segment, the lowest first: none, unless that helps.
+    /// The moves in a segment, lowest address first. Empty unless they help.
     fn relocations(&self, adapter: Id<Adapter>, location: usize) -> Vec<Relocation> {
         let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
         let Some(segment) = memory.segments.get(location) else { return Vec::new() };
         if segment.info.flags.aperture {
-            return Vec::new(); // What is mapped has its bytes in the system's memory.
+            return Vec::new(); // The bytes of an aperture are in system memory.
         }
         let movers = segment.movable_extents(extents);
         let pieces = segment.ranges.pieces().filter(|range_piece| range_piece.placed.is_some());
@@ -195,7 +198,7 @@ impl KernelState {
 }
 
 impl Segment {
-    /// Who may move: by place, with its number, its size and its alignment.
+    /// The movable extents by address, with their id, size and alignment.
     fn movable_extents(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
         let mover = |number: Id<Extent>| {
             let it = extents.get(number)?;
@@ -208,9 +211,9 @@ impl Segment {
     }
 }
 
-/// The parts of so many bytes that go one after the other: where each begins, and how many bytes
-/// it has. WINDOWS: what moves at virtual addresses may come in several parts, whose offset is
-/// said for who wants to know (documented).
+/// Splits `bytes` bytes into parts that are moved one after the other: the start and size of each.
+/// WINDOWS: a transfer at virtual addresses may come in several parts; their offset is
+/// informational (documented).
 fn in_parts(bytes: u64) -> Vec<Option<(u64, u64)>> {
     let half = (bytes / 2).next_multiple_of(PAGE);
     if half == 0 || half >= bytes {
@@ -219,7 +222,7 @@ fn in_parts(bytes: u64) -> Vec<Option<(u64, u64)>> {
     vec![Some((0, half)), Some((half, bytes - half))]
 }
 
-/// The lowest gap between those taken that is so large, at a multiple of `alignment`.
+/// The lowest gap of at least this size between the taken ranges, at a multiple of `alignment`.
 fn lowest_free(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
     let mut at = 0_u64;
     for (start, length) in taken {
@@ -231,7 +234,7 @@ fn lowest_free(taken: &BTreeMap<u64, u64>, size: u64, alignment: u64) -> u64 {
     at
 }
 
-/// The longest gap between those taken, of so many bytes.
+/// The longest gap between the taken ranges.
 fn longest_free(taken: &BTreeMap<u64, u64>, end: u64) -> u64 {
     let (mut at, mut limit) = (0, 0);
     for (start, length) in taken {

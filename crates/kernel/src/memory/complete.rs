@@ -1,4 +1,4 @@
-//! Paging work that is done, or counts as done.
+//! Completed paging work, and paging work that counts as completed.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -11,7 +11,8 @@ use flight::{EventKind, Fence};
 use std::collections::VecDeque;
 
 impl Kernel {
-    /// The driver did not take a buffer: it is over when what is before it has passed.
+    /// Handles a buffer that the driver rejected: it is over when the buffers before it have
+    /// passed.
     pub(crate) fn fail_batch(&self, adapter: Id<Adapter>, node: usize, fence: Fence) {
         let state = &mut *self.state.lock();
         let it = state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(node));
@@ -25,7 +26,7 @@ impl Kernel {
         self.complete_failed_batches(state, adapter);
     }
 
-    /// Buffers that a driver did not take, and that nothing is before any more, are over.
+    /// Completes the rejected buffers that have no buffer before them any more.
     pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let error = |in_flight_packet: &InFlightPacket| {
             in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
@@ -49,7 +50,7 @@ impl Kernel {
         }
     }
 
-    /// A buffer has passed: its steps are done.
+    /// Completes the steps of a buffer that has passed.
     pub(crate) fn complete_batch(
         &self,
         state: &mut KernelState,
@@ -66,7 +67,7 @@ impl Kernel {
         for step in &done {
             self.complete_step(state, paging, step, lost);
         }
-        // It may have been given up already.
+        // The paging work may have been abandoned already.
         let Some(it) = state.pagings.get_mut(paging) else { return };
         it.in_flight -= 1;
         if it.built && it.in_flight == 0 {
@@ -85,7 +86,7 @@ impl Kernel {
         if let Some(observer) = self.observer.get()
             && let Some(step_context) = state.step_context(step)
         {
-            // What was never done says nothing about bytes.
+            // A step that was not executed does not change the bytes.
             if let (true, Some(_)) = (lost, &step_context.table) {
                 self.forget_table(state, extent);
             } else if lost {
@@ -95,7 +96,7 @@ impl Kernel {
             }
         }
         self.complete_for_owner(state, step);
-        // Its memory may be gone already: its adapter stopped.
+        // The extent may already be destroyed: its adapter stopped.
         if !state.extents.contains(extent) {
             return;
         }
@@ -127,10 +128,10 @@ impl Kernel {
         }
     }
 
-    /// What a step was done for besides its own extent may end now.
+    /// Completes a step for the extents that it served besides its own.
     fn complete_for_owner(&self, state: &mut KernelState, step: &PagingStep) {
         for &extent in step.operation.dependent_extents() {
-            // Its memory may be gone already.
+            // The extent may already be destroyed.
             let Some(it) = state.extents.get_mut(extent) else { continue };
             it.pending -= 1;
             if it.ending && it.pending == 0 {
@@ -139,9 +140,9 @@ impl Kernel {
         }
     }
 
-    /// Paging work is over: whoever waits for it goes on.
+    /// Ends paging work and wakes its waiters.
     fn end_paging(&self, state: &mut KernelState, number: Id<Paging>, lost: bool) {
-        // It may have been given up already.
+        // The paging work may have been abandoned already.
         let Some(it) = state.pagings.take(number) else { return };
         self.log.emit(number.subject(), EventKind::PagingEnded { lost });
         if let Some((queue, value)) = it.signals {
@@ -152,10 +153,11 @@ impl Kernel {
         self.wake_one(&self.work_available);
     }
 
-    /// There is no memory for the driver's commands: the work counts as done.
+    /// Abandons paging work because there is no memory for the driver's commands. It counts as
+    /// done.
     pub(crate) fn abandon_paging(&self, number: Id<Paging>) {
         let state = &mut *self.state.lock();
-        // It may have been given up already.
+        // The paging work may have been abandoned already.
         let Some(it) = state.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, in_flight) = (std::mem::take(&mut it.steps), it.in_flight);
@@ -172,8 +174,8 @@ impl Kernel {
         }
     }
 
-    /// What an adapter's hardware was given to page does not end: it counts as done. Answers
-    /// whether there was any.
+    /// Abandons the paging work that an adapter's hardware does not complete: it counts as done.
+    /// Returns whether there was any.
     pub(crate) fn fail_paging(&self, adapter: Id<Adapter>) -> bool {
         let state = &mut *self.state.lock();
         let Some(it) = state.adapters.get_mut(adapter) else { return false };

@@ -1,11 +1,13 @@
-//! Allocations that a driver makes for its contexts: where engines save what they were at.
+//! Context allocations: memory that a driver creates for its contexts, where engines save their
+//! state.
 //!
 //! # Invariants
 //!
-//! 1. One is there whenever a packet of its context goes to the hardware, and stays while that
-//!    context is current on a node: until a packet of another one, or a switch, has passed.
-//! 2. A driver may free one at any moment. Its name is gone at once, its memory when no node
-//!    can save into it and no paging work is pending.
+//! 1. A context allocation is resident whenever a packet of its context is submitted to the
+//!    hardware. It stays resident while that context is current on a node: until a packet of
+//!    another context, or a switch, has passed.
+//! 2. A driver may free a context allocation at any time. Its handle is closed at once; its memory
+//!    is freed when no node can save into it and no paging work is pending.
 
 mod check;
 mod run;
@@ -26,17 +28,17 @@ use flight::{EventKind, Passive};
 
 const DESTROY: &str = "DxgkCbDestroyContextAllocation";
 
-/// An allocation that a driver made for a context, or for all of a device.
+/// An allocation of a driver for a context, or for a whole device.
 pub(crate) struct ContextAllocation {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) device: Id<Device>,
-    /// None: it is for all contexts of the device.
+    /// `None`: it is for all contexts of the device.
     pub(crate) context: Option<Id<Context>>,
     pub(crate) extent: Id<Extent>,
     pub(crate) driver_handle: usize,
-    /// The kernel's name for it.
+    /// The kernel's handle.
     pub(crate) kernel_handle: Handle,
-    /// The driver has freed it, or its owner is gone.
+    /// The driver has freed it, or its owner is destroyed.
     pub(crate) freed: bool,
 }
 
@@ -109,7 +111,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Ends a name. The memory goes when nobody can save into it.
+    /// Closes the handle. The memory is freed when no node can save into it.
     pub(crate) fn free_context_allocation(
         &self,
         state: &mut KernelState,
@@ -136,14 +138,14 @@ impl Kernel {
         } else if let Some(it) = state.devices.get_mut(device) {
             it.context_allocations.retain(|context_allocation| *context_allocation != number);
         }
-        let _ = state.kernel_handles.close(name); // It was live: it was this one's.
+        let _ = state.kernel_handles.close(name); // The allocation owned this live handle.
         self.log
             .emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
         state.freed_context_allocations.push(number);
     }
 
-    /// Freed ones that no node can save into any more give their memory back. Where a context is
-    /// current with nothing to do, a switch is asked for.
+    /// Releases the memory of freed context allocations that no node can save into any more.
+    /// Requests a switch where the context is current and idle.
     pub(crate) fn complete_context_allocations(&self, state: &mut KernelState) {
         let mut waiting = Vec::new();
         for number in std::mem::take(&mut state.freed_context_allocations) {
@@ -173,10 +175,11 @@ impl Kernel {
         state.freed_context_allocations.append(&mut waiting);
     }
 
-    /// An owner is gone: what its driver forgot is said, and reclaimed.
+    /// Reports and reclaims the context allocations that the driver did not free for a destroyed
+    /// owner.
     ///
-    /// WINDOWS: nothing is documented about what a driver forgets; it is named at its owner,
-    /// then reclaimed (our decision).
+    /// WINDOWS: nothing is documented about context allocations that a driver does not free; they
+    /// are reported with their owner, then reclaimed (our decision).
     pub(crate) fn end_owner_context_allocations(
         &self,
         state: &mut KernelState,
@@ -195,8 +198,8 @@ impl Kernel {
         }
     }
 
-    /// An adapter has stopped, and with it its engines: what its driver forgot is said, and all
-    /// that is left is reclaimed.
+    /// Reports and reclaims the context allocations that the driver did not free before its
+    /// adapter, and with it the engines, stopped.
     pub(crate) fn end_adapter_context_allocations(
         &self,
         state: &mut KernelState,
@@ -230,7 +233,7 @@ impl Kernel {
     }
 }
 
-/// What a driver makes context allocations for, and names by the kernel's handles.
+/// The objects of context allocations that a driver names by the kernel's handles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SavedOwner {
     Context(Id<Context>),
@@ -249,26 +252,26 @@ impl From<Id<Device>> for SavedOwner {
     }
 }
 
-/// Whether a node can save into something.
+/// Whether a node can save into a context allocation.
 enum ContextAllocationUse {
-    /// None can.
+    /// No node can.
     None,
-    /// One has packets of its context to do.
+    /// A node has packets of its context.
     Queued,
-    /// One has its context current, and nothing of it to do.
+    /// A node has its context current, but no packet of it.
     Current { adapter: Id<Adapter>, node: usize },
 }
 impl KernelState {
-    /// A driver has ended a device or a context: it may not name it any more.
+    /// Closes the kernel's handle of a device or context that the driver has destroyed.
     pub(crate) fn close_kernel_handle(&mut self, owner: impl Into<SavedOwner>) {
         let name = match owner.into() {
             SavedOwner::Context(id) => self.contexts[id].kernel_handle,
             SavedOwner::Device(id) => self.devices[id].kernel_handle,
         };
-        let _ = self.kernel_handles.close(name); // It was live: it was this one's.
+        let _ = self.kernel_handles.close(name); // The object owned this live handle.
     }
 
-    /// Whether it is an allocation for contexts that its driver has freed.
+    /// Whether it is a context allocation that its driver has freed.
     pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
         matches!(owner, Owner::Saved(context_allocation) if self.context_allocations[context_allocation].freed)
     }

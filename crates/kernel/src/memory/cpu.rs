@@ -1,10 +1,12 @@
-//! Locks: the CPU sees an allocation, wherever it is, at an address that stays.
+//! Locks: CPU access to an allocation, wherever it is, at an address that does not change.
 //!
 //! # Invariants
 //!
-//! 1. While an extent is locked its view shows where its bytes are. It is aimed anew when paging
-//!    work has moved them; whoever could not follow them is not moved.
-//! 2. Where a lock was that a destroy has dropped, there is nothing, and nobody else's bytes.
+//! 1. While an extent is locked, its CPU mapping shows the current location of its bytes. The
+//!    mapping is redirected when paging work has moved them; an extent whose mapping cannot follow
+//!    is not moved.
+//! 2. The address of a lock that a destroy dropped maps nothing, and never another allocation's
+//!    bytes.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -27,43 +29,43 @@ use crate::state::KernelState;
 use flight::{EventKind, Passive, Ram, Run, Subject};
 use std::sync::Arc;
 
-/// How a client locks.
+/// A client's lock request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct LockRequest {
-    /// Whose it is.
+    /// The device.
     pub device: Handle,
     /// The view.
     pub view: Handle,
-    /// The call waits for the work of the device before it (`D3DKMTLock` without `IgnoreSync`).
+    /// Wait for the device's earlier work (`D3DKMTLock` without `IgnoreSync`).
     pub wait: bool,
-    /// It is refused instead of waiting (`DonotWait`).
+    /// Fail instead of waiting (`DonotWait`).
     pub do_not_wait: bool,
-    /// Nothing may be moved for it (`DonotEvict`).
+    /// Fail instead of moving memory (`DonotEvict`).
     pub do_not_evict: bool,
     /// Through an aperture (`AcquireAperture`).
     pub aperture: bool,
-    /// At an address of its own (`UseAlternateVA`).
+    /// At an alternate address (`UseAlternateVA`).
     pub alternate: bool,
-    /// It looks at what work may write meanwhile (`IgnoreSync`, `IgnoreReadSync`).
+    /// The client accepts concurrent writes by queued work (`IgnoreSync`, `IgnoreReadSync`).
     pub ignore_sync: bool,
-    /// Its client does not want the bytes that it has: another instance will do (`Discard`).
+    /// The client does not need the current content: another instance will do (`Discard`).
     pub discards: bool,
-    /// No commands of its client that were not submitted name it (`NoExistingReference`).
+    /// No unsubmitted commands of the client refer to it (`NoExistingReference`).
     pub no_existing_reference: bool,
 }
 
-/// What a lock shows.
+/// The result of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockResponse {
-    /// The view: by another name, if it is another instance.
+    /// The view: another handle, if it is another instance.
     pub view: Handle,
-    /// Where it is, for the client.
+    /// The client's address.
     pub address: usize,
 }
 
 impl Kernel {
-    /// Shows an allocation to the CPU (`D3DKMTLock`, `D3DKMTLock2`).
+    /// Maps an allocation for the CPU (`D3DKMTLock`, `D3DKMTLock2`).
     pub fn lock(
         &self,
         at: &mut Passive,
@@ -99,9 +101,10 @@ impl Kernel {
         self.lock_extent(at, process, &inside, request, (view, extent))
     }
 
-    /// Shows an instance to the CPU that its client is to fill.
+    /// Maps an instance that the client will fill.
     ///
-    /// WINDOWS: where memory is short, it waits for one rather than make another (documented).
+    /// WINDOWS: if memory is short, the call waits for an instance rather than create another
+    /// (documented).
     fn lock_instance(
         &self,
         at: &mut Passive,
@@ -122,7 +125,8 @@ impl Kernel {
         }
     }
 
-    /// Shows an extent of a view to the CPU. One that its client is to fill becomes the newest.
+    /// Maps an extent of a view for the CPU. An instance that the client will fill becomes the
+    /// newest.
     fn lock_extent(
         &self,
         at: &mut Passive,
@@ -133,7 +137,7 @@ impl Kernel {
     ) -> Result<LockResponse, KernelError> {
         let mut guard = self.bring_to_cpu(at, inside.device, extent, request)?;
         let state = &mut *guard;
-        // Whoever waited looks again: it may have been destroyed or offered since.
+        // The call may have waited: the view may have been destroyed or offered since.
         state.views_of(process, inside.device, &[request.view])?;
         state.may_lock(view, extent, request)?;
         let seen = state.lock_subject(view, extent);
@@ -176,7 +180,7 @@ impl Kernel {
         let Some(lock) = it.lock.as_mut() else { return Err(KernelError::NoVideoMemory) };
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
-        // One that ignores what is under way (`IgnoreSync`) is not told of it, either.
+        // A lock that ignores running work (`IgnoreSync`) does not fail because of it, either.
         let do_not_wait = request.do_not_wait && request.wait && !request.discards;
         let taken = EventKind::LockAcquired { count, location: location.into(), do_not_wait };
         self.log.emit(seen, taken);
@@ -185,22 +189,22 @@ impl Kernel {
         Ok(LockResponse { view: name, address })
     }
 
-    /// Ends one lock of each (`D3DKMTUnlock`, `D3DKMTUnlock2`): of all, or none.
+    /// Ends one lock of each view (`D3DKMTUnlock`, `D3DKMTUnlock2`): of all, or none.
     pub fn unlock(
         &self,
         process: ProcessId,
         device: Handle,
         list: &[Handle],
     ) -> Result<(), KernelError> {
-        let inside; // Before the world, so that it is dropped after it.
+        let inside; // Declared before the state, so that it is dropped after it.
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        // Also a lost device is entered: what ends things always works.
+        // A lost device is entered, too: calls that release objects always work.
         let number = state.device_of(process, device)?;
         inside = self.acquire_rundown(state, number)?;
         let mut locked = Vec::with_capacity(list.len());
         for (location, handle) in list.iter().enumerate() {
-            // Also an older instance: it may have been locked when it was the newest.
+            // An older instance is allowed: it may have been locked when it was the newest.
             let argument = Argument::Allocation(location);
             locked.push(state.instance_of(process, inside.device, argument, *handle)?);
         }
@@ -219,7 +223,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Ends one lock of a view, at that extent.
+    /// Ends one lock of a view at that extent.
     fn end_lock(&self, state: &mut KernelState, view: Id<View>, extent: Id<Extent>, dropped: bool) {
         let Some(it) = state.views.get_mut(view).filter(|view| view.locks > 0) else { return };
         it.locks -= 1;
@@ -238,7 +242,7 @@ impl Kernel {
         state.rank(extent);
     }
 
-    /// A view ends: its locks end with it, whoever forgot them.
+    /// Ends the remaining locks of a view that is closed.
     pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
         while state.views.get(view).is_some_and(|view| view.locks > 0) {
             let Some(extent) = state.locked_extents(view).first().copied() else { return };
@@ -246,7 +250,7 @@ impl Kernel {
         }
     }
 
-    /// The memory that a device's client sees through views: what it has locked, its buffers, the
+    /// The memory that a device's client can access: its locked allocations, its buffers, the
     /// values of its fences.
     pub fn memory_of_device(&self, process: ProcessId, device: Handle) -> Option<Arc<dyn Ram>> {
         let state = self.state.lock();
@@ -255,7 +259,7 @@ impl Kernel {
         Some(state.memory(adapter)?.1.ram.clone())
     }
 
-    /// Waits for what a device has queued.
+    /// Waits for the work that a device has queued.
     fn wait_for_use(
         &self,
         at: &mut Passive,
@@ -275,8 +279,8 @@ impl Kernel {
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
-    /// Moves an extent to where the CPU can see it, if it is not, and waits until it is there.
-    /// Comes back with the world held.
+    /// Moves an extent to a location that the CPU can access, if necessary, and waits until it is
+    /// there. Returns with the state locked.
     fn bring_to_cpu(
         &self,
         at: &mut Passive,
@@ -295,7 +299,7 @@ impl Kernel {
         let what = |_: &KernelState| format!("the paging work of {about}");
         let hidden = |state: &KernelState| state.is_hidden(extent) && state.pages_in_listed(device);
         if !request.wait && !request.discards && hidden(&self.state.lock()) {
-            // What is to move is not moved under packets, whatever its client ignores.
+            // An extent is not moved while packets use it, whatever the client ignores.
             self.wait_for_use(at, device, request.do_not_wait)?;
         }
         loop {
@@ -312,7 +316,7 @@ impl Kernel {
         }
     }
 
-    /// Plans for an extent to leave memory that the CPU does not see. What is listed stays
+    /// Plans to move an extent out of memory that the CPU cannot access. A listed extent stays
     /// resident: it goes to another segment.
     fn move_to_cpu(
         &self,
@@ -341,7 +345,7 @@ impl Kernel {
             found = self.plan_page_in(state, extent, &mut plan);
             plan.cpu_visible = false;
             if found.is_err() {
-                // Back to where there is room: at least to where it was.
+                // Back to a segment with room: at least to the old one.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
@@ -349,7 +353,8 @@ impl Kernel {
         found.map(drop).map_err(|NoSpace { missing }| KernelError::NoMemory { trim: missing })
     }
 
-    /// Unmaps an extent that is about to end. Answers whether nothing of it is pending.
+    /// Unmaps an extent that is about to be destroyed. Returns whether none of its steps is
+    /// pending.
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
         let mapped = state.memory(state.adapter_of(extent)).is_some_and(|(extents, memory)| {
             let segment = extents.get(extent).and_then(Extent::segment);
@@ -358,7 +363,7 @@ impl Kernel {
                 .is_some_and(|segment| segment.info.flags.aperture)
         });
         if mapped {
-            // WINDOWS: an allocation's mappings go before it is destroyed (documented).
+            // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
             let mut plan = PagingPlan::default();
             self.plan_page_out(state, extent, "it ends", &mut plan);
             let adapter = state.adapter_of(extent);
@@ -367,7 +372,7 @@ impl Kernel {
         state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
     }
 
-    /// Gives back all memory of an extent: now, or as soon as nothing of it is pending.
+    /// Releases all memory of an extent: now, or when none of its steps is pending.
     pub(crate) fn release_extent(&self, state: &mut KernelState, extent: Id<Extent>) {
         let empty = self.empty_extent(state, extent);
         let it = &mut state.extents[extent];
@@ -379,7 +384,7 @@ impl Kernel {
         }
     }
 
-    /// Gives back all memory of an extent that nobody reaches any more.
+    /// Releases all memory of an unreachable extent.
     pub(crate) fn drop_extent(&self, state: &mut KernelState, extent: Id<Extent>) {
         self.forget_table(state, extent);
         state.release_location(extent, Location::Unbacked);
@@ -415,12 +420,12 @@ impl Kernel {
     }
 }
 
-/// So many addresses of what was destroyed while it was locked are kept from others.
+/// Number of addresses of destroyed, locked allocations that are kept from reuse.
 const MAX_STALE_MAPPINGS: usize = 256;
 
 impl Memory {
-    /// The CPU does not see it any more. Whoever touches what was `dropped` traps: the addresses
-    /// are nobody else's, until too many of them have come since, or the adapter is removed.
+    /// Removes a CPU mapping. An access to a `dropped` mapping traps: its addresses are not reused
+    /// until too many others follow, or the adapter is removed.
     fn unmap_from_cpu(&mut self, address: usize, dropped: bool) {
         if !dropped {
             self.ram.unmap(address);
@@ -435,7 +440,7 @@ impl Memory {
         }
     }
 
-    /// What the segments are that an extent can be in.
+    /// The segments that an extent can be in.
     fn segments_of(
         &self,
         requirements: &PlacementRequirements,
@@ -445,7 +450,7 @@ impl Memory {
         mine.map(|(_, it)| it.info.flags)
     }
 
-    /// The kind of place an extent is in, for events.
+    /// The type of an extent's location, for events.
     fn location_name(&self, it: &Extent) -> &'static str {
         let segment = it.segment().and_then(|index| self.segments.get(index));
         match segment.map(|segment| segment.info.flags.aperture) {
@@ -455,7 +460,7 @@ impl Memory {
         }
     }
 
-    /// The pieces of the machine's memory where an extent's bytes are.
+    /// The pieces of physical memory that hold an extent's bytes.
     fn cpu_runs(&self, it: &Extent) -> Vec<Run> {
         let local = match &it.location {
             Location::Segment { segment, range } => {
@@ -472,9 +477,9 @@ impl Memory {
         }
     }
 
-    /// Whether an extent is where the CPU does not see it, or not as it should.
+    /// Whether the CPU cannot access an extent at its location, or not as required.
     ///
-    /// WINDOWS: what is cached can be locked in an aperture or in the system's memory only
+    /// WINDOWS: a cached allocation can be locked in an aperture or in system memory only
     /// (documented).
     fn is_hidden(&self, it: &Extent) -> bool {
         let Some(segment) = it.segment().and_then(|index| self.segments.get(index)) else {
@@ -489,7 +494,7 @@ impl Memory {
 }
 
 impl KernelState {
-    /// Whether a client may lock a view so.
+    /// Checks whether a client may lock a view in this way.
     fn may_lock(
         &self,
         view: Id<View>,
@@ -514,8 +519,8 @@ impl KernelState {
         if !it.requirements.flags.cpu_visible {
             return Err(KernelError::NotCpuVisible(subject));
         }
-        // WINDOWS: a shared allocation is locked by its creator only (documented); that it is the
-        // device that counts is our reading.
+        // WINDOWS: only its creator locks a shared allocation (documented); that the device counts
+        // as the creator is our reading.
         let device = self.views.get(view).map(|view| (view.device, view.allocation));
         let creator = device.and_then(|(_, it)| Some(self.allocations.get(it)?.creator));
         if device.map(|pair| pair.0) != creator {
@@ -524,8 +529,8 @@ impl KernelState {
         if it.offer.is_some() {
             return Err(KernelError::Offered(subject));
         }
-        // WINDOWS: what is shared has no other address, and what is locked at one is unlocked
-        // before it is locked again (documented).
+        // WINDOWS: a shared allocation has no alternate address, and an allocation that is locked
+        // at one is unlocked before it is locked again (documented).
         let shared = self.is_shared_view(view);
         let lock = it.lock.as_ref();
         if request.alternate && shared
@@ -539,14 +544,14 @@ impl KernelState {
         Ok(())
     }
 
-    /// Whether an extent is where the CPU does not see it.
+    /// Whether the CPU cannot access an extent at its location.
     fn is_hidden(&self, extent: Id<Extent>) -> bool {
         self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
             extents.get(extent).is_some_and(|extent| memory.is_hidden(extent))
         })
     }
 
-    /// A lock of an extent is not to be: the CPU does not see it, if it has no other.
+    /// Undoes a lock of an extent that fails: removes the mapping if there is no other lock.
     fn unmap_extent_from_cpu(&mut self, extent: Id<Extent>) {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
@@ -556,7 +561,7 @@ impl KernelState {
         self.rank(extent);
     }
 
-    /// What the devices have queued that list an allocation: it may use that.
+    /// The queued work of the devices that list an allocation: it may use the allocation.
     fn work_of_residency_lists(&self, allocation: Id<Allocation>) -> Vec<QueuePoint> {
         let views = self.allocations.get(allocation).map(|allocation| allocation.views.as_slice());
         let views = views.unwrap_or_default().iter().filter_map(|view| self.views.get(*view));
@@ -564,7 +569,7 @@ impl KernelState {
         listing.flat_map(|view| self.outstanding_work(view.device)).collect()
     }
 
-    /// Whether a view's allocation is a member of a shared resource.
+    /// Whether a view's allocation belongs to a shared resource.
     fn is_shared_view(&self, view: Id<View>) -> bool {
         let allocation =
             self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
@@ -578,7 +583,8 @@ impl KernelState {
         self.extents[extent].adapter
     }
 
-    /// Aims a locked extent's view at where its bytes are now. Answers where that is, if it did.
+    /// Redirects a locked extent's mapping to the current location of its bytes. Returns the
+    /// location if the mapping changed.
     pub(crate) fn remap_cpu_view(&mut self, extent: Id<Extent>) -> Option<&'static str> {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get(extent).filter(|extent| extent.moving == 0)?;

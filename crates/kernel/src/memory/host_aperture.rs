@@ -1,4 +1,4 @@
-//! The window through which the CPU sees memory that it does not see otherwise.
+//! The CPU host aperture: CPU access to memory that is not CPU-visible.
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::Features;
@@ -9,10 +9,10 @@ use crate::memory::segment_number;
 use flight::{Component, Passive, RuleId};
 
 impl Kernel {
-    /// Has a driver map a page of each window, and unmap it, as soon as its segments are known.
+    /// Has a driver map and unmap one page of each host aperture as soon as its segments are known.
     ///
-    /// WINDOWS: page tables are reached so before the memory manager is up, and belong to no
-    /// allocation (documented).
+    /// WINDOWS: page tables are accessed in this way before the memory manager is initialized, and
+    /// belong to no allocation (documented).
     pub(crate) fn test_host_aperture(
         &self,
         at: &mut Passive,
@@ -36,8 +36,9 @@ impl Kernel {
             };
             let broken = result.err().map(|why| {
                 format!(
-                    "asked to {asked} the first page of segment {segment} in its CPU host \
-                     aperture, for no allocation and before any is made, the driver answered {}",
+                    "called to {asked} the first page of segment {segment} in its CPU host \
+                     aperture, without an allocation and before any is created, the driver \
+                     returned {}",
                     why.name()
                 )
             });

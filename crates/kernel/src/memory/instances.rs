@@ -1,17 +1,17 @@
-//! Renamed allocations: instances of one that a client fills in turn (WDDM 1.x).
+//! Renamed allocations: instances of an allocation that a client fills in turn (WDDM 1.x).
 //!
-//! A client that locks an allocation and says that it does not want its bytes (`Discard`) does
-//! not wait for the packets that use them: it is shown another instance, with a name of its own.
-//! The driver is not asked for it. It knows one allocation, which is paged in at several places.
+//! A client that locks an allocation and does not need its content (`Discard`) does not wait for
+//! the packets that use it: it gets another instance, with its own handle. The driver is not
+//! called. It knows one allocation, which is paged in at several locations.
 //!
 //! # Invariants
 //!
-//! 1. Of the instances one is the newest. Its extent is the allocation's, and its name is the
-//!    view's: an older one can be unlocked and listed by packets, and nothing else.
-//! 2. What is given to a client to write into is used by no packet, and by none to come: either
-//!    a newer one was listed since, so that nobody may list it again, or its client promises that
-//!    no commands of its own name it (`NoExistingReference`).
-//! 3. All instances end with their allocation.
+//! 1. One instance is the newest. Its extent is the allocation's, and its handle is the view's. An
+//!    older instance can only be unlocked and listed by packets.
+//! 2. An instance that a client may fill is used by no current or future packet: either a newer
+//!    instance has been listed since, so that no packet may list this one again, or its client
+//!    promises that none of its commands refer to it (`NoExistingReference`).
+//! 3. All instances are destroyed with their allocation.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -32,38 +32,38 @@ use crate::schedule::render::RenderRequest;
 use crate::state::KernelState;
 use flight::{EventKind, Passive, Subject};
 
-/// So many instances an allocation has at most, if its driver does not say.
+/// The maximum number of instances of an allocation, if its driver sets no limit.
 ///
-/// WINDOWS: as many as are of use, and fewer where memory is short (documented); the number is
-/// our decision.
+/// WINDOWS: as many as are useful, and fewer where memory is short (documented); the number is our
+/// decision.
 const MAX_INSTANCES: u32 = 64;
 
 /// The instances of an allocation.
 #[derive(Default)]
 pub(crate) struct Instances {
     instances: Vec<Instance>,
-    /// The newest of them, by its place.
+    /// The index of the newest.
     newest: usize,
-    /// How often one became the newest.
+    /// How many times an instance became the newest.
     rename_count: u64,
-    /// The turn of the newest that a packet has listed.
+    /// The turn of the newest instance that a packet has listed.
     listed_at: u64,
 }
 
 /// An instance of an allocation.
 struct Instance {
-    /// Its number; the allocation itself has none.
+    /// Its id; the allocation itself has none.
     number: Option<Id<InstanceRecord>>,
     extent: Id<Extent>,
-    /// Its name, once it was given to a client.
+    /// Its handle, once a client received it.
     handle: Option<Handle>,
-    /// When it became the newest; zero: never.
+    /// The turn at which it became the newest; zero: never.
     renamed_at: u64,
-    /// A lock is about to show it.
+    /// A lock is about to map it.
     claimed: bool,
 }
 
-/// An instance that is not the allocation itself: it has a number, and handles can name it.
+/// An instance other than the allocation itself: it has an id, and handles can refer to it.
 pub(crate) struct InstanceRecord {
     pub(crate) allocation: Id<Allocation>,
 }
@@ -71,22 +71,22 @@ pub(crate) struct InstanceRecord {
 /// The views that a packet lists, each with the extent of its instance.
 type ListedInstances = Vec<(Id<View>, Id<Extent>)>;
 
-/// What a lock finds among the instances.
+/// The result of a lock's search for an instance.
 enum InstanceChoice {
-    /// This one, claimed.
+    /// This instance, claimed for the caller.
     Found(Id<Extent>),
-    /// These are free when packets are done.
+    /// One of these is free when packets complete.
     WaitFor(Vec<Id<Extent>>),
-    /// None, before its client has submitted its commands.
+    /// None is available before the client submits its commands.
     MustSubmitFirst,
 }
 
 impl Kernel {
-    /// Finds an instance that a client may fill, and claims it: one that never was filled only if
-    /// there may be more (`grows`). Waits for packets only if there may not.
+    /// Finds an instance that a client may fill, and claims it. An instance that was never filled
+    /// is used only if there may be more (`grows`). Waits for packets only if there may not.
     ///
-    /// WINDOWS: whether it waits then or refuses is up to the memory manager (documented). It
-    /// refuses if waiting would not help: its client is to submit its commands, and to say so.
+    /// WINDOWS: whether it waits or fails then is up to the memory manager (documented). It fails
+    /// if waiting would not help: the client must submit its commands first.
     pub(crate) fn acquire_instance(
         &self,
         at: &mut Passive,
@@ -158,7 +158,8 @@ impl Kernel {
             |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
-        // The one it has, if it may; else the one that was given the longest time ago.
+        // The current instance, if it may be used; else the one that was handed out the longest
+        // time ago.
         let free =
             free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
         if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
@@ -181,7 +182,7 @@ impl Kernel {
         }
     }
 
-    /// Makes an instance like the newest, without a place and without a name.
+    /// Creates an instance like the newest, without a location and without a handle.
     fn create_instance(
         &self,
         state: &mut KernelState,
@@ -216,7 +217,7 @@ impl Kernel {
         InstanceChoice::Found(extent)
     }
 
-    /// An instance that was claimed is the newest from here on, and has a name. Answers it.
+    /// Makes a claimed instance the newest and gives it a handle. Returns the handle.
     pub(crate) fn select_instance(
         &self,
         state: &mut KernelState,
@@ -246,7 +247,7 @@ impl Kernel {
             (it.handle, it.renamed_at) = (handle, turn);
         }
         if no_existing_reference {
-            renames.listed_at = turn; // As its client promised: nothing older comes.
+            renames.listed_at = turn; // The client promised to list no older instance.
         }
         if let Some(it) = state.views.get_mut(view) {
             it.superseded = instance.is_some();
@@ -255,7 +256,7 @@ impl Kernel {
             let owner = number.subject();
             let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
-            // What is said of an allocation is said of the newest.
+            // Properties of an allocation apply to its newest instance.
             let priority =
                 before.and_then(|extent| state.extents.get(extent)).map(|extent| extent.priority);
             if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
@@ -268,7 +269,7 @@ impl Kernel {
         handle.ok_or(zombie)
     }
 
-    /// Whoever claimed an instance has it, or gives it back. Answers whether it never was filled.
+    /// Ends the claim of an instance. Returns whether the instance was never filled.
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
         let number = state.views[view].allocation;
@@ -283,7 +284,7 @@ impl Kernel {
         })
     }
 
-    /// Closes the names of instances: their view ends.
+    /// Closes the handles of instances when their view is closed.
     pub(crate) fn close_instance_handles(
         &self,
         state: &mut KernelState,
@@ -302,7 +303,7 @@ impl Kernel {
         }
     }
 
-    /// Packets that name these extents have come or gone.
+    /// Counts packets that list these extents, when they are queued and when they complete.
     pub(crate) fn count_packet_references(
         &self,
         state: &mut KernelState,
@@ -311,7 +312,7 @@ impl Kernel {
     ) {
         let mut free = false;
         for extent in extents {
-            // What a packet lists may have ended before it.
+            // An extent may be destroyed before a packet that lists it.
             let Some(it) = state.extents.get_mut(*extent) else { continue };
             it.packet_references = if page_in {
                 it.packet_references + 1
@@ -329,7 +330,7 @@ impl Kernel {
 }
 
 impl Instances {
-    /// The allocation itself is the first.
+    /// The first instance: the allocation itself.
     fn first(extent: Id<Extent>, handle: Option<Handle>) -> Self {
         let first = Instance { number: None, extent, handle, renamed_at: 1, claimed: false };
         Self { instances: vec![first], newest: 0, rename_count: 1, listed_at: 0 }
@@ -345,7 +346,7 @@ impl Instances {
 }
 
 impl Allocation {
-    /// All its memory: what it has, and what older instances have.
+    /// All its extents: the newest instance's and those of older instances.
     pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
         let all = self
             .renames
@@ -355,7 +356,7 @@ impl Allocation {
         self.extent.into_iter().chain(others).collect()
     }
 
-    /// The same, taken from it.
+    /// Takes all its extents.
     pub(crate) fn take_extents(&mut self) -> Vec<Id<Extent>> {
         let all = self.extents();
         (self.extent, self.renames) = (None, None);
@@ -364,10 +365,10 @@ impl Allocation {
 }
 
 impl KernelState {
-    /// Whether a lock that discards gives another instance of a view's allocation.
+    /// Whether a discarding lock of a view's allocation renames it.
     ///
-    /// WINDOWS: not of what is pinned, a primary or shared (documented). From WDDM 2 on nothing
-    /// is renamed (documented): its drivers do so themselves.
+    /// WINDOWS: pinned allocations, primaries and shared allocations are not renamed (documented).
+    /// From WDDM 2 on nothing is renamed (documented): the drivers do it themselves.
     pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
         let it = &self.views[view];
         let it = &self.allocations[it.allocation];
@@ -382,7 +383,7 @@ impl KernelState {
         first && !pinned && !it.primary && !shared && self.mmu(it.adapter).is_none()
     }
 
-    /// The allocation that an extent is the memory of, or of an instance of which.
+    /// The allocation that owns an extent, directly or through an instance.
     pub(crate) fn allocation_of(&self, owner: Owner) -> Option<Id<Allocation>> {
         match owner {
             Owner::Allocation(allocation) => Some(allocation),
@@ -395,8 +396,7 @@ impl KernelState {
         self.allocations.get(self.allocation_of(owner)?)?.renames.as_deref()
     }
 
-    /// The view that a name leads to, and which instance of its allocation, by its place: none
-    /// where there are no others.
+    /// The view of a handle's object, and the index of its instance: `None` if there are no others.
     fn find_instance(&self, named: ObjectId) -> Option<(Id<View>, Option<usize>)> {
         let (instance, allocation) = match named {
             ObjectId::View(view) => (None, self.views.get(view)?.allocation),
@@ -407,7 +407,7 @@ impl KernelState {
         };
         let it = self.allocations.get(allocation)?;
         let place = it.renames.as_ref().and_then(|instances| instances.index_of_number(instance));
-        // What is renamed is not shared, so that it has one view.
+        // A renamed allocation is not shared, so it has one view.
         let view = match named {
             ObjectId::View(view) => view,
             _ => it.views.first().copied()?,
@@ -415,7 +415,7 @@ impl KernelState {
         Some((view, place))
     }
 
-    /// What a name means to a driver: an instance is what it knows as the view.
+    /// The object as the driver knows it: an instance is the view to the driver.
     pub(crate) fn as_view(&self, named: ObjectId) -> ObjectId {
         match self.find_instance(named) {
             Some((view, _)) => ObjectId::View(view),
@@ -423,7 +423,7 @@ impl KernelState {
         }
     }
 
-    /// A client's name of a view: of its newest instance.
+    /// The client's handle of a view: that of its newest instance.
     pub(crate) fn newest_handle(&self, view: Id<View>) -> Option<Handle> {
         let renames = self.instances_of_view(view);
         let newest =
@@ -431,7 +431,7 @@ impl KernelState {
         newest.or_else(|| self.views.get(view).map(|view| view.handle))
     }
 
-    /// The view that a client's name leads to, if that is the name of its newest instance.
+    /// The view of a client's handle, if it is the handle of the newest instance.
     pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, HandleError> {
         let superseded = || Err(HandleError::Superseded(self.as_view(named).subject()));
         match named {
@@ -446,10 +446,11 @@ impl KernelState {
         }
     }
 
-    /// The views that a packet's list names, each with its instance: those that may be listed.
+    /// The views of a packet's list, each with its instance. Fails if an instance may not be
+    /// listed.
     ///
-    /// WINDOWS: once a newer instance is referenced, an older one may not be any more, neither by
-    /// a later packet nor behind it in the patch locations of one (documented).
+    /// WINDOWS: once a newer instance is referenced, an older one may not be referenced any more,
+    /// neither by a later packet nor later in the patch locations of one packet (documented).
     pub(crate) fn listed_instances(
         &self,
         process: ProcessId,
@@ -492,7 +493,7 @@ impl KernelState {
         Ok(all)
     }
 
-    /// Packets that list these are taken: older instances may not be listed any more.
+    /// Records the instances of accepted packets: older instances may not be listed any more.
     pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
@@ -507,8 +508,8 @@ impl KernelState {
         }
     }
 
-    /// A view of a device, with the extent of the instance that a client's handle names: also of
-    /// an older one.
+    /// A view of a device, with the extent of the instance of a client's handle, which may be an
+    /// older one.
     pub(crate) fn instance_of(
         &self,
         process: ProcessId,
@@ -534,7 +535,7 @@ impl KernelState {
         self.allocations.get(self.views.get(view)?.allocation)?.renames.as_deref()
     }
 
-    /// What events say that locks are of: the view, or an instance that is not the first.
+    /// The subject of lock events: the view, or an instance that is not the first.
     pub(crate) fn lock_subject(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
         match self.extents[extent].owner {
             Owner::Instance(instance) => instance.subject(),
@@ -542,7 +543,7 @@ impl KernelState {
         }
     }
 
-    /// Every instance's extent of a view that is locked.
+    /// The extents of all locked instances of a view.
     pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
         let allocation =
             self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
@@ -553,7 +554,7 @@ impl KernelState {
             .unwrap_or_default()
     }
 
-    /// Checks that the newest instance is the one an allocation has.
+    /// Checks that an allocation's extent is that of its newest instance.
     pub(crate) fn validate_instances(
         &self,
         number: Id<Allocation>,
@@ -575,7 +576,7 @@ impl KernelState {
         if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
             return Ok(());
         }
-        Err(format!("an instance of {number} is gone, or was listed before its turn"))
+        Err(format!("an instance of {number} is destroyed, or was listed before its turn"))
     }
 
     /// The view that a client's handle names: the handle must be of its newest instance.

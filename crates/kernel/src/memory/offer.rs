@@ -1,4 +1,4 @@
-//! Offers: allocations whose bytes may be thrown away when memory is short.
+//! Offers: allocations whose content may be discarded when memory is short.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
@@ -15,16 +15,16 @@ use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use flight::EventKind;
 
-/// What was taken back, and at what price.
+/// The result of a reclaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReclaimResponse {
-    /// For each of the list: its bytes were thrown away.
+    /// For each allocation of the list: whether its content was discarded.
     pub discarded: Vec<bool>,
-    /// When those that must be resident are.
+    /// When those that must be resident are resident.
     pub residency: Residency,
 }
 
-/// An offer that waits for work before it.
+/// An offer that waits for earlier work.
 pub(crate) struct PendingOffer {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) view: Id<View>,
@@ -33,7 +33,8 @@ pub(crate) struct PendingOffer {
 }
 
 impl Kernel {
-    /// Offers views (`D3DKMTOfferAllocations`): from when the work before is done.
+    /// Offers views (`D3DKMTOfferAllocations`). The offer takes effect when the earlier work is
+    /// done.
     pub fn offer(
         &self,
         process: ProcessId,
@@ -64,7 +65,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Offers whose work has passed count from here on.
+    /// Puts offers into effect whose earlier work has completed.
     pub(crate) fn complete_offers(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         if state.offers.is_empty() {
             return;
@@ -76,7 +77,8 @@ impl Kernel {
                 waiting.push(it);
                 continue;
             }
-            // Of a shared one the view may have ended, and what it offered is there for others.
+            // The view of a shared allocation may be closed; the allocation still exists for other
+            // views.
             let named = state.views.get(it.view).is_some();
             let extent = state.extents.get_mut(it.extent);
             if let Some(offer) = extent.and_then(|extent| extent.offer.as_mut()) {
@@ -90,8 +92,8 @@ impl Kernel {
         state.offers = waiting;
     }
 
-    /// Takes offered views back (`D3DKMTReclaimAllocations`, `2`): all of them, or none. With a
-    /// queue, what must be resident is paged in again.
+    /// Reclaims offered views (`D3DKMTReclaimAllocations`, `D3DKMTReclaimAllocations2`): all of
+    /// them, or none. With a queue, those that must be resident are paged in again.
     pub fn reclaim(
         &self,
         process: ProcessId,
@@ -128,11 +130,11 @@ impl Kernel {
             discarded.push(lost);
             state.rank(extent);
         }
-        // Only now: nobody of the list leaves for another.
+        // Only now, so that no view of the list evicts another.
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
             if state.extents.get(extent).is_some_and(|extent| extent.holds > 0) {
-                // One that finds no room is resident again when somebody asks for it.
+                // A view that finds no room becomes resident at the next residency request.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }

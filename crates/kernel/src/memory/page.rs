@@ -1,10 +1,10 @@
-//! Paging work: planned by the kernel, written by the driver, given to the hardware.
+//! Paging work: planned by the kernel, built by the driver, submitted to the hardware.
 //!
 //! # Invariants
 //!
-//! 1. The work of an adapter is built by one at a time, in the order of its plan, under the
-//!    scheduler's key.
-//! 2. A step is done when the buffer that ends it has passed, not before.
+//! 1. One thread at a time builds the paging work of an adapter, in the planned order, under the
+//!    scheduler's permit key.
+//! 2. A step is done when the buffer that completes it has passed, not before.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -23,10 +23,10 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId, Run};
 use std::collections::VecDeque;
 
-/// A driver that needs more buffers than this for one operation does not get on.
+/// A driver that needs more buffers than this for one operation makes no progress.
 const MAX_PASSES: u32 = 100_000;
 
-/// How a turn at a step ended.
+/// The result of one build call for a step.
 enum BuildResult {
     Complete,
     BufferFull,
@@ -36,15 +36,15 @@ enum BuildResult {
 /// The buffer that is being written.
 struct OpenBuffer {
     buffer: PagingBuffer,
-    /// How much of it is to be used.
+    /// The part of the buffer that may be used.
     capacity: u32,
     used: u32,
-    /// The steps it ends.
+    /// The steps that it completes.
     done: Vec<PagingStep>,
 }
 
 impl Kernel {
-    /// Makes a plan paging work. Answers its number, if it does anything or somebody waits.
+    /// Turns a plan into paging work. Returns its id, if it has steps or signals a queue.
     pub(crate) fn start_paging(
         &self,
         state: &mut KernelState,
@@ -92,7 +92,7 @@ impl Kernel {
         Some(number)
     }
 
-    /// Asks for a packet after which no context is current on a node.
+    /// Requests a submission after which no context is current on a node.
     pub(crate) fn start_switch(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
         let number = state.pagings.insert(Paging {
             adapter,
@@ -117,7 +117,7 @@ impl Kernel {
         self.wake_one(&self.work_available);
     }
 
-    /// Builds the next paging work of an adapter whose pass can be had. Answers whether it did.
+    /// Builds the next paging work of an adapter whose permit is available. Returns whether it did.
     pub(crate) fn try_paging(&self, at: &mut Passive) -> bool {
         let ready = self.state.lock().paging_ready();
         ready.into_iter().any(|adapter| self.run_paging(at, adapter))
@@ -130,7 +130,7 @@ impl Kernel {
             return false;
         };
         let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
-        let permit; // Before the world, so that it is dropped after it.
+        let permit; // Declared before the state, so that it is dropped after it.
         let number = {
             let mut state = self.state.lock();
             let taken = self.try_acquire_work_permit(&mut state, adapter, keys);
@@ -152,7 +152,7 @@ impl Kernel {
         };
         let fatal = self.state.lock().adapters.get(adapter).is_some_and(|adapter| adapter.fatal);
         if fatal || driver.surprise_removed.get().is_some() {
-            self.abandon_paging(number); // There is no hardware to do it.
+            self.abandon_paging(number); // The hardware is removed.
         } else {
             self.build_work(at, &driver, &permit, number);
         }
@@ -166,7 +166,7 @@ impl Kernel {
         true
     }
 
-    /// Has the driver write all steps, and submits what it wrote.
+    /// Has the driver build all steps, and submits the buffers.
     fn build_work(
         &self,
         at: &mut Passive,
@@ -192,7 +192,7 @@ impl Kernel {
                     let open_used = open.used;
                     self.return_step(number, step);
                     self.submit_paging(at, driver, permit, number, open, false);
-                    // Who got nowhere gets all the room there is.
+                    // A driver that made no progress gets a whole buffer.
                     let Some(next) = self.open_buffer(adapter, open_used == 0) else {
                         self.abandon_paging(number);
                         return;
@@ -221,8 +221,8 @@ impl Kernel {
         }
     }
 
-    /// Whether a step has to wait for all before it to be done: what the CPU writes is written
-    /// at once, whatever the hardware still has to do.
+    /// Whether a step must wait for all earlier steps: the CPU writes at once, regardless of what
+    /// is pending on the hardware.
     fn must_wait(&self, adapter: Id<Adapter>, step: &PagingStep, used: u32) -> bool {
         let state = self.state.lock();
         if !state.is_by_cpu(step) {
@@ -237,7 +237,7 @@ impl Kernel {
             })
     }
 
-    /// Paging work goes on when the node that pages has done what it was given.
+    /// Makes the paging work wait until the paging node has completed its buffers.
     fn wait_for_paging(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut state = self.state.lock();
         // The adapter may have stopped meanwhile.
@@ -252,7 +252,8 @@ impl Kernel {
         }
     }
 
-    /// A driver said that an allocation is in use: its turn comes when what flies has passed.
+    /// Makes the paging work wait until the submitted packets have passed, because the driver
+    /// returned that an allocation is in use.
     fn wait_for_nodes(&self, adapter: Id<Adapter>, number: Id<Paging>) {
         let mut state = self.state.lock();
         let nodes =
@@ -317,7 +318,7 @@ impl Kernel {
         let private = &mut open.buffer.private;
         let used = open.used;
         let secret = crate::base::digest::digest(private);
-        // WINDOWS: what the CPU writes has no buffer (documented).
+        // WINDOWS: a CPU update has no buffer (documented).
         let by_cpu = step_context.table.as_ref().is_some_and(|table_context| table_context.by_cpu);
         let mut build = |buffer: &mut [u8]| {
             let Some(operation) = operation.take() else { return };
@@ -352,7 +353,8 @@ impl Kernel {
         }
         let broken = (written > capacity).then(|| {
             format!(
-                "the driver says it wrote {written} bytes of commands where {capacity} were free"
+                "the driver returned that it wrote {written} bytes of commands, but \
+                 {capacity} were free"
             )
         });
         let about = step_context.owner;
@@ -372,8 +374,8 @@ impl Kernel {
                 }
             }
             Err(DriverError::Busy) if !step.idle => BuildResult::Busy,
-            // WINDOWS: any other answer stops the system (observed); here the operation counts
-            // as done, and the answer is judged.
+            // WINDOWS: any other result stops the system (observed); here the operation counts as
+            // done, and the result is judged.
             Err(_) => {
                 self.forget_bytes(step_context.owner);
                 BuildResult::Complete
@@ -410,7 +412,7 @@ impl Kernel {
         turn
     }
 
-    /// A driver whose buffer is full goes on with the next. Answers whether it gets on.
+    /// Judges a driver that needs another buffer. Returns whether it makes progress.
     fn judge_multipass_progress(
         &self,
         step: &PagingStep,
@@ -420,7 +422,7 @@ impl Kernel {
         let endless = step.passes >= MAX_PASSES;
         let broken = (stuck || endless).then(|| {
             format!(
-                "the driver asked for another buffer, though it got nowhere with an empty one, \
+                "the driver requested another buffer, though it wrote nothing into an empty one, \
                  after {} buffers for one operation",
                 step.passes
             )
@@ -431,17 +433,17 @@ impl Kernel {
         goes_on
     }
 
-    /// Tells whoever looks at bytes that nothing is known of an allocation's.
+    /// Notifies the memory observer that the content of an allocation is unknown.
     fn forget_bytes(&self, of: flight::Subject) {
         if let Some(observer) = self.observer.get() {
             observer.forget(of);
         }
     }
 
-    /// One call of `DxgkDdiPatch` for paging work, which has no lists.
+    /// Calls `DxgkDdiPatch` for paging work, which has no lists.
     ///
-    /// WINDOWS: one page says that it is called, another that it need not be: it is, but under
-    /// pressure (our decision).
+    /// WINDOWS: one page says that it is called, another that it need not be: it is called, except
+    /// under pressure (our decision).
     fn patch_paging(
         &self,
         at: &mut Passive,
@@ -475,13 +477,13 @@ impl Kernel {
             result = driver.patch(at, permit, None, &mut args);
         });
         let broken = result.err().map(|why| {
-            format!("DxgkDdiPatch answered {} for paging work, which has no lists", why.name())
+            format!("DxgkDdiPatch returned {} for paging work, which has no lists", why.name())
         });
         let (rule, place) = (RuleId::KMD_SUBMIT_004, "DxgkDdiPatch.Flags.Paging");
         self.log.judge(rule, Component::Driver, driver.adapter.subject(), place, broken);
     }
 
-    /// One call of `DxgkDdiSubmitCommand` with what a driver wrote.
+    /// Calls `DxgkDdiSubmitCommand` with the commands of a driver.
     fn submit_paging(
         &self,
         at: &mut Passive,
@@ -494,7 +496,7 @@ impl Kernel {
         let OpenBuffer { buffer, used, done, .. } = open;
         let given = {
             let state = &mut *self.state.lock();
-            // It may have been given up meanwhile.
+            // The paging work may have been abandoned meanwhile.
             let Some(paging) = state.pagings.get_mut(number) else { return };
             (paging.in_flight, paging.built) = (paging.in_flight + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
@@ -533,8 +535,8 @@ impl Kernel {
         if driver.generation == Generation::One {
             self.patch_paging(at, driver, permit, &submission);
         }
-        // WINDOWS: a refusal stops the system (observed); here it counts as done, once what is
-        // before it has passed.
+        // WINDOWS: a failure stops the system (observed); here the buffer counts as done once the
+        // buffers before it have passed.
         if driver.submit_paging(at, permit, &submission).is_err() {
             self.fail_batch(driver.adapter, node, fence);
         }
@@ -547,7 +549,7 @@ impl KernelState {
         let ready = |(number, it): (Id<Adapter>, &Adapter)| {
             let memory = it.memory.as_ref().filter(|memory| !memory.building)?;
             let next = self.pagings.get(*memory.planned.front()?)?;
-            // A node that is asked for what it has gets nothing, and what it gave back is first.
+            // A node that is being preempted gets nothing; its returned packets come first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal
                 && (!node.is_none_or(crate::schedule::report::Node::accepts_packets)

@@ -1,4 +1,4 @@
-//! Where extents go, and who has to leave for them.
+//! Placement: the locations of extents, and which extents are evicted for them.
 
 use crate::base::id_list::Id;
 use crate::base::id_list::Slab;
@@ -15,32 +15,32 @@ use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};
 
-/// What is not larger than this may lie in pages that do not touch.
+/// An extent of at most this size may have scattered pages.
 const MAX_SCATTERED: u64 = 32 * PAGE;
 
-/// Decisions of one call that become paging work together.
+/// The decisions of one call that become paging work together.
 #[derive(Default)]
 pub(crate) struct PagingPlan {
-    /// Who leaves. It comes first, since others may get the place.
+    /// Steps that evict. They come first, since others may get the locations.
     pub(crate) page_out: Vec<PagingStep>,
-    /// Who comes.
+    /// Steps that page in.
     pub(crate) page_in: Vec<PagingStep>,
-    /// What has to pass before anybody leaves.
+    /// Work that must complete before anything is evicted.
     pub(crate) waits: Vec<QueuePoint>,
-    /// Who was given a place by it, and whether that is its first.
+    /// The extents that the plan placed, and whether it is their first location.
     pub(crate) placed: Vec<(Id<Extent>, bool)>,
-    /// The CPU is about to lock who comes: it goes only where that sees it.
+    /// The CPU is about to lock the extent: only CPU-visible locations are used.
     pub(crate) cpu_visible: bool,
 }
 
-/// There is no place: so many bytes are missing.
+/// There is no location: `missing` bytes are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoSpace {
     pub(crate) missing: u64,
 }
 
 impl Kernel {
-    /// Says what a driver wants of the memory of a new extent.
+    /// Logs a driver's memory requirements for a new extent.
     pub(crate) fn log_requirements(&self, state: &KernelState, extent: Id<Extent>) {
         let it = &state.extents[extent];
         let mappable =
@@ -56,7 +56,7 @@ impl Kernel {
         self.log.emit(it.owner.subject(), next_size);
     }
 
-    /// Plans for an extent to be in one of its segments. Answers whether anything is to be done.
+    /// Plans to place an extent in one of its segments. Returns whether paging work is needed.
     pub(crate) fn plan_page_in(
         &self,
         state: &mut KernelState,
@@ -96,7 +96,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Has those leave a segment that may, the first to go first, until there is room.
+    /// Evicts extents of a segment, in the order of eviction, until there is room.
     fn make_room(
         &self,
         state: &mut KernelState,
@@ -106,7 +106,7 @@ impl Kernel {
     ) -> Option<u64> {
         let (adapter, bytes) =
             state.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
-        // Whoever would not make room does not leave.
+        // Nothing is evicted if that would not make room.
         let there = state.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
         if free.saturating_add(there.evictable_bytes) < bytes {
@@ -114,7 +114,7 @@ impl Kernel {
         }
         loop {
             let there = state.memory(adapter)?.1.segments.get(segment)?;
-            // Not one that this very call has placed.
+            // Excludes the extents that this call has placed.
             let mine = |eviction_rank: &&EvictionRank| {
                 plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent)
             };
@@ -128,7 +128,7 @@ impl Kernel {
         }
     }
 
-    /// The steps of one that has been given a place. Answers whether there was memory for them.
+    /// Plans the steps of a placed extent. Returns whether there was memory for them.
     pub(crate) fn plan_page_in_at(
         &self,
         state: &mut KernelState,
@@ -158,11 +158,11 @@ impl Kernel {
         }
         match (just_reset, aperture, matches!(it.owner, Owner::Saved(_))) {
             (true, _, true) => step(PagingOperation::Init),
-            // What a table has at first is written as such.
+            // The initial content of a table is written by its own step.
             (true, false, false) if table => (),
             (true, false, false) => step(PagingOperation::Fill),
             (false, false, _) => step(PagingOperation::PageIn),
-            // WINDOWS: pages of the system are zeroed when they are taken (our reading).
+            // WINDOWS: system pages are zeroed when they are allocated (our reading).
             (_, true, _) => (),
         }
         if it.is_notified() {
@@ -173,7 +173,7 @@ impl Kernel {
         true
     }
 
-    /// Plans for an extent to leave its segment. Answers whether it can.
+    /// Plans to evict an extent from its segment. Returns whether that is possible.
     pub(crate) fn plan_page_out(
         &self,
         state: &mut KernelState,
@@ -188,10 +188,10 @@ impl Kernel {
         let at = SegmentLocation { segment: *segment, offset: range.start() };
         let Some(segment) = memory.segments.get(at.segment) else { return false };
         let aperture = segment.info.flags.aperture;
-        // What is on its way has steps that need its pages.
+        // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
         let thrown = it.offer.is_some_and(|offer| offer.ready) && idle;
-        // What nobody wrote to is still in the system's memory as it was.
+        // System memory still has the content of an extent that was not written.
         let same = it.not_written && !it.written && it.copied;
         if !thrown && !same && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
@@ -216,7 +216,7 @@ impl Kernel {
         });
         if thrown {
             it.has_content = false;
-            // Whoever takes it back gets zeroes, and the machine its pages.
+            // A reclaim gets zeroed pages; these pages are freed.
             it.discarded_pages.append(&mut it.backing);
             if let Some(offer) = &mut it.offer {
                 offer.discarded = true;
@@ -229,7 +229,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Undoes the places that a plan has given: the call failed. Who left for them is gone.
+    /// Undoes the placements of a plan because the call failed. The evictions stay.
     pub(crate) fn undo_plan(&self, state: &mut KernelState, plan: &mut PagingPlan) {
         for (extent, just_reset) in plan.placed.drain(..) {
             let (extents, memory) = state.memory_mut_of(extent);
@@ -259,10 +259,10 @@ impl PagingStep {
 }
 
 impl Extent {
-    /// Takes pages of the system's memory for it, if it has none.
+    /// Allocates system pages for the extent, if it has none.
     ///
-    /// WINDOWS: they need not lie one behind the other, and those of large ones that page well
-    /// mostly do. Here they do not for every other small one, so that no driver forgets it.
+    /// WINDOWS: the pages need not be contiguous, and those of large allocations mostly are. Here
+    /// every other small extent gets scattered pages, so that no driver relies on contiguous pages.
     pub(crate) fn commit_backing(
         &mut self,
         ram: &dyn flight::Ram,
@@ -287,25 +287,25 @@ impl Extent {
             self.backing.push(run);
             remaining -= piece;
         }
-        // So that neighbours in the allocation are none in the machine's memory.
+        // Neighbors in the allocation are not neighbors in physical memory.
         self.backing.reverse();
         if scattered {
-            self.backing.rotate_right(1); // Whoever takes them for a line stays among its own.
+            self.backing.rotate_right(1); // An access past a page stays within the extent.
         }
         true
     }
 
-    /// Whether its driver is told when it comes and goes.
+    /// Whether its driver is notified of residency changes.
     ///
-    /// WINDOWS: only those with both flags (documented).
+    /// WINDOWS: only allocations with both flags (documented).
     pub(crate) fn is_notified(&self) -> bool {
         self.requirements.flags.physical && self.requirements.flags.notify
     }
 
-    /// Whether it may be moved out now, of an aperture or of memory.
+    /// Whether it may be evicted now, from an aperture or from memory.
     ///
-    /// What is locked leaves an aperture only, since its bytes stay where they are: what the CPU
-    /// writes while bytes are copied would be lost.
+    /// A locked extent can leave only an aperture, where its bytes stay in place: CPU writes during
+    /// a copy would be lost.
     fn may_be_evicted(&self, aperture: bool) -> bool {
         let free = self.holds == 0 || self.offer.is_some_and(|offer| offer.ready);
         let seen = self.lock.is_some() && !aperture;
@@ -322,7 +322,7 @@ impl Memory {
         (1..).zip(&self.segments).any(aperture)
     }
 
-    /// The segments an extent may go to, the best first.
+    /// The segments that an extent may go to, best first.
     fn candidates(&self, extents: &Slab<Extent>, extent: Id<Extent>, seen: bool) -> Vec<usize> {
         let it = &extents[extent];
         let preferred = it
@@ -338,8 +338,8 @@ impl Memory {
             }
         }
         let request = request.into_iter().filter_map(segment_index);
-        // WINDOWS: what is locked outside of memory and has no aperture to go to stays where it is
-        // until it is unlocked (documented).
+        // WINDOWS: an allocation that is locked outside of memory and has no aperture stays where
+        // it is until it is unlocked (documented).
         let stuck = it.lock.is_some() && !self.is_aperture_mappable(it);
         let takes =
             |location: &usize| self.segments.get(*location).is_some_and(|to| to.accepts(it, seen));
@@ -348,10 +348,11 @@ impl Memory {
 }
 
 impl crate::memory::Segment {
-    /// Whether an extent may come here as it is now, and the CPU sees it here if it has to.
+    /// Whether an extent may be placed here in its current state, and is CPU-visible here if
+    /// required.
     ///
-    /// WINDOWS: what the CPU has locked in the system's memory is mapped into an aperture, and not
-    /// moved from under it (documented for what has no aperture; our decision for the rest).
+    /// WINDOWS: an allocation that the CPU has locked in system memory is mapped into an aperture
+    /// and not moved (documented for allocations without an aperture; our decision for the rest).
     fn accepts(&self, it: &Extent, seen: bool) -> bool {
         let flags = self.info.flags;
         let visible = flags.cpu_visible && !it.requirements.flags.cached;
@@ -361,14 +362,15 @@ impl crate::memory::Segment {
 }
 
 impl KernelState {
-    /// The extents, and the memory of the adapter that one of them is of.
+    /// The extents, and the memory of one extent's adapter.
     pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
         let adapter = self.extents[extent].adapter;
         let memory = self.adapters[adapter].memory.as_mut();
         (&mut self.extents, invariant(memory, "an adapter whose extents live has memory"))
     }
 
-    /// Gives an extent a place in a segment, if there is one: answers where in it.
+    /// Allocates a location in a segment for an extent. Returns the range, or `None` if there is no
+    /// room.
     fn try_allocate(&mut self, extent: Id<Extent>, segment: usize) -> Option<u64> {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get_mut(extent)?;
@@ -386,7 +388,7 @@ impl KernelState {
         Some(offset)
     }
 
-    /// Gives an extent the very place it had, if nobody else has it.
+    /// Gives an extent its previous location, if it is free.
     pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
         let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System)
@@ -401,7 +403,7 @@ impl KernelState {
         true
     }
 
-    /// Takes an extent's place away.
+    /// Releases an extent's location.
     pub(crate) fn release_location(&mut self, extent: Id<Extent>, to: Location) {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
@@ -414,7 +416,7 @@ impl KernelState {
         }
     }
 
-    /// Puts an extent where it belongs among those that may be moved out, or nowhere.
+    /// Updates an extent's entry among the evictable extents.
     pub(crate) fn rank(&mut self, extent: Id<Extent>) {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);

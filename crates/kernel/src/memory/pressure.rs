@@ -1,20 +1,20 @@
-//! Pressure: memory is short, buffers are small and hardware is out of turn, all drawn from a
-//! seed. Nothing of it is against a rule, so a good driver does not mind.
+//! Pressure: memory is short, buffers are small and hardware is preempted, all drawn from a seed.
+//! Pressure breaks no rule, so a correct driver works under it.
 
 use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 
-/// Draws what to make hard.
+/// Draws the restrictions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pressure(u64);
 
-/// A segment that has no more than so many pages is left alone.
+/// A segment with at most this many pages is not restricted.
 const MIN_PAGES: u64 = 64;
-/// A paging buffer has at least so much room: no driver needs more for one command.
+/// A paging buffer has at least this much room: no driver needs more for one command.
 const MIN_CAPACITY: u32 = 256;
 
 impl Kernel {
-    /// Makes things hard for the drivers that start from here on (`--pressure`).
+    /// Puts the adapters that start from now on under pressure (`--pressure`).
     pub fn set_pressure(&self, seed: u64) {
         self.state.lock().pressure = Some(Pressure(seed));
     }
@@ -26,13 +26,13 @@ impl Pressure {
         flight::next_random(&mut self.0, bound)
     }
 
-    /// How much of a segment may be used.
+    /// The usable size of a segment.
     pub(crate) fn limit(&mut self, limit: u64) -> u64 {
         let half = limit / 2 / PAGE;
         if half < MIN_PAGES { limit } else { (half + self.next_random(half)) * PAGE }
     }
 
-    /// How much room a buffer for paging commands has.
+    /// The usable size of a paging buffer.
     pub(crate) fn buffer_capacity(&mut self, size: u32) -> u32 {
         let limit = u64::from(size.saturating_sub(MIN_CAPACITY)) + 1;
         let more = if self.next_random(4) == 0 {
@@ -43,12 +43,12 @@ impl Pressure {
         size.min(MIN_CAPACITY + u32::try_from(more).unwrap_or(0))
     }
 
-    /// How many bytes of an allocation's pages lie one behind the other.
+    /// Number of contiguous bytes of an allocation's pages.
     pub(crate) fn contiguous_bytes(&mut self, bytes: u64) -> u64 {
         bytes.min((1 + self.next_random(4)) * PAGE)
     }
 
-    /// The node whose turn it is, if any.
+    /// The node to preempt, if any.
     pub(crate) fn preempted_node(&mut self, nodes: usize) -> Option<u32> {
         let bound = u64::try_from(nodes).unwrap_or(1) + 1;
         u32::try_from(self.next_random(bound))

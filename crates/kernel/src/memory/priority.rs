@@ -1,4 +1,4 @@
-//! What allocations are worth to their client, where they are, and how much memory there is.
+//! Priorities and residency status of allocations, and the memory sizes of an adapter.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -9,23 +9,23 @@ use crate::objects::handle_table::Handle;
 use crate::objects::resource::ResourceView;
 use flight::EventKind;
 
-/// Where an allocation is (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
+/// The residency of an allocation (`D3DKMT_ALLOCATIONRESIDENCYSTATUS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ResidencyStatus {
-    /// In memory of the adapter's own.
+    /// In the adapter's own memory.
     GpuMemory,
-    /// In the system's memory, behind an aperture.
+    /// In system memory, behind an aperture.
     SharedMemory,
-    /// Nowhere the GPU sees, or on its way.
+    /// Not accessible to the GPU, or still being moved.
     NotResident,
 }
 
-/// How much memory an adapter has (`D3DKMT_SEGMENTSIZEINFO`).
+/// The memory sizes of an adapter (`D3DKMT_SEGMENTSIZEINFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemorySizes {
-    /// Bytes of its own.
+    /// Bytes of its own memory.
     pub local: u64,
-    /// Bytes of the system's that it can see at once.
+    /// Bytes of system memory that it can access at once.
     pub shared: u64,
 }
 
@@ -41,7 +41,7 @@ impl ResidencyStatus {
 }
 
 impl Kernel {
-    /// The names of what a resource of a client's consists of.
+    /// Returns the handles of a resource's allocations.
     pub fn resource_members(
         &self,
         process: ProcessId,
@@ -54,7 +54,7 @@ impl Kernel {
         Ok(views.into_iter().flatten().filter_map(|view| state.newest_handle(*view)).collect())
     }
 
-    /// Says what views are worth (`D3DKMTSetAllocationPriority`): a priority for each.
+    /// Sets the priorities of views (`D3DKMTSetAllocationPriority`).
     pub fn set_priorities(
         &self,
         process: ProcessId,
@@ -73,7 +73,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// What views are worth (`D3DKMTGetAllocationPriority`).
+    /// Returns the priorities of views (`D3DKMTGetAllocationPriority`).
     pub fn priorities(
         &self,
         process: ProcessId,
@@ -88,8 +88,8 @@ impl Kernel {
         Ok(extents.map(|extent| extent.priority).collect())
     }
 
-    /// Where views are (`D3DKMTQueryAllocationResidency`): each of a list, or all of a resource.
-    /// That one is where the farthest of them is.
+    /// Returns the residency of views (`D3DKMTQueryAllocationResidency`): of each in a list, or of
+    /// a resource as a whole, which is the worst status of its allocations.
     pub fn residency_status(
         &self,
         process: ProcessId,
@@ -129,7 +129,7 @@ impl Kernel {
         Ok(if of.is_some() { vec![farthest] } else { each })
     }
 
-    /// Whether the adapter of a client's device has memory.
+    /// Returns whether the adapter of a client's device has memory.
     pub fn has_memory(&self, process: ProcessId, device: Handle) -> bool {
         let state = self.state.lock();
         let device =
@@ -137,7 +137,8 @@ impl Kernel {
         device.is_some_and(|device| state.memory(device.adapter).is_some())
     }
 
-    /// How much memory an adapter has (`D3DKMTQueryAdapterInfo`): none is no refusal.
+    /// Returns the memory sizes of an adapter (`D3DKMTQueryAdapterInfo`). An adapter without memory
+    /// is no error.
     pub fn memory_sizes(
         &self,
         process: ProcessId,

@@ -1,4 +1,4 @@
-//! A client's queues of paging work, each with a fence that counts what is done.
+//! Paging queues of clients, each with a fence that counts the completed work.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -16,36 +16,36 @@ use crate::sync::waits::SyncPoint;
 use flight::{EventKind, Passive, Run};
 use smallvec::smallvec;
 
-/// A queue of paging work (`hPagingQueue`).
+/// A paging queue (`hPagingQueue`).
 pub(crate) struct PagingQueue {
     pub(crate) device: Id<Device>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
-    /// The name of its fence (`hSyncObject`).
+    /// The handle of its fence (`hSyncObject`).
     pub(crate) fence: Handle,
-    /// The last value that work of it will signal.
+    /// The last value that queued work will signal.
     pub(crate) last_assigned: u64,
-    /// The last one signalled.
+    /// The last signaled value.
     pub(crate) last_signalled: u64,
-    /// Where the fence's value lies.
+    /// The memory of the fence's value.
     run: Run,
-    /// Where the client's CPU sees it.
+    /// The client's CPU address of the fence's value.
     view: usize,
 }
 
-/// What a client gets for a new queue.
+/// What a client receives for a new queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreatePagingQueueResponse {
     /// The queue.
     pub queue: Handle,
     /// Its fence.
     pub fence: Handle,
-    /// Where the CPU sees the fence's value.
+    /// The CPU address of the fence's value.
     pub value: usize,
 }
 
 impl Kernel {
-    /// Makes a queue (`D3DKMTCreatePagingQueue`).
+    /// Creates a paging queue (`D3DKMTCreatePagingQueue`).
     pub fn create_paging_queue(
         &self,
         process: ProcessId,
@@ -59,7 +59,7 @@ impl Kernel {
             .memory(adapter)
             .map(|pair| pair.1.ram.clone())
             .ok_or(KernelError::NoVideoMemory)?;
-        // WINDOWS: a driver of WDDM 1.x has none (observed).
+        // WINDOWS: a WDDM 1.x driver has no paging queues (observed).
         if guard.driver.generation == Generation::One {
             return Err(KernelError::UnsupportedByDriverModel(adapter.subject()));
         }
@@ -102,7 +102,7 @@ impl Kernel {
         Ok(made)
     }
 
-    /// Ends a queue once its work is done (`D3DKMTDestroyPagingQueue`).
+    /// Destroys a paging queue once its work is done (`D3DKMTDestroyPagingQueue`).
     pub fn destroy_paging_queue(
         &self,
         at: &mut Passive,
@@ -117,12 +117,12 @@ impl Kernel {
         Ok(())
     }
 
-    /// Waits for a queue's work, then forgets it.
+    /// Waits for a queue's work, then destroys the queue.
     pub(crate) fn end_paging_queue(&self, at: &mut Passive, number: Id<PagingQueue>) {
         let about = number.subject();
         {
             let state = &mut *self.state.lock();
-            // Another thread may have ended it meanwhile.
+            // Another thread may have destroyed it meanwhile.
             let Some(it) = state.paging_queues.get(number) else { return };
             let process = state.devices[it.device].owner();
             for name in [it.handle, it.fence] {
@@ -137,11 +137,11 @@ impl Kernel {
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
             let adapter = self.state.lock().paging_queues[number].adapter;
             if !self.fail_paging(adapter) {
-                break; // It was lost before, and that did not help: nothing more can.
+                break; // The work was already abandoned once.
             }
         }
         let mut state = self.state.lock();
-        // Another thread may have ended it meanwhile.
+        // Another thread may have destroyed it meanwhile.
         let Some(it) = state.paging_queues.take(number) else { return };
         if let Some(ram) = state.memory(it.adapter).map(|pair| pair.1.ram.clone()) {
             state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
@@ -150,7 +150,7 @@ impl Kernel {
             it.queues.remove(&number);
         }
         self.log.emit(about, EventKind::PagingQueueDestroyed {});
-        // Who waited for more than it ever had to signal waits no longer.
+        // Waits for values that the queue will never signal end here.
         self.recheck_waits(&mut state, SyncPoint::Queue(number));
         self.resume_satisfied(&mut state);
         self.wake_all(&mut state);
@@ -162,7 +162,7 @@ impl Kernel {
         number: Id<PagingQueue>,
         value: u64,
     ) {
-        // Another thread may have ended it meanwhile.
+        // Another thread may have destroyed it meanwhile.
         let Some(it) = state.paging_queues.get_mut(number) else { return };
         it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
@@ -176,7 +176,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The queue a client names, which must be of a device that works.
+    /// Resolves a client's queue handle. Fails if the queue's device is lost.
     pub(crate) fn find_paging_queue(
         &self,
         process: ProcessId,

@@ -1,4 +1,4 @@
-//! What becomes of memory when its GPU was reset: everything in it is lost.
+//! Memory after a GPU reset: the content of all segments is lost.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -12,10 +12,11 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, Passive, RuleId};
 
 impl Kernel {
-    /// Takes everything out of an adapter's memory. Its driver is told so that it knows: bytes
-    /// come from nowhere any more, and nothing is given to the hardware.
+    /// Removes all extents from an adapter's memory. The driver is notified by paging operations
+    /// without content, and nothing is submitted to the hardware.
     ///
-    /// WINDOWS: moves out of memory have no bytes then, and apertures are unmapped (documented).
+    /// WINDOWS: transfers out of memory have no bytes then, and apertures are unmapped
+    /// (documented).
     pub(crate) fn discard_locations(
         &self,
         at: &mut Passive,
@@ -35,7 +36,7 @@ impl Kernel {
             let evicted = EventKind::MemoryEvicted { segment: subject, discard: true, why };
             self.log.emit(it.owner.subject(), evicted);
             it.uses.clear();
-            // What an aperture showed is in the system's memory still.
+            // The content of an aperture is still in system memory.
             if !aperture {
                 it.has_content = false;
             }
@@ -79,7 +80,7 @@ impl Kernel {
         };
         let (log, adapter) = (&self.log, driver.adapter);
         let details = CallDetails { process: None, log_arguments: &|_| () };
-        // What it answers changes nothing: there is nothing to do.
+        // The result is ignored: no commands are executed.
         let (_, touched) = driver.build_after_reset(at, permit, details, &mut args);
         let broken = touched.then(|| {
             format!("the driver touched its hardware in {name}, between a reset and the restart")
@@ -93,10 +94,10 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What is in the memory of an adapter, and where.
+    /// The extents in an adapter's memory, and their locations.
     fn resident_extents(&self, adapter: Id<Adapter>) -> Vec<(Id<Extent>, SegmentLocation)> {
         let place = |(number, it): (Id<Extent>, &Extent)| match &it.location {
-            // Page tables stay where they are, and are written again.
+            // Page tables keep their locations and are written again.
             Location::Segment { segment, range }
                 if it.adapter == adapter && !it.owner.is_table() =>
             {

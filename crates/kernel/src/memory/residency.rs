@@ -1,4 +1,4 @@
-//! What must be resident: counted for each view by its device's client.
+//! Residency: each device counts the views that must be resident.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -20,40 +20,40 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, RuleId, Subject, Text};
 use std::collections::BTreeMap;
 
-/// What a client asks to be resident (`D3DDDI_MAKERESIDENT`).
+/// A client's request for residency (`D3DDDI_MAKERESIDENT`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MakeResidentRequest {
-    /// Whose paging work it is.
+    /// The paging queue.
     pub queue: Handle,
     /// The views.
     pub list: Vec<Handle>,
-    /// It cannot go on without (`MustSucceed`).
+    /// The client cannot continue without it (`MustSucceed`).
     pub must_succeed: bool,
 }
 
-/// The answer.
+/// The result of a residency request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Residency {
     /// All of them are resident.
     Resident,
-    /// They are when the queue's fence has this value.
+    /// They are resident when the queue's fence has this value.
     Pending(u64),
 }
 
-/// What a client does not need any more (`D3DKMT_EVICT`).
+/// A client's evict request (`D3DKMT_EVICT`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvictRequest {
-    /// Whose they are.
+    /// The device.
     pub device: Handle,
     /// The views.
     pub list: Vec<Handle>,
-    /// Leave them where they are until the memory is needed (`EvictOnlyIfNecessary`).
+    /// Keep them in place until the memory is needed (`EvictOnlyIfNecessary`).
     pub only_if_necessary: bool,
-    /// The GPU has not written to them since they came (`NotWrittenTo`).
+    /// The GPU has not written to them since they became resident (`NotWrittenTo`).
     pub not_written: bool,
 }
 
-/// How a request for residency was answered, for events.
+/// The result of a residency request, for events.
 #[derive(Clone, Copy)]
 enum ResidencyResult {
     Resident,
@@ -62,8 +62,7 @@ enum ResidencyResult {
 }
 
 impl Kernel {
-    /// Adds views to the list of what must be resident (`D3DKMTMakeResident`): all of them, or
-    /// none.
+    /// Adds views to the residency list (`D3DKMTMakeResident`): all of them, or none.
     pub fn make_resident(
         &self,
         process: ProcessId,
@@ -77,14 +76,14 @@ impl Kernel {
         self.recheck_device(&inside)?;
         let mut guard = self.state.lock();
         let state = &mut *guard;
-        // It may have been destroyed meanwhile.
+        // The queue may have been destroyed meanwhile.
         state.find_paging_queue(process, request.queue)?;
         let views = state.views_of(process, inside.device, &request.list)?;
         let mut plan = PagingPlan::default();
         let mut missing = 0;
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            // Held from here on: no other one of the list makes it leave.
+            // Held from now on, so that no other view of the list evicts it.
             state.hold_extent(extent, true);
             if let Err(NoSpace { missing: more }) = self.plan_page_in(state, extent, &mut plan) {
                 missing = u64::saturating_add(missing, more);
@@ -135,8 +134,7 @@ impl Kernel {
         Ok(Residency::Pending(value))
     }
 
-    /// Where a view's allocation is in the GPU's addresses, if it is resident: for whoever looks
-    /// at bytes.
+    /// The GPU address of a view's allocation, if it is resident. For observers of memory content.
     pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
         let state = self.state.lock();
         let number = state.resolve_view(process, Argument::Allocation(0), view).ok()?;
@@ -172,7 +170,8 @@ impl Kernel {
         );
     }
 
-    /// Counts views up; answers whether any of them has paging work before it.
+    /// Increments the residency counts of views. Returns whether any of them has pending paging
+    /// work.
     fn increment_residency(
         &self,
         state: &mut KernelState,
@@ -200,7 +199,7 @@ impl Kernel {
             if count == 1 {
                 state.charge(*view, extent);
             } else {
-                state.hold_extent(extent, false); // A view holds it once.
+                state.hold_extent(extent, false); // Each view holds its extent once.
             }
             let moving = |extent: &Extent| extent.pending > 0;
             pending |= state.extents.get(extent).is_some_and(moving);
@@ -208,8 +207,8 @@ impl Kernel {
         pending
     }
 
-    /// Takes views off the list, once each (`D3DKMTEvict`). Answers how many bytes the client
-    /// has too many.
+    /// Removes views from the residency list, once each (`D3DKMTEvict`). Returns the number of
+    /// bytes that the client should trim.
     pub fn evict(&self, process: ProcessId, request: &EvictRequest) -> Result<u64, KernelError> {
         let inside = self.enter_device(process, request.device)?;
         let state = &mut *self.state.lock();
@@ -217,12 +216,12 @@ impl Kernel {
         let lacking = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.resident));
         let lacking = lacking.map(Id::subject);
         let broken = lacking.map(|subject| {
-            format!("{subject} is evicted more often than its client asked for it to be resident")
+            format!("{subject} is evicted more often than its client made it resident")
         });
         let (about, place) = (inside.subject(), "D3DKMTEvict.AllocationList");
         self.log.judge(RuleId::RESID_EVICT_001, Component::Client, about, place, broken);
         if let Some(view) = lacking {
-            // WINDOWS: below zero the whole call is refused (our decision).
+            // WINDOWS: a count below zero fails the whole call (our decision).
             return Err(KernelError::NotResident(view));
         }
         let mut plan = PagingPlan::default();
@@ -238,7 +237,7 @@ impl Kernel {
         Ok(self.trim_bytes(state, process.0, inside.adapter, "evict", 0))
     }
 
-    /// Counts a view down once; with the last, its extent is let go of.
+    /// Decrements a view's residency count. At zero, its extent is released.
     fn decrement_residency(
         &self,
         state: &mut KernelState,
@@ -262,7 +261,7 @@ impl Kernel {
         self.log.emit(view.subject(), counted);
         let Some(extent) = state.extent_of(view) else { return };
         if let Some(it) = state.extents.get_mut(extent).filter(|_| count == 0) {
-            // One client that did not say so may have written.
+            // A client that did not promise otherwise may have written.
             (it.not_written, it.written) = (not_written, it.written || !not_written);
         }
         if count == 0 {
@@ -270,7 +269,8 @@ impl Kernel {
         }
     }
 
-    /// A packet is done, or faulted on an allocation: what it touched must have been resident.
+    /// Judges a completed or faulted packet: the allocations that it accessed must have been
+    /// resident.
     pub(crate) fn judge_fault(
         &self,
         state: &KernelState,
@@ -280,7 +280,7 @@ impl Kernel {
     ) {
         let address = fault.and_then(|faulted_access| faulted_access.address.as_ref());
         self.judge_address(state, context, address);
-        // What nothing is mapped at is no allocation, resident or not.
+        // An address without a mapping is no allocation, resident or not.
         let fault = fault.filter(|faulted_access| {
             faulted_access.address.is_none() || faulted_access.driver_handle.is_some()
         });
@@ -308,7 +308,7 @@ impl Kernel {
     }
 }
 
-/// The first of a list that is in it more often than it may be.
+/// The first id that is in a list more often than allowed.
 pub(crate) fn first_above<T>(list: &[Id<T>], limit: impl Fn(Id<T>) -> u32) -> Option<Id<T>> {
     let mut counts = BTreeMap::new();
     list.iter().copied().find(|it| {
@@ -318,25 +318,25 @@ pub(crate) fn first_above<T>(list: &[Id<T>], limit: impl Fn(Id<T>) -> u32) -> Op
     })
 }
 
-/// What a driver says of what a packet touched that was not there.
+/// A driver's report of a failed access of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultTarget {
-    /// Its own word for it, if it knows.
+    /// Its driver handle of the allocation, if known.
     DriverHandle(Option<usize>),
     /// The virtual address.
     Address(u64),
 }
 
-/// What a packet touched that was not there.
+/// The failed access of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultedAccess {
-    /// Its driver's word, where that is known.
+    /// The driver handle, if known.
     driver_handle: Option<usize>,
-    /// What was at the address, where there was one.
+    /// What the address contained, if an address was reported.
     address: Option<AddressFault>,
 }
 
-/// Why it was not there.
+/// Why the allocation was not accessible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FaultCause {
     NotYetResident,
@@ -345,8 +345,7 @@ enum FaultCause {
 }
 
 impl KernelState {
-    /// What a packet of a context touched, and why it was not there.
-    /// What a driver says that a packet of a node touched, as it is now.
+    /// Resolves a driver's report of a packet's failed access, in the current state.
     pub(crate) fn find_faulted_access(
         &self,
         adapter: Id<Adapter>,
@@ -387,25 +386,25 @@ impl KernelState {
                 self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
             views.find(|view| of(view) == Some(number))
         });
-        let what = extent.map_or("memory that is not there".to_owned(), |pair| {
+        let what = extent.map_or("memory that is not resident".to_owned(), |pair| {
             pair.1.owner.subject().to_string()
         });
         let (stray, why) = if extent.is_some_and(|pair| pair.1.offer.is_some()) {
-            (FaultCause::Offered, ", which is offered and was not taken back")
+            (FaultCause::Offered, ", which is offered and was not reclaimed")
         } else if view.is_some_and(|view| view.resident == 0 && view.was_resident) {
             (FaultCause::Evicted, ", which was evicted")
         } else if view.is_some_and(|view| view.resident > 0) {
             (FaultCause::NotYetResident, " before the fence of its MakeResident was reached")
         } else {
-            (FaultCause::NotYetResident, ", which its device never asked to be resident")
+            (FaultCause::NotYetResident, ", which its device never made resident")
         };
-        (stray, format!("a packet of {context} touched {what}{why}"))
+        (stray, format!("a packet of {context} accessed {what}{why}"))
     }
 }
 
 impl KernelState {
-    /// A view of a device ends: what it held is let go of. If its client assumes that it is not
-    /// in use, nothing waits for the work of that device.
+    /// Drops the residency counts of a closed view. If its client assumes that it is not in use,
+    /// nothing waits for the work of that device.
     pub(crate) fn clear_residency(&mut self, view: Id<View>, assume: bool) {
         let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
@@ -430,7 +429,7 @@ impl KernelState {
         }
     }
 
-    /// A view lets go of its extent: what its device has queued may still use it.
+    /// Releases a view's hold on its extent. Queued work of its device may still use the extent.
     fn release_extent_of_view(&mut self, extent: Id<Extent>, view: Id<View>) {
         self.uncharge(view, extent);
         let device = self.views[view].device;
@@ -444,7 +443,7 @@ impl KernelState {
         self.allocations.get(self.views.get(view)?.allocation)?.extent
     }
 
-    /// Views of a device by a client's handles: all of them have memory to be resident in.
+    /// Resolves a client's handles to views of a device. All of them must have memory.
     pub(crate) fn views_of(
         &self,
         process: ProcessId,
@@ -466,7 +465,7 @@ impl KernelState {
         Ok(views)
     }
 
-    /// Counts an extent for what a view's process lists: for the group it is in.
+    /// Charges a listed extent to the process of a view, for the segment group it is in.
     fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
         let it = &self.extents[extent];
         let segment = it.segment().zip(self.memory(it.adapter));
@@ -479,7 +478,7 @@ impl KernelState {
         self.count_charge(view, extent, group, u64::saturating_add);
     }
 
-    /// Counts it no more: also one that has moved since counts for the group it counted for.
+    /// Removes the charge from the group that was charged, even if the extent has moved since.
     fn uncharge(&mut self, view: Id<View>, extent: Id<Extent>) {
         let charged = self.views.get_mut(view).and_then(|view| view.charged_group.take());
         if let Some(group) = charged {
@@ -507,7 +506,7 @@ impl KernelState {
         }
     }
 
-    /// Holds an extent where it is, or lets go of it once.
+    /// Adds or drops one hold on an extent.
     pub(crate) fn hold_extent(&mut self, extent: Id<Extent>, hold: bool) {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];

@@ -1,4 +1,4 @@
-//! What an operation says: to the driver that writes commands for it, and to whoever looks at bytes.
+//! The arguments of a paging step, for the driver that builds it and for the memory observer.
 
 use crate::base::id_list::Id;
 use crate::ddi::operation::{Operation, PAGE, Pages, Transfer, TransferEnd};
@@ -11,7 +11,7 @@ use crate::state::KernelState;
 use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;
 
-/// What the operation of a step says, taken out of the world.
+/// The arguments of a step's operation, copied from the state.
 pub(crate) struct StepContext {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) hardware: Arc<dyn HardwareModel>,
@@ -19,21 +19,21 @@ pub(crate) struct StepContext {
     pub(crate) owner: Subject,
     pub(crate) segment: Subject,
     pub(crate) driver_handle: usize,
-    /// The same, if the driver may hear it.
+    /// The same, if it may be passed to the driver.
     pub(crate) passed_handle: Option<usize>,
     pub(crate) bytes: u64,
     pub(crate) runs: Vec<Run>,
     pub(crate) address: u64,
-    /// Where the segment begins.
+    /// The segment's base address.
     pub(crate) base: u64,
     pub(crate) coherent: bool,
     pub(crate) linear: bool,
     pub(crate) dummy: u64,
     pub(crate) cpu_address: Option<usize>,
     pub(crate) locked: bool,
-    /// Where the segment is in the system's space, on an adapter that translates.
+    /// The segment's address in the system's space, on an adapter that translates addresses.
     pub(crate) system: Option<u64>,
-    /// What is said of a page table, if it is about one.
+    /// The page-table arguments, if the step is about a page table.
     pub(crate) table: Option<TableContext>,
 }
 
@@ -129,7 +129,7 @@ impl StepContext {
             PagingOperation::NotifyResident => {
                 Operation::Notify { driver_handle: driver_handle, segment, address, resident: true }
             }
-            // Without facts of a table there is none, and nobody is asked.
+            // Without page-table arguments the driver is not called.
             PagingOperation::NotifyEvicted
             | PagingOperation::Table(_)
             | PagingOperation::Flush { .. } => Operation::Notify {
@@ -143,7 +143,7 @@ impl StepContext {
 }
 
 impl PagingOperation {
-    /// Whether the allocation comes by it, or stays, and does not leave.
+    /// Whether the operation brings the allocation in, or leaves it, and does not evict it.
     pub(crate) fn is_page_in(&self) -> bool {
         !matches!(
             self,
@@ -154,7 +154,7 @@ impl PagingOperation {
         )
     }
 
-    /// Whether it moves or changes the allocation's bytes.
+    /// Whether the operation moves or changes the allocation's content.
     pub(crate) fn moves_content(&self) -> bool {
         let shift = matches!(self, PagingOperation::Relocate { .. });
         shift
@@ -188,15 +188,16 @@ impl PagingOperation {
 }
 
 impl KernelState {
-    /// What the operation of a step on an extent says.
+    /// The arguments of a step on an extent.
     pub(crate) fn step_context(&self, step: &PagingStep) -> Option<StepContext> {
         let (extent, at) = (step.extent, step.location);
         let it = self.extents.get(extent)?;
         let table = self.table_context(step);
         if step.operation.space().is_some() && table.is_none() {
-            return None; // The space is gone, and with it what was to be written.
+            return None; // The address space and its tables are destroyed.
         }
-        // What a driver has freed it does not hear of any more; only an aperture has to be told.
+        // A freed context allocation is not passed to the driver any more, except to unmap an
+        // aperture.
         let freed = self.is_context_allocation_freed(it.owner);
         let adapter = self.adapters.get(it.adapter)?;
         let memory = adapter.memory.as_ref()?;
@@ -227,7 +228,7 @@ impl KernelState {
 }
 
 impl Kernel {
-    /// Tells whoever looks at bytes what an operation does to them.
+    /// Notifies the memory observer of an operation.
     pub(crate) fn notify_observer(
         &self,
         paging: Id<Paging>,
@@ -240,7 +241,7 @@ impl Kernel {
         }
         let Some(observer) = self.observer.get() else { return };
         if step_context.locked && *what != PagingOperation::Unmap {
-            return observer.forget(step_context.owner); // The CPU may write to it meanwhile.
+            return observer.forget(step_context.owner); // The CPU may write to it at any time.
         }
         let movement = match what {
             PagingOperation::Fill => PagingMovement::Fill,

@@ -1,4 +1,4 @@
-//! Allocations: pieces of memory a driver described. The adapter owns them, not the device
+//! Allocations: pieces of memory that a driver described. The adapter owns them, not the device
 //! that created them, because a shared resource can outlive its device.
 
 use crate::adapter::start::Adapter;
@@ -12,31 +12,31 @@ use crate::objects::resource::Resource;
 use crate::objects::view::View;
 
 /// A piece of memory (`hAllocation` of the DDI).
-#[expect(clippy::struct_excessive_bools, reason = "separate facts, and none excludes another")]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Allocation {
     pub(crate) adapter: Id<Adapter>,
-    /// The device that created it, which may be gone.
+    /// The device that created it, which may be destroyed.
     pub(crate) creator: Id<Device>,
-    /// The resource it is a member of.
+    /// The resource it belongs to.
     pub(crate) resource: Option<Id<Resource>>,
-    /// The driver's word; taken out by the call that ends it.
+    /// The driver handle, until the destroy call consumes it.
     pub(crate) driver_handle: Option<DriverAllocation>,
-    /// How many bytes its driver said it has.
+    /// The size in bytes that its driver returned.
     pub(crate) size: u64,
-    /// It is a primary, as its client said.
+    /// It is a primary, as its client requested.
     pub(crate) primary: bool,
     /// Video is captured into it.
     pub(crate) capture: bool,
-    /// Its memory, on an adapter that has some: that of its newest instance.
+    /// Its memory, on an adapter that has memory: that of its newest instance.
     pub(crate) extent: Option<Id<Extent>>,
-    /// Its instances, once a lock has asked for another.
+    /// Its instances, once a lock has renamed it.
     pub(crate) renames: Option<Box<Instances>>,
     /// Its private data, as the driver left it.
     pub(crate) private: Vec<u8>,
-    /// The views that are not closed, by number: its reasons to live.
+    /// The open views, which keep it alive.
     pub(crate) views: IdList<View>,
-    /// It is being built or ended, so it may have no view.
+    /// It is being created or destroyed, so it may have no view.
     pub(crate) in_transition: bool,
-    /// Its memory and paging work are given back.
+    /// Its memory and paging work are released.
     pub(crate) decommitted: bool,
 }

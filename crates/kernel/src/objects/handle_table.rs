@@ -1,19 +1,19 @@
-//! Handles: the names a process uses for kernel objects.
+//! Handle tables: a process's handles of kernel objects.
 //!
-//! A handle comes from code we do not trust, so it is a claim, and `find` is the one place
-//! that believes it. A name is not a life: `close` returns what was named.
+//! A handle comes from untrusted code. `lookup` is the only function that validates it. A handle
+//! does not keep its object alive: `close` returns the object.
 //!
 //! # Invariants
 //!
 //! 1. A value is unique(2) : index(24) : form(6), and unique is 1, 2 or 3; the form is 0 in a
-//!    process's table, 2 in the table of global names, 4 among the kernel's own.
-//!    WINDOWS: observed. So neither kind is ever taken for the other, or for an NT handle.
+//!    process's table, 2 in the table of global handles, 4 in the kernel's own. WINDOWS: observed.
+//!    So a handle of one table is never mistaken for one of another, or for an NT handle.
 //! 2. `free` holds each free slot once, first in, first out, and `reserve` leaves at least
-//!    `RESERVE` there. So numbers rise by 0x40, and a closed slot rests.
-//! 3. `turn` counts the closed names of a slot and is too wide to wrap. So a value that is not
-//!    current is stale if one of the last three turns had it, and made up if none had. (A
-//!    stale one that comes round is current: two bits, no more.)
-//! 4. Only `close` ends a turn: a name taken back is the next one reserved.
+//!    `RESERVE` slots there. So values rise by 0x40, and a closed slot is not reused at once.
+//! 3. `turn` counts the closed handles of a slot and is too wide to wrap. So a value that is not
+//!    current is stale if one of the last three turns had it, and otherwise was never issued. (A
+//!    stale value can become current again: it has only two unique bits.)
+//! 4. Only `close` ends a turn: a canceled handle is the next one to be reserved.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -35,36 +35,36 @@ const RESERVE: usize = 128;
 const GROWTH: usize = 1024;
 const MAX_HANDLES: usize = 1 << 24;
 
-/// A process's name for an object (`D3DKMT_HANDLE`): any number, until believed.
+/// A process's handle of an object (`D3DKMT_HANDLE`). Any number, until it is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handle(pub u32);
 
-/// A name whose object is being built. Not `Clone`: published or taken back, once.
+/// A handle whose object is being created. Not `Clone`: it is published or canceled, once.
 #[derive(Debug)]
-#[must_use = "publish it or take it back"]
+#[must_use = "publish or cancel it"]
 pub(crate) struct ReservedHandle(Handle);
 
-/// The names that one call builds things for: two, mostly, or one.
+/// The handles that one call reserves: mostly one or two.
 pub(crate) type ReservedHandles = SmallVec<[ReservedHandle; 4]>;
 
-/// Why a handle was not believed: one status for the caller, more for the verifier.
+/// Why a handle is invalid: one status for the caller, more detail for the verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandleError {
-    /// Never issued: made up.
+    /// The value was never issued.
     Unknown,
-    /// Issued, and closed since: stale. What it named, if that is not too long ago.
+    /// The handle was closed. The object it had, if that is not too long ago.
     Closed(Option<Subject>),
-    /// Being built: the driver that builds it may use it, a client may not.
+    /// The object is being created: its driver may use the handle, a client may not.
     Unpublished,
-    /// Any handle of a process that has ended.
+    /// The handle of a process that has ended.
     ProcessEnded,
-    /// The name of an instance that is not the newest of this view's allocation any more.
+    /// The handle of an instance that is not the newest of this view's allocation any more.
     Superseded(Subject),
-    /// The name of something of another kind.
+    /// The handle of an object of another type.
     WrongKind(Subject),
 }
 
-/// What a handle can name.
+/// An object that has handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectId {
     Adapter(Id<Adapter>),
@@ -104,9 +104,9 @@ impl ObjectId {
     }
 }
 
-/// A type of object that has handles of its own.
+/// A type of object that has its own handles.
 pub(crate) trait HasHandle: Sized {
-    /// The id, if the handle names an object of this type.
+    /// The id, if the object is of this type.
     fn named_by(object: ObjectId) -> Option<Id<Self>>;
 }
 
@@ -133,11 +133,11 @@ handles! {
     AddressSpace, SyncObject, KeyedMutex,
 }
 
-/// Every slot but the reserve is in use.
+/// Every slot except the reserve is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull;
 
-/// The names of one process, or the global ones.
+/// The handles of one process, or the global handles.
 #[derive(Debug)]
 pub(crate) struct HandleTable {
     form: u32,
@@ -150,7 +150,7 @@ pub(crate) struct HandleTable {
 struct Slot {
     reuse_count: u64,
     state: SlotState,
-    /// What the last turn named, for whoever comes with the old name.
+    /// The object of the last turn, for reports about stale handles.
     last_object: Option<Subject>,
 }
 
@@ -163,22 +163,22 @@ enum SlotState {
 }
 
 impl HandleTable {
-    /// A process's table.
+    /// The handle table of a process.
     pub(crate) fn local() -> Self {
         Self { form: 0, slots: Vec::new(), free: VecDeque::new(), live: 0 }
     }
 
-    /// The table of global names.
+    /// The table of global handles.
     pub(crate) fn global() -> Self {
         Self { form: 2, ..Self::local() }
     }
 
-    /// The table of the kernel's own names, for drivers.
+    /// The table of the kernel's own handles, for drivers.
     pub(crate) fn kernel() -> Self {
         Self { form: 4, ..Self::local() }
     }
 
-    /// Takes the next name, for an object that is about to be built.
+    /// Reserves the next handle for an object that is about to be created.
     pub(crate) fn reserve(&mut self) -> Result<ReservedHandle, TableFull> {
         if self.free.len() <= RESERVE {
             let size = self.slots.len();
@@ -192,12 +192,13 @@ impl HandleTable {
         Ok(ReservedHandle(Handle::new(self.form, index, slot.reuse_count)))
     }
 
-    /// Says what a reserved name will name: its driver may use it in callbacks from here on.
+    /// Sets the object of a reserved handle. Its driver may use the handle in callbacks from now
+    /// on.
     pub(crate) fn bind(&mut self, reserved: &ReservedHandle, object: ObjectId) {
         self.slots[reserved.0.index()].state = SlotState::Reserved(Some(object));
     }
 
-    /// Gives a name its object. From here on a client can use it.
+    /// Publishes a handle with its object. From now on a client can use it.
     pub(crate) fn publish(
         &mut self,
         ReservedHandle(handle): ReservedHandle,
@@ -208,13 +209,13 @@ impl HandleTable {
         handle
     }
 
-    /// Undoes `reserve`, the last name first: a failed call uses up no number.
+    /// Undoes `reserve`, in reverse order: a failed call uses up no value.
     pub(crate) fn cancel(&mut self, ReservedHandle(handle): ReservedHandle) {
         self.slots[handle.index()].state = SlotState::Free;
         self.free.push_front(handle.0 >> 6 & 0x00ff_ffff);
     }
 
-    /// What a handle names.
+    /// The object of a handle.
     pub(crate) fn lookup(&self, handle: Handle) -> Result<ObjectId, HandleError> {
         let slot = self.slots.get(handle.index()).ok_or(HandleError::Unknown)?;
         let index = handle.0 >> 6 & 0x00ff_ffff;
@@ -230,7 +231,8 @@ impl HandleTable {
         }
     }
 
-    /// What a handle names, for a driver: also what is being built and already promised.
+    /// The object of a handle for a driver, including objects that are being created and already
+    /// bound.
     pub(crate) fn lookup_for_driver(&self, handle: Handle) -> Option<ObjectId> {
         match (self.lookup(handle), &self.slots.get(handle.index())?.state) {
             (Ok(object), _) => Some(object),
@@ -239,7 +241,7 @@ impl HandleTable {
         }
     }
 
-    /// Ends a name and answers what it named. A refused close changes nothing.
+    /// Closes a handle and returns its object. A failed close changes nothing.
     pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, HandleError> {
         let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];
@@ -253,12 +255,12 @@ impl HandleTable {
         Ok(object)
     }
 
-    /// How many names are live.
+    /// Number of live handles.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    /// Every live name, in the order of slots.
+    /// Every live handle, in slot order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, ObjectId)> {
         let handle = |(index, slot): (u32, &Slot)| match slot.state {
             SlotState::Live(object) => {
@@ -271,7 +273,7 @@ impl HandleTable {
 }
 
 impl ReservedHandle {
-    /// The number, for the driver that builds what it will name.
+    /// The value, for the driver that creates the object.
     pub(crate) fn handle(&self) -> Handle {
         self.0
     }
@@ -292,7 +294,7 @@ impl Handle {
     }
 }
 
-/// The slot numbers from `from` up to `to`; there are never more than 24 bits of them.
+/// The slot indices from `from` up to `to`, which have at most 24 bits.
 fn slot_indices(from: usize, to: usize) -> impl Iterator<Item = u32> {
     (from..to).filter_map(|index| u32::try_from(index).ok())
 }
@@ -372,7 +374,7 @@ mod tests {
         assert_eq!(handles.reserve().err(), Some(TableFull));
     }
 
-    /// Random steps against a model that remembers every value it was given.
+    /// Random steps against a model that remembers every issued value.
     #[test]
     fn no_two_live_names_are_equal_and_each_finds_its_own() {
         let mut handles = HandleTable::local();

@@ -1,8 +1,8 @@
-//! Names under loom, as the kernel uses them: behind its one lock, beside what they name, from
-//! a few threads in every order there is. `cargo xtask test` makes the build (`--cfg loom`).
+//! Handle tables under loom, as the kernel uses them: under its one lock, next to the objects, from
+//! a few threads in every possible order. `cargo xtask test` builds it (`--cfg loom`).
 //!
-//! Nothing is locked while a driver builds, so a name is reserved and published under two holds;
-//! what is looked at and acted upon is so under one.
+//! No lock is held while a driver creates an object, so a handle is reserved and published in two
+//! separate locked sections. A lookup and the action based on it share one.
 
 use crate::base::id_list::ids;
 use crate::lock::Lock;
@@ -11,7 +11,7 @@ use loom::model;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
-/// A small world: names, and what is there to be named.
+/// A small kernel state: a handle table and the objects.
 struct Desk {
     handles: HandleTable,
     there: Vec<ObjectId>,
@@ -19,7 +19,7 @@ struct Desk {
 
 type Shared = Arc<Lock<Desk>>;
 
-/// The first value of a table, and the second: a client can guess them.
+/// The first and the second value of a table: a client can guess them.
 const FIRST: Handle = Handle(0x4000_0000);
 const SECOND: Handle = Handle(0x4000_0040);
 
@@ -39,12 +39,12 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
 
 fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
     let mut it = desk.hold();
-    let reserved = it.names.reserve().expect("room for a name");
+    let reserved = it.names.reserve().expect("room for a handle");
     it.names.bind(&reserved, object);
     reserved
 }
 
-/// A create: the name is published with what it names, under one hold.
+/// A create: the handle is published and the object added in one locked section.
 fn create(desk: &Shared, number: usize) -> Handle {
     let object = device(number);
     let reserved = reserve(desk, object);
@@ -53,7 +53,7 @@ fn create(desk: &Shared, number: usize) -> Handle {
     it.names.publish(reserved, object)
 }
 
-/// A create that the driver refuses.
+/// A create that the driver fails.
 fn fail(desk: &Shared, number: usize) -> Handle {
     let reserved = reserve(desk, device(number));
     let handle = reserved.handle();
@@ -61,15 +61,15 @@ fn fail(desk: &Shared, number: usize) -> Handle {
     handle
 }
 
-/// A client's look: what a name leads to is there.
+/// A client's lookup: the object of a handle exists.
 fn look(desk: &Shared, handle: Handle) {
     let it = desk.hold();
     if let Ok(object) = it.names.find(handle) {
-        assert!(it.there.contains(&object), "a name leads to nothing");
+        assert!(it.there.contains(&object), "a handle has no object");
     }
 }
 
-/// A destroy: the name is closed and what it named goes, under one hold.
+/// A destroy: the handle is closed and the object removed in one locked section.
 fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
     let mut it = desk.hold();
     let object = it.names.close(handle)?;
@@ -79,16 +79,16 @@ fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
 
 fn remove(desk: &mut Desk, object: ObjectId) {
     let place = desk.there.iter().position(|it| *it == object);
-    desk.there.remove(place.expect("what goes is there"));
+    desk.there.remove(place.expect("the object exists"));
 }
 
-/// What holds whenever nobody is in the middle of something.
+/// The invariants while no thread is inside a call.
 fn check(desk: &Shared) {
     let it = desk.hold();
     let named: Vec<ObjectId> = it.names.iter().map(|(_, object)| object).collect();
     assert_eq!(it.names.live(), named.len());
     assert!(named.iter().all(|object| it.there.contains(object)), "{named:?}");
-    assert_eq!(named.len(), it.there.len(), "what is there has one name");
+    assert_eq!(named.len(), it.there.len(), "each object has one handle");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_name_leads_to_what_is_there_or_nowhere() {
             look(desk, FIRST);
             destroy(desk, FIRST)
         });
-        // The driver may be asked at any time: nothing is promised, or what will be named is.
+        // The driver may look up at any time: the handle is unbound, or bound to its object.
         let promised = desk.hold().names.lookup_for_driver(FIRST);
         assert!(promised.is_none_or(|it| it == device(1)), "{promised:?}");
         let handle = creates.join().unwrap();
@@ -130,7 +130,7 @@ fn a_name_that_is_taken_back_is_given_to_one_and_was_never_live() {
         let (made, error) = (creates.join().unwrap(), fails.join().unwrap());
         assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&error));
         assert_eq!(desk.hold().names.find(made), Ok(device(1)));
-        // The number that was not used up is the next one, if it is another.
+        // The canceled value is not used up: the next create gets it.
         let next = create(&desk, 3);
         assert_eq!(next, if made == FIRST { SECOND } else { FIRST });
         check(&desk);
@@ -150,9 +150,10 @@ fn of_two_that_close_a_name_one_has_what_it_named() {
     });
 }
 
-/// A bug on purpose: the name is published under one hold, and what it names comes under the next.
+/// A deliberate bug: the handle is published in one locked section, and the object added in the
+/// next.
 #[test]
-#[should_panic(expected = "a name leads to nothing")]
+#[should_panic(expected = "a handle has no object")]
 fn a_planted_publish_before_its_object_is_found() {
     model(|| {
         let desk = desk();
@@ -167,9 +168,9 @@ fn a_planted_publish_before_its_object_is_found() {
     });
 }
 
-/// A bug on purpose: the name is looked at under one hold, and acted upon under the next.
+/// A deliberate bug: the handle is looked up in one locked section, and acted upon in the next.
 #[test]
-#[should_panic(expected = "what goes is there")]
+#[should_panic(expected = "the object exists")]
 fn a_planted_look_and_close_under_two_holds_is_found() {
     model(|| {
         let desk = desk();
@@ -177,7 +178,7 @@ fn a_planted_look_and_close_under_two_holds_is_found() {
         let careless = move |desk: &Shared| {
             let Ok(object) = desk.hold().names.find(handle) else { return };
             let mut it = desk.hold();
-            let _ = it.names.close(handle); // It was live, was it not?
+            let _ = it.names.close(handle); // It was live in the section before.
             remove(&mut it, object);
         };
         let other = spawn(&desk, careless);

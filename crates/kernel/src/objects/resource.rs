@@ -1,4 +1,4 @@
-//! Resources: allocations that belong together; and devices' views of them.
+//! Resources, which group allocations, and the views of devices on them.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -12,22 +12,23 @@ use std::collections::BTreeSet;
 /// A group of allocations (`hResource` of the DDI).
 pub struct Resource {
     pub(crate) adapter: Id<Adapter>,
-    /// The driver's word; taken out while it is lent, under the resource's key.
+    /// The driver handle; taken out while a call borrows it, under the resource's permit key.
     pub(crate) driver_handle: Option<DriverResource>,
-    /// What the word says, for a driver that looks it up while it is lent.
+    /// The value of the driver handle, for a driver that looks it up while a call borrows it.
     pub(crate) handle_value: usize,
-    /// Whether others may open it. Then it is closed to growth, and its members are inseparable.
+    /// Whether other processes may open it. Then no allocation can be added or destroyed
+    /// separately.
     pub(crate) shared: bool,
     pub(crate) global: Option<Handle>,
     /// The driver's private data.
     pub(crate) private: Vec<u8>,
-    /// Whether the driver supplied that: it is of a standard allocation.
+    /// Whether the driver supplied the private data, for a standard allocation.
     pub(crate) standard: bool,
-    /// The client runtime's private data, kept as it was given.
+    /// The client runtime's private data, unchanged.
     pub(crate) runtime: Vec<u8>,
-    /// The allocations that are not gone.
+    /// The allocations that are not destroyed.
     pub(crate) members: BTreeSet<Id<Allocation>>,
-    /// The views that are not closed. With none left, it ends with its last member.
+    /// The open views. Without any, the resource is destroyed with its last allocation.
     pub(crate) views: BTreeSet<Id<ResourceView>>,
 }
 
@@ -36,8 +37,8 @@ pub struct ResourceView {
     pub(crate) resource: Id<Resource>,
     pub(crate) device: Id<Device>,
     pub(crate) handle: Handle,
-    /// Whether clients can use its name: not yet while it is built, not any more when it ends.
+    /// Whether clients can use its handle: false during creation and destruction.
     pub(crate) published: bool,
-    /// The views of members that are not closed.
+    /// The open views of its allocations.
     pub(crate) views: BTreeSet<Id<View>>,
 }

@@ -1,4 +1,4 @@
-//! Views: allocations as devices have opened them. What a client's handle names is a view.
+//! Views: allocations as devices have opened them. A client's allocation handle refers to a view.
 
 use crate::base::id_list::Id;
 use crate::ddi::miniport::DriverView;
@@ -16,34 +16,34 @@ pub struct View {
     /// The device's view of the resource it belongs to.
     pub(crate) part_of: Option<Id<ResourceView>>,
     pub(crate) handle: Handle,
-    /// A newer instance of its allocation has another name.
+    /// A newer instance of its allocation has another handle.
     pub(crate) superseded: bool,
     pub(crate) stage: ViewStage,
-    /// The driver's word; taken out by the call that closes it.
+    /// The driver handle, until the close call consumes it.
     pub(crate) driver_handle: Option<DriverView>,
-    /// How often its client asked for it to be resident.
+    /// The residency count of its client.
     pub(crate) resident: u32,
-    /// It once did.
+    /// Its client once requested residency.
     pub(crate) was_resident: bool,
-    /// Since it is on the list, its client said that the GPU has not written to it.
+    /// Its client has reported, since it was listed, that the GPU has not written to it.
     pub(crate) not_written: bool,
-    /// The part of the memory that its bytes count for in its process, while it is listed.
+    /// The segment group that its bytes are charged to in its process, while it is listed.
     pub(crate) charged_group: Option<SegmentGroup>,
-    /// How often its client has locked it.
+    /// Number of locks of its client.
     pub(crate) locks: u32,
-    /// What ends it.
+    /// The retirement that closes it.
     pub(crate) retirement: Option<Id<Retirement>>,
 }
 
-/// Where a view is in its life. It never goes back.
+/// The stage of a view. It never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ViewStage {
     /// The driver may use it already, a client not yet.
     Unpublished,
-    /// It has its name.
+    /// Its handle is published.
     Live,
-    /// Its name is closed: no new use can start.
+    /// Its handle is closed: no new use can start.
     Retiring,
-    /// Everything its device had queued before has passed, or is disregarded.
+    /// The work that its device queued before has completed, or is disregarded.
     Idle,
 }

@@ -1,4 +1,5 @@
-//! What a client asks of synchronisation objects: of its CPU at once, of its contexts in turn.
+//! Synchronization calls of clients: CPU waits and signals take effect at once, GPU waits and
+//! signals are queued to contexts.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -14,34 +15,34 @@ use crate::sync::{SyncObject, SyncValue};
 use flight::{EventKind, Passive, WaitResult, WaitToken};
 use smallvec::SmallVec;
 
-/// How far a value of 32 bits may be from the last one.
+/// The largest allowed distance of a 32-bit value from the current one.
 const MAX_FENCE_DISTANCE: u64 = (u32::MAX / 2) as u64;
 
 /// Signals of contexts (`D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalRequest<'a> {
-    /// Which contexts have to come to it.
+    /// The contexts that must all reach the signal.
     pub contexts: &'a [Handle],
     /// The objects, each with its value.
     pub list: &'a [(Handle, u64)],
-    /// An event to set, too.
+    /// An event to set as well.
     pub event: Option<u32>,
 }
 
-/// A wait of a client's CPU (`D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU`).
+/// A CPU wait of a client (`D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitRequest<'a> {
-    /// For which device.
+    /// The device.
     pub device: Handle,
     /// The fences, each with its value.
     pub list: &'a [(Handle, u64)],
-    /// One of them is enough.
+    /// One fence is enough (`WaitAny`).
     pub any: bool,
-    /// This event is set, and the call does not wait.
+    /// Set this event instead of blocking the call.
     pub event: Option<u32>,
 }
 
-/// What is to be done with an object.
+/// The operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncUse {
     Signal { rewinds: bool },
@@ -49,8 +50,8 @@ pub(crate) enum SyncUse {
 }
 
 impl Kernel {
-    /// Whether these are fences with a value each, and not objects that share one (the two forms
-    /// of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
+    /// Whether these objects are fences with a value each, or objects that share one value (the two
+    /// forms of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
     pub fn are_fences(&self, process: ProcessId, list: &[Handle]) -> bool {
         let world = self.state.lock();
         let handles = world.processes.get(process.0).map(|process| &process.handles);
@@ -92,7 +93,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Waits until fences have values, or has an event set then
+    /// Waits until fences have their values, or sets an event when they do
     /// (`D3DKMTWaitForSynchronizationObjectFromCpu`).
     pub fn wait_from_cpu(
         &self,
@@ -133,7 +134,7 @@ impl Kernel {
         if request.event.is_some() { Ok(()) } else { self.block_thread(at, number) }
     }
 
-    /// Waits until a paging queue's fence has a value, whatever device it is of.
+    /// Waits until a paging queue's fence has a value. The queue may belong to any device.
     pub fn wait_queue(
         &self,
         at: &mut Passive,
@@ -151,12 +152,12 @@ impl Kernel {
         self.wait_from_cpu(at, process, &request)
     }
 
-    /// Waits, on a client's thread, until a wait is over.
+    /// Blocks a client's thread until a wait ends.
     fn block_thread(&self, at: &mut Passive, number: Id<GpuWait>) -> Result<(), KernelError> {
         loop {
             let (token, about) = {
                 let world = &mut *self.state.lock();
-                // It is gone if its device or its process has ended.
+                // The wait is removed if its device or its process was destroyed.
                 let Some(it) = world.sync.gpu_waits.get(number) else {
                     return Err(KernelError::Stuck);
                 };
@@ -180,7 +181,8 @@ impl Kernel {
         }
     }
 
-    /// What a client names, if all of it can be used so; `cpu` is for what the CPU can do.
+    /// Resolves the client's handles and values, and checks that each object allows the use. `cpu`
+    /// restricts the objects to those that the CPU can use.
     pub(crate) fn resolve_sync_points(
         &self,
         world: &KernelState,
@@ -212,7 +214,7 @@ impl Kernel {
         let argument = Argument::Fence;
         let number = match world.find_handle(process, argument, handle)? {
             ObjectId::SyncObject(number) => number,
-            // Only paging work signals the fence of a queue.
+            // Only paging work signals the fence of a paging queue.
             ObjectId::QueueFence(queue) if how == SyncUse::Wait => {
                 return Ok(SyncPoint::Queue(queue));
             }
@@ -252,20 +254,21 @@ impl Kernel {
     }
 }
 
-/// What a value breaks, and the current one.
+/// Why a value is not allowed, with the current value.
 enum ValueError {
     Decreases(u64),
     TooFar(u64),
 }
 
 impl SyncObject {
-    /// Whether a value can be signalled or waited for.
+    /// Checks whether a value can be signaled or waited for.
     fn allows(&self, asked: u64, how: SyncUse) -> Result<(), ValueError> {
         let SyncValue::Monitored { value } = self.state else { return Ok(()) };
         if self.is_32_bit && asked.abs_diff(value) > MAX_FENCE_DISTANCE {
             return Err(ValueError::TooFar(value));
         }
-        // WINDOWS: a lower value is refused (observed); that the same one is not is our decision.
+        // WINDOWS: a lower value is rejected (observed); that the current value is accepted is our
+        // decision.
         match how {
             SyncUse::Signal { rewinds: false } if asked < value => {
                 Err(ValueError::Decreases(value))
@@ -276,7 +279,7 @@ impl SyncObject {
 }
 
 impl KernelState {
-    /// The devices of contexts, which work.
+    /// The devices of contexts. Fails if a device is lost.
     pub(crate) fn devices_named(
         &self,
         process: ProcessId,

@@ -1,6 +1,6 @@
-//! A client's events: what it is told through, without waiting in a call.
+//! Events of clients: the kernel notifies a client without blocking it in a call.
 //!
-//! An event is set and stays set until it is reset (a manual-reset event of Windows).
+//! An event stays set until it is reset (a manual-reset event of Windows).
 
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -14,16 +14,16 @@ use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult, WaitTok
 pub(crate) struct Event {
     process: Id<Process>,
     set: bool,
-    /// Its client has it.
+    /// The client has not closed it.
     open: bool,
-    /// How many waits and notifications will set it.
+    /// Number of waits and notifications that will set it.
     uses: u32,
-    /// How many of these are notifications, which should go before it.
+    /// Number of notifications among `uses`. They should be destroyed before the event is closed.
     notices: u32,
 }
 
 impl Kernel {
-    /// Makes an event that is not set. Its number is never used again.
+    /// Creates an event that is not set. Its number is never reused.
     pub fn create_event(&self, process: ProcessId) -> u32 {
         let mut state = self.state.lock();
         let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0 };
@@ -33,14 +33,14 @@ impl Kernel {
         number.serial()
     }
 
-    /// Whether an event is set.
+    /// Returns whether an event is set.
     pub fn event_is_set(&self, process: ProcessId, event: u32) -> Result<bool, KernelError> {
         let state = self.state.lock();
         let event = state.event(process.0, event)?;
         Ok(state.sync.events[event].set)
     }
 
-    /// An event is not set any more.
+    /// Resets an event.
     pub fn reset_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
         let state = &mut *self.state.lock();
         let event = state.event(process.0, event)?;
@@ -75,7 +75,7 @@ impl Kernel {
         }
     }
 
-    /// A client is done with an event. What will set it keeps it.
+    /// Closes a client's event. Pending waits and notifications keep it alive.
     pub fn close_event(&self, process: ProcessId, event: u32) -> Result<(), KernelError> {
         let state = &mut *self.state.lock();
         let event = state.event(process.0, event)?;
@@ -105,7 +105,7 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// A process ends: what it waits for and its events end.
+    /// Ends the waits and events of a process that exits.
     pub(crate) fn end_events(&self, state: &mut KernelState, process: Id<Process>) {
         if state.sync.events.is_empty() && state.sync.gpu_waits.is_empty() {
             return;
@@ -134,7 +134,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The event that a client's number names, which is the process's.
+    /// Resolves a client's event number within its process.
     pub(crate) fn event(
         &self,
         process: Id<Process>,
@@ -147,14 +147,14 @@ impl KernelState {
         self.sync.events.find_serial(number).filter(named).ok_or(KernelError::EventNotFound(number))
     }
 
-    /// Something will set an event.
+    /// Adds a reference of a wait or notification that will set an event.
     pub(super) fn retain_event(&mut self, event: Id<Event>) {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.uses += 1;
         }
     }
 
-    /// Something that would have set an event is gone.
+    /// Drops the reference of a wait or notification that will not set the event.
     pub(super) fn release_event(&mut self, event: Id<Event>) {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.uses -= 1;
@@ -162,7 +162,7 @@ impl KernelState {
         self.forget_event(event);
     }
 
-    /// A notification was created with an event (`made`), or is gone.
+    /// Counts a notification that was created with an event (`made`) or destroyed.
     pub(super) fn count_notice(&mut self, event: Id<Event>, made: bool) {
         if let Some(it) = self.sync.events.get_mut(event) {
             it.notices = if made { it.notices + 1 } else { it.notices.saturating_sub(1) };
@@ -175,10 +175,10 @@ impl KernelState {
         }
     }
 
-    /// Whose an event is, and why it lives.
+    /// Each event with its process and the references that keep it alive.
     pub(crate) fn event_references(&self) -> Vec<(Id<Event>, Id<Process>, Vec<String>)> {
         let why = |(number, it): (Id<Event>, &Event)| {
-            let named = if it.open { "a handle of its client" } else { "closed" };
+            let named = if it.open { "open in its client" } else { "closed" };
             let uses = format!("{} waits and notifications will set it", it.uses);
             (number, it.process, vec![named.to_owned(), uses])
         };

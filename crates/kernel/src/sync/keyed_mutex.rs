@@ -1,11 +1,11 @@
-//! Keyed mutexes: whose turn it is with what processes share.
+//! Keyed mutexes: ordered access to objects that processes share.
 //!
 //! # Invariants (2 and 3 are checked by [`KernelState::validate_keyed_mutexes`])
 //!
-//! 1. A mutex is free for one key, or owned through one name, or abandoned; an abandoned one
-//!    stays so. Who releases it says the next key, and a fence value for whoever gets it then.
-//! 2. It lives while a process has a name of it. The name it is owned through is one of those.
-//! 3. Its global name holds nothing: it ends with the last local one.
+//! 1. A mutex is free for one key, owned through one handle, or abandoned. An abandoned mutex stays
+//!    abandoned. A release sets the next key, and the fence value for the next owner.
+//! 2. A mutex lives while a process has a handle to it. The owning handle is one of these handles.
+//! 3. A global handle does not keep the mutex alive. It is closed with the last local handle.
 //!
 //! WINDOWS: all of them are observed.
 
@@ -24,87 +24,87 @@ use smallvec::smallvec;
 #[derive(Debug)]
 pub(crate) struct KeyedMutex {
     state: KeyedMutexState,
-    /// The names that processes have of it.
+    /// The local handles of all processes.
     handles: Vec<KeyedMutexHandle>,
     global: Option<Handle>,
-    /// The client runtime's private data, kept as it was given last.
+    /// The client runtime's private data, as last set.
     runtime: Vec<u8>,
 }
 
-/// A name, by whose it is.
+/// A local handle and its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct KeyedMutexHandle {
     process: Id<Process>,
     handle: Handle,
 }
 
-/// Whose turn it is.
+/// Whether the mutex is free, owned or abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum KeyedMutexState {
-    /// Of whoever asks for this key, and gets this fence value.
+    /// Free for a caller that acquires `key`, which receives `fence`.
     Free { key: u64, fence: u64 },
-    /// Of whoever acquired it through this name.
+    /// Owned through this handle.
     Owned(KeyedMutexHandle),
-    /// Nobody's, for good.
+    /// Abandoned: it cannot be acquired any more.
     Abandoned,
 }
 
-/// A keyed mutex to make.
+/// A request to create a keyed mutex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreateKeyedMutexRequest {
-    /// The key it is free for at first.
+    /// The initial key.
     pub key: u64,
     /// The client runtime's private data.
     pub runtime: Vec<u8>,
-    /// It gets no global name: it is for NT handles.
+    /// Shared by NT handle: no global handle is created.
     pub nt: bool,
 }
 
-/// What a client gets for a new one.
+/// What a client receives for a new keyed mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateKeyedMutexResponse {
-    /// Its name.
+    /// The local handle.
     pub handle: Handle,
-    /// Its global name.
+    /// The global handle.
     pub global: Option<Handle>,
 }
 
-/// How an acquire ended.
+/// The result of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcquireKeyedMutexResponse {
     /// The caller owns it.
     Owned {
         /// The fence value of the last release.
         fence: u64,
-        /// The client runtime's private data, if there was room for it.
+        /// The client runtime's private data, if the caller's buffer had room for it.
         runtime: Vec<u8>,
     },
-    /// The key did not come in time.
+    /// The key was not released in time.
     TimedOut,
-    /// Its owner went without a release.
+    /// The owner closed its handle without a release.
     Abandoned,
 }
 
-/// What a release says.
+/// A release of a keyed mutex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseKeyedMutexRequest {
     /// The next key.
     pub key: u64,
-    /// The fence value for whoever asks for it.
+    /// The fence value for the next owner.
     pub fence: u64,
-    /// The client runtime's private data from now on, if that changes.
+    /// New private data of the client runtime, if it changes.
     pub runtime: Option<Vec<u8>>,
 }
 
 impl KeyedMutexHandle {
-    /// Both parts, for events.
+    /// The process and the handle, for events.
     fn event_fields(self) -> (Subject, Hex) {
         (self.process.subject(), Hex(self.handle.0))
     }
 }
 
 impl Kernel {
-    /// Makes a keyed mutex (`D3DKMTCreateKeyedMutex2`).
+    /// Creates a keyed mutex (`D3DKMTCreateKeyedMutex2`).
     pub fn create_keyed_mutex(
         &self,
         process: ProcessId,
@@ -149,8 +149,8 @@ impl Kernel {
         Ok(CreateKeyedMutexResponse { handle: name.handle, global })
     }
 
-    /// Gives a process a name of a keyed mutex (`D3DKMTOpenKeyedMutex2`). `room` is how big a
-    /// buffer for the runtime's data it has, zero for none.
+    /// Opens a handle to a keyed mutex for a process (`D3DKMTOpenKeyedMutex2`). `room` is the size
+    /// of the caller's buffer for the runtime's data, or zero if there is none.
     pub fn open_keyed_mutex(
         &self,
         process: ProcessId,
@@ -180,7 +180,7 @@ impl Kernel {
         Ok((subject, name.handle))
     }
 
-    /// Ends a name of a keyed mutex (`D3DKMTDestroyKeyedMutex`).
+    /// Closes a handle of a keyed mutex (`D3DKMTDestroyKeyedMutex`).
     pub fn destroy_keyed_mutex(
         &self,
         process: ProcessId,
@@ -193,8 +193,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// A name was closed. The mutex is abandoned if it was owned through it, and gone if it was
-    /// the last.
+    /// Handles a closed handle. The mutex is abandoned if it was owned through this handle, and
+    /// destroyed if this was its last handle.
     pub(crate) fn close_keyed_mutex(
         &self,
         world: &mut KernelState,
@@ -214,18 +214,18 @@ impl Kernel {
         self.log.emit(subject, EventKind::KeyedMutexClosed { process, handle });
         if last && let Some(it) = world.keyed_mutexes.take(number) {
             if let Some(global) = it.global {
-                let _ = world.global_handles.close(global); // It was live: it was this one's.
+                let _ = world.global_handles.close(global); // The mutex owned this live handle.
             }
             self.log.emit(subject, EventKind::KeyedMutexDestroyed {});
         }
         self.wake_all(world);
     }
 
-    /// Waits until a keyed mutex is free for a key, and takes it (`D3DKMTAcquireKeyedMutex2`).
-    /// `timeout` is in steps of 100 ns, and `room` how big a buffer for the runtime's data is.
+    /// Waits until a keyed mutex is free for a key, and acquires it (`D3DKMTAcquireKeyedMutex2`).
+    /// `timeout` is in units of 100 ns; `room` is the size of the buffer for the runtime's data.
     ///
-    /// WINDOWS: our reading, where none is observed. Through the name that owns it, an acquire
-    /// waits as through any other: another thread may release it.
+    /// WINDOWS: our reading, where nothing is observed. An acquire through the owning handle waits
+    /// like one through any other handle: another thread may release the mutex.
     pub fn acquire_keyed_mutex(
         &self,
         at: &mut Passive,
@@ -261,7 +261,7 @@ impl Kernel {
         Ok((about, ended))
     }
 
-    /// Takes a keyed mutex, or says why that is over; `None` if it may come yet.
+    /// Tries to acquire a keyed mutex. Returns the result, or `None` if the caller must wait.
     fn try_acquire_keyed_mutex(
         &self,
         world: &mut KernelState,
@@ -270,7 +270,7 @@ impl Kernel {
         key: u64,
         capacity: usize,
     ) -> Option<Result<AcquireKeyedMutexResponse, KernelError>> {
-        // Who parked looks again: the name may have been closed.
+        // The thread may have been parked: the handle may have been closed meanwhile.
         let number =
             match world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
                 Ok(it) => it,
@@ -312,7 +312,8 @@ impl Kernel {
 
     /// Releases a keyed mutex to the next key (`D3DKMTReleaseKeyedMutex2`).
     ///
-    /// WINDOWS: our reading. That only its owner can is observed, what another is told is not.
+    /// WINDOWS: our reading. That only the owner can release it is observed; the status for other
+    /// callers is not.
     pub fn release_keyed_mutex(
         &self,
         process: ProcessId,
@@ -340,7 +341,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The keyed mutex a global name means.
+    /// Resolves the global handle of a keyed mutex.
     fn find_shared_keyed_mutex(&self, global: Handle) -> Result<Id<KeyedMutex>, KernelError> {
         let error =
             |why| KernelError::Handle { argument: Argument::SharedKeyedMutex, handle: global, why };
@@ -350,7 +351,7 @@ impl KernelState {
         }
     }
 
-    /// Whether a buffer, if there is one, has room for the runtime's data.
+    /// Checks that the caller's buffer, if it passed one, has room for the runtime's data.
     fn check_runtime_buffer(
         &self,
         number: Id<KeyedMutex>,
@@ -376,7 +377,7 @@ impl KernelState {
                 })
             };
             if it.handles.is_empty() || !it.handles.iter().all(handles) {
-                return Err(format!("{subject} lives with names {:?}", it.handles));
+                return Err(format!("{subject} is alive with the handles {:?}", it.handles));
             }
             if let KeyedMutexState::Owned(name) = it.state
                 && !it.handles.contains(&name)
@@ -387,13 +388,14 @@ impl KernelState {
                 .global
                 .is_some_and(|handle| self.global_handles.lookup(handle) != Ok(number.into()))
             {
-                return Err(format!("{subject} has a global name that is another's"));
+                return Err(format!("{subject} has the global handle of another object"));
             }
         }
         Ok(())
     }
 
-    /// Lists keyed mutexes for a census. They are nobody's: each process has names of them.
+    /// Lists keyed mutexes among the live objects. They belong to no process: each process has
+    /// handles to them.
     pub(crate) fn list_keyed_mutexes(&self, all: &mut Vec<LiveObject>) {
         let named = |keyed_mutex_handle: KeyedMutexHandle| {
             format!("{:#x} of {}", keyed_mutex_handle.handle.0, keyed_mutex_handle.process)
@@ -402,7 +404,7 @@ impl KernelState {
             let mut why: Vec<String> = it
                 .handles
                 .iter()
-                .map(|keyed_mutex_handle| format!("named {}", named(*keyed_mutex_handle)))
+                .map(|keyed_mutex_handle| format!("handle {}", named(*keyed_mutex_handle)))
                 .collect();
             why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
             why.push(match it.state {

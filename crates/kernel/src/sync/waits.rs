@@ -1,4 +1,4 @@
-//! What contexts wait for and signal from their queues, and who waits for what.
+//! Waits and signals in the queues of contexts, and the table of pending waits.
 
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -19,58 +19,58 @@ use crate::sync::{SyncObject, SyncValue};
 use flight::{EventKind, Subject, Text};
 use smallvec::SmallVec;
 
-/// What a context waits for or signals: objects, each with a value.
+/// The objects that a context waits for or signals, each with a value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SyncPoints {
     pub(crate) list: SmallVec<[(SyncPoint, u64); 2]>,
-    /// The signal counts when all its contexts have come to it.
+    /// Set if the signal takes effect only when several contexts have reached it.
     pub(crate) broadcast: Option<Id<Broadcast>>,
 }
 
-/// Something with a value.
+/// An object with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncPoint {
-    /// A synchronisation object.
+    /// A synchronization object.
     Object(Id<SyncObject>),
-    /// A queue of paging work, by its fence.
+    /// A paging queue, represented by its fence.
     Queue(Id<PagingQueue>),
 }
 
 /// A signal of several contexts.
 pub(crate) struct Broadcast {
-    /// How many have not come to it. None never will.
+    /// Number of contexts that have not reached it. `None`: the signal will never take effect.
     remaining: Option<u32>,
-    /// How many of their items are there.
+    /// Number of queued items that belong to it.
     items: u32,
 }
 
-/// A wait that is not over.
+/// A pending wait.
 pub(crate) struct GpuWait {
     pub(super) waiter: Waiter,
-    /// The device it is of.
+    /// The device of the wait.
     pub(crate) device: Id<Device>,
     pub(crate) process: Id<Process>,
     pub(super) points: SyncPoints,
-    /// One of them is enough.
+    /// One object is enough.
     pub(super) any: bool,
-    /// How it ended, for a thread that has not looked yet.
+    /// The result, until the waiting thread reads it.
     pub(super) result: Option<GpuWaitResult>,
 }
 
-/// Who waits.
+/// What waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiter {
-    /// A context, with this at the front of its queue.
+    /// A context whose queue starts with this wait.
     Context(Id<Context>),
-    /// A thread of a client.
+    /// A client's thread.
     Thread,
-    /// Nobody: an event is set.
+    /// No thread waits: an event is set.
     Event(Id<Event>),
-    /// An update of this space's addresses, by its number among all.
+    /// An address update of this space.
     Update { update: Id<CheckedUpdate>, space: Id<AddressSpace> },
 }
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GpuWaitResult {
     Satisfied,
@@ -91,7 +91,7 @@ impl SyncPoints {
         self.list.iter().any(|pair| pair.0 == point)
     }
 
-    /// How many objects it names.
+    /// The number of objects.
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.list.len()).unwrap_or(u32::MAX)
     }
@@ -105,9 +105,9 @@ impl SyncPoints {
 }
 
 impl Kernel {
-    /// Passes a wait that stands first in a context's queue: takes all it names or nothing. When
-    /// it answers false the context is noted with what it lacks, and [`Kernel::advance`] is called
-    /// for it when that may have come.
+    /// Tries to pass a wait at the front of a context's queue: acquires all its objects or none. If
+    /// it returns false, the wait is recorded for the context, and [`Kernel::advance`] is called
+    /// for the context when the objects may have become available.
     pub(crate) fn try_satisfy(
         &self,
         state: &mut KernelState,
@@ -135,9 +135,9 @@ impl Kernel {
         true
     }
 
-    /// The context has come to a signal: values rise, waiters wake. The signal is no longer in
-    /// its queue. For each context that may go on, `advance` is called: by this, or by whoever
-    /// does so already.
+    /// Performs a signal that a context has reached: raises values and wakes waiters. The signal
+    /// has already left the context's queue. `advance` is called for each context that may
+    /// continue, by this call or by the thread that is already continuing contexts.
     pub(crate) fn signal_points(
         &self,
         state: &mut KernelState,
@@ -154,7 +154,8 @@ impl Kernel {
         self.resume_satisfied(state);
     }
 
-    /// A queued wait or signal will never be reached (its device is lost): references go.
+    /// Releases the references of a queued wait or signal that will never be reached because its
+    /// device is lost.
     pub(crate) fn cancel_points(
         &self,
         state: &mut KernelState,
@@ -174,7 +175,7 @@ impl Kernel {
         self.release_points(state, points);
     }
 
-    /// Whether a signal counts now that this context has come to it.
+    /// Returns whether a signal takes effect now that this context has reached it.
     fn reach_broadcast(
         &self,
         state: &mut KernelState,
@@ -209,12 +210,12 @@ impl Kernel {
         let it = &mut state.sync.objects[number];
         match &mut it.state {
             SyncValue::Mutex { held } => *held = None,
-            // WINDOWS: what becomes of a signal above the most is not documented; here it is lost.
+            // WINDOWS: a signal above the limit is not documented; here it is lost.
             SyncValue::Semaphore { count, limit } if *limit == 0 || *count < *limit => {
                 *count = count.saturating_add(1);
             }
             SyncValue::Semaphore { .. } => (),
-            // WINDOWS: the GPU writes what it is told; the CPU alone is refused (our reading).
+            // WINDOWS: the GPU writes any value; only a CPU signal can be rejected (our reading).
             SyncValue::Fence { value } | SyncValue::Monitored { value } => *value = target,
             SyncValue::Notification { event } => {
                 let event = *event;
@@ -225,7 +226,7 @@ impl Kernel {
         self.sync_changed(state, number, component);
     }
 
-    /// Something has changed: whoever waits for it, and can go on, does.
+    /// Rechecks the waits for a changed object and ends those that are satisfied.
     pub(crate) fn recheck_waits(&self, state: &mut KernelState, point: SyncPoint) {
         if state.sync.gpu_waits.is_empty() {
             return;
@@ -236,7 +237,7 @@ impl Kernel {
         let all: Vec<Id<GpuWait>> =
             state.sync.gpu_waits.iter().filter(waits).map(|pair| pair.0).collect();
         for number in all {
-            // The end of another wait may have ended it.
+            // The end of another wait may have removed this one.
             let Some(it) = state.sync.gpu_waits.get(number) else { continue };
             if let Waiter::Context(context) = it.waiter {
                 if !state.sync.satisfied.contains(&context) {
@@ -249,8 +250,8 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Lets contexts and updates of addresses go on that have come to what they waited for. They may signal others: those
-    /// go on here, too, and not inside their turn.
+    /// Continues the contexts and address updates whose waits are satisfied. They may signal other
+    /// objects; the contexts woken by that also continue here, not in a nested call.
     pub(crate) fn resume_satisfied(&self, state: &mut KernelState) {
         if std::mem::replace(&mut state.sync.waking, true) {
             return;
@@ -267,7 +268,7 @@ impl Kernel {
         state.sync.waking = false;
     }
 
-    /// Notes a wait, and says so.
+    /// Records a wait and logs it.
     pub(super) fn begin_gpu_wait(&self, state: &mut KernelState, it: GpuWait) -> Id<GpuWait> {
         let (waiter, form) = match it.waiter {
             Waiter::Context(context) => (context.subject(), "context"),
@@ -289,14 +290,14 @@ impl Kernel {
         number
     }
 
-    /// A wait of a thread or an event is over.
+    /// Ends the wait of a thread or an event.
     pub(super) fn end_gpu_wait(
         &self,
         state: &mut KernelState,
         number: Id<GpuWait>,
         over: GpuWaitResult,
     ) {
-        // The end of another wait may have ended it.
+        // The end of another wait may have removed this one.
         let Some(it) = state.sync.gpu_waits.get_mut(number) else { return };
         if it.result.is_some() {
             return;
@@ -330,7 +331,7 @@ impl Kernel {
         }
     }
 
-    /// Ends waits of threads and events whose owner ends.
+    /// Ends the waits of threads and events whose owner is destroyed.
     pub(crate) fn cancel_gpu_waits(
         &self,
         state: &mut KernelState,
@@ -345,7 +346,7 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Takes what a wait takes away.
+    /// Acquires the mutexes and semaphore counts of a wait.
     fn acquire_points(
         &self,
         state: &mut KernelState,
@@ -368,7 +369,7 @@ impl Kernel {
         }
     }
 
-    /// The fence that an update of addresses waits for, and signals.
+    /// Resolves the fence that an address update waits for and signals.
     pub(crate) fn find_update_fence(
         &self,
         state: &KernelState,
@@ -394,12 +395,12 @@ impl Kernel {
             true,
         )? {
             SyncPoint::Object(number) => Ok(number),
-            // It was no such above.
+            // Excluded by the check above.
             SyncPoint::Queue(number) => Err(KernelError::NotMonitored(number.subject())),
         }
     }
 
-    /// An update of addresses waits for its fence.
+    /// Starts an address update's wait for its fence.
     pub(crate) fn begin_update_wait(
         &self,
         state: &mut KernelState,
@@ -416,10 +417,10 @@ impl Kernel {
         );
     }
 
-    /// An update of addresses is done.
+    /// Signals the fence of a completed address update.
     pub(crate) fn signal_update(&self, state: &mut KernelState, fence: FenceValue) {
         let target = fence.value.saturating_add(1);
-        // A reset may have given it its highest value meanwhile.
+        // A reset may have set the fence to its maximum meanwhile.
         let higher =
             state.sync.objects.get(fence.object).is_some_and(
                 |sync_object| matches!(sync_object.state, SyncValue::Monitored { value } if value > target),
@@ -429,12 +430,12 @@ impl Kernel {
         }
     }
 
-    /// An update of addresses needs its fence no more.
+    /// Releases an address update's reference to its fence.
     pub(crate) fn release_fence(&self, state: &mut KernelState, fence: FenceValue) {
         self.release_points(state, &points_of(fence));
     }
 
-    /// Something that needed objects is gone.
+    /// Releases references to objects.
     pub(super) fn release_points(&self, state: &mut KernelState, points: &SyncPoints) {
         for (number, _) in points.objects() {
             state.sync.objects[number].uses -= 1;
@@ -449,29 +450,30 @@ fn points_of(fence: FenceValue) -> SyncPoints {
 }
 
 impl KernelState {
-    /// An update of addresses needs its fence, until it has signalled it.
+    /// Adds an address update's reference to its fence. It is released when the update has
+    /// signaled.
     pub(crate) fn retain_fence(&mut self, fence: FenceValue) {
         self.retain_points(&points_of(fence));
     }
 
-    /// Whether an update of addresses can be applied.
+    /// Returns whether an address update can be applied.
     pub(crate) fn is_fence_reached(&self, fence: FenceValue) -> bool {
         self.is_satisfied(&points_of(fence), false)
     }
 
-    /// Something needs objects.
+    /// Adds references to objects.
     pub(crate) fn retain_points(&mut self, points: &SyncPoints) {
         for (number, _) in points.objects() {
             self.sync.objects[number].uses += 1;
         }
     }
 
-    /// A signal of so many contexts, of which each has an item.
+    /// Starts a broadcast signal of `contexts` contexts, each with one queued item.
     pub(crate) fn begin_broadcast(&mut self, contexts: u32) -> Id<Broadcast> {
         self.sync.broadcasts.insert(Broadcast { remaining: Some(contexts), items: contexts })
     }
 
-    /// An item of a broadcast is gone: with the last one goes the broadcast.
+    /// Removes an item of a broadcast. The last item removes the broadcast.
     fn leave_broadcast(&mut self, points: &SyncPoints) {
         let Some(number) = points.broadcast else { return };
         let it = &mut self.sync.broadcasts[number];
@@ -481,7 +483,7 @@ impl KernelState {
         }
     }
 
-    /// The wait that is noted for a context.
+    /// The recorded wait of a context.
     fn gpu_wait_of(&self, context: Id<Context>) -> Option<Id<GpuWait>> {
         if self.sync.gpu_waits.is_empty() {
             return None;
@@ -490,7 +492,7 @@ impl KernelState {
         self.sync.gpu_waits.iter().find(|(_, it)| it.waiter == waiter).map(|pair| pair.0)
     }
 
-    /// Whether a wait can pass now.
+    /// Returns whether a wait is satisfied now.
     pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
         let met = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => self
@@ -508,7 +510,7 @@ impl KernelState {
         if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
     }
 
-    /// What a wait lacks, in words.
+    /// Describes what a wait is missing.
     pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
         let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
@@ -538,14 +540,14 @@ impl KernelState {
 }
 
 impl SyncObject {
-    /// Whether so many waits in one can pass.
+    /// Returns whether `often` waits for this object can pass at once.
     fn is_reached(&self, target: u64, often: usize) -> bool {
         match self.state {
             SyncValue::Mutex { held } => held.is_none(),
             SyncValue::Semaphore { count, .. } => count as usize >= often,
             SyncValue::Fence { value } | SyncValue::Monitored { value } => value >= target,
-            // WINDOWS: a notification is signalled and not waited for; a wait for one does not
-            // end (our reading).
+            // WINDOWS: a notification can be signaled but not waited for; a wait for one never ends
+            // (our reading).
             SyncValue::Notification { .. } => false,
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 
 const PAGE: u64 = 4096;
 
-/// Numbers that repeat.
+/// A repeatable sequence of numbers.
 struct Random(u64);
 
 impl Random {
@@ -14,7 +14,7 @@ impl Random {
     }
 }
 
-/// A memory as a list of what is placed, which is looked through.
+/// A reference model: a list of placed ranges, searched linearly.
 struct Naive {
     size: u64,
     granule: u64,
@@ -120,7 +120,7 @@ fn a_hostile_request_is_refused() {
     for (size, align) in [(0, 1), (PAGE, 0), (PAGE, 3 * PAGE), (u64::MAX, 1), (1 << 44, PAGE)] {
         assert!(ranges.allocate(size, align).is_none(), "{size} at {align}");
     }
-    // At 0 every alignment is kept.
+    // Address 0 satisfies every alignment.
     assert_eq!(ranges.allocate(PAGE, 1 << 43).unwrap().start(), 0);
     assert!(ranges.allocate(PAGE, 1 << 43).is_none());
     assert_eq!(ranges.validate(), Ok(()));

@@ -1,9 +1,9 @@
-//! Whether what [`Ranges`] says of itself is true.
+//! Checks the invariants of [`Ranges`].
 
 use super::{COLUMN_BITS, COLUMNS, LAST, NONE, PLACED, Ranges, class};
 
 impl Ranges {
-    /// Looks at everything, and says which invariant does not hold.
+    /// Checks all invariants. Returns the first one that does not hold.
     pub fn validate(&self) -> Result<(), &'static str> {
         let pieces = self.validate_order()?;
         let free = self.validate_lists()?;
@@ -26,7 +26,7 @@ impl Ranges {
         }
     }
 
-    /// How many pieces there are.
+    /// Checks the order of the pieces and returns their number.
     fn validate_order(&self) -> Result<usize, &'static str> {
         let (mut end, mut last, mut count) = (0, NONE, 0);
         for node in self.in_order() {
@@ -42,7 +42,7 @@ impl Ranges {
         Ok(count)
     }
 
-    /// How many pieces are in lists.
+    /// Checks the lists and returns the number of pieces in them.
     fn validate_lists(&self) -> Result<usize, &'static str> {
         let mut count = 0;
         for number in 0..=LAST {

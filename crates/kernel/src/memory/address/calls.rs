@@ -1,4 +1,4 @@
-//! What clients ask of their addresses: to reserve, to map, to free.
+//! Address calls of clients: reserve, map and free.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -23,67 +23,67 @@ use flight::invariant;
 use flight::{EventKind, Passive};
 use std::ops::Range as Span;
 
-/// Addresses that were freed are remembered for reports, so many of them.
+/// Number of freed ranges that are remembered for reports.
 const MAX_FREED: usize = 256;
 
-/// What a client wants at addresses.
+/// What a client maps at addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapSource {
-    /// Bytes of an allocation.
+    /// A part of an allocation.
     Allocation {
-        /// Its view.
+        /// The view.
         view: Handle,
-        /// From where on.
+        /// Offset in the allocation.
         offset: u64,
-        /// What may be done with them.
+        /// The permitted access.
         access: Access,
     },
-    /// Reads are zero, writes are lost.
+    /// Reads return zero, writes are lost.
     Zero,
-    /// Touching them is a fault.
+    /// Every access faults.
     NoAccess,
 }
 
-/// Addresses to map (`D3DDDI_MAPGPUVIRTUALADDRESS`).
+/// A request to map addresses (`D3DDDI_MAPGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapAddressRequest {
-    /// Whose paging work it is.
+    /// The paging queue.
     pub queue: Handle,
-    /// Where; zero is anywhere between the others.
+    /// The address; zero means any within the bounds.
     pub base: u64,
-    /// Not below.
+    /// The lowest address.
     pub minimum: u64,
-    /// The end is not above; zero is the end of all addresses.
+    /// The highest end address; zero means the end of all addresses.
     pub maximum: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What is to be there.
+    /// What to map.
     pub source: MapSource,
 }
 
-/// Addresses to reserve (`D3DDDI_RESERVEGPUVIRTUALADDRESS`).
+/// A request to reserve addresses (`D3DDDI_RESERVEGPUVIRTUALADDRESS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveAddressRequest {
-    /// Whose paging work it is.
+    /// The paging queue.
     pub queue: Handle,
-    /// Where; zero is anywhere between the others.
+    /// The address; zero means any within the bounds.
     pub base: u64,
-    /// Not below.
+    /// The lowest address.
     pub minimum: u64,
-    /// The end is not above; zero is the end of all addresses.
+    /// The highest end address; zero means the end of all addresses.
     pub maximum: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// Until something is mapped there, reads are zero.
+    /// Reads return zero until something is mapped there.
     pub zero: bool,
 }
 
-/// Where a client's addresses are, and when.
+/// The result of a map or reserve request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapAddressResponse {
-    /// The first of them.
+    /// The first address.
     pub address: u64,
-    /// Whether they can be used.
+    /// When the addresses can be used.
     pub residency: Residency,
 }
 
@@ -156,7 +156,7 @@ impl Kernel {
         Ok(MapAddressResponse { address: span.start, residency: when })
     }
 
-    /// Maps something at addresses (`D3DKMTMapGpuVirtualAddress`).
+    /// Maps an allocation or another source at addresses (`D3DKMTMapGpuVirtualAddress`).
     pub fn map_addresses(
         &self,
         at: &mut Passive,
@@ -181,7 +181,8 @@ impl Kernel {
             let empty = !matches!(backing, Backing::Mapped { .. });
             let fits = |made| match made {
                 RangeState::Free => true,
-                // WINDOWS: what a map call made is not emptied by another (documented).
+                // WINDOWS: a map call does not replace the mapping of another map call
+                // (documented).
                 RangeState::Used { reserved } => reserved || !empty,
                 RangeState::Mixed => false,
             };
@@ -236,8 +237,8 @@ impl Kernel {
 
     /// Frees addresses, whole ranges or parts of them (`D3DKMTFreeGpuVirtualAddress`).
     ///
-    /// What is still planned for them is done before, so nobody who gets them next is touched
-    /// by it.
+    /// Work that is already planned for them completes first, so that it cannot affect the next
+    /// user of the addresses.
     pub fn free_addresses(
         &self,
         process: ProcessId,
@@ -270,7 +271,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Frees a span: its entries go, and the tables that nobody else needs.
+    /// Frees a span: removes its entries, and the tables that are not needed any more.
     fn free_span(
         &self,
         state: &mut KernelState,
@@ -288,7 +289,7 @@ impl Kernel {
             .map(|pair| pair.0)
             .collect();
         let of = ends.map(|destroyed_extent| destroyed_extent.extent);
-        // What its driver has reserved stays so, whoever frees what was mapped there.
+        // Addresses that the driver has reserved stay reserved, whatever a client frees there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
         let not_offered =
             stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
@@ -320,7 +321,7 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         for part in &had {
             let steps = state.entry_steps(space, part, None);
-            // What ends waits until nothing leads to it any more.
+            // A destroyed object waits until no entry points to it any more.
             plan.page_in.extend(steps.into_iter().map(|paging_step| paging_step.on_behalf_of(of)));
         }
         let zombie = if had.is_empty() {
@@ -335,7 +336,7 @@ impl Kernel {
         }
     }
 
-    /// What views had mapped ends with them. Answers whether anything of it is not done.
+    /// Unmaps the ranges of closed views. Returns whether any of this work is pending.
     pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
@@ -352,7 +353,7 @@ impl Kernel {
         pending
     }
 
-    /// The span a client gets: where it asked for, or somewhere within bounds.
+    /// The span a client gets: the requested one, or one within the bounds.
     fn choose_addresses(
         &self,
         state: &KernelState,
@@ -387,8 +388,7 @@ impl Kernel {
         Err(error)
     }
 
-    /// Plans all that a span needs to be as its ranges say: tables, entries, and nothing
-    /// remembered from before.
+    /// Plans what a span needs to match its ranges: tables, entries, and TLB flushes.
     pub(crate) fn plan_span(
         &self,
         state: &mut KernelState,
@@ -415,7 +415,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Says what a client has mapped.
+    /// Logs a client's mapping.
     pub(crate) fn log_mapped(
         &self,
         state: &KernelState,
@@ -446,7 +446,7 @@ impl Kernel {
         );
     }
 
-    /// Starts what a call planned. Answers when it is done.
+    /// Starts the work that a call planned. Returns when it is done.
     pub(crate) fn start_plan(
         &self,
         state: &mut KernelState,
@@ -463,17 +463,17 @@ impl Kernel {
     }
 }
 
-/// The end of what was mapped: whoever ends waits for it.
+/// The destruction of a mapped object, which waits for the unmapping.
 #[derive(Clone, Copy)]
 struct DestroyedExtent {
     extent: Id<Extent>,
 }
 
-/// What a reservation's ends are multiples of.
+/// The granularity of a reservation's bounds.
 pub(crate) const LARGE: u64 = 64 << 10;
 
 impl Residency {
-    /// The value of the queue's fence at which it is so; zero when it is so now.
+    /// The value of the queue's fence at which the result takes effect; zero if it already has.
     pub fn value(self) -> u64 {
         match self {
             Residency::Resident => 0,
@@ -483,7 +483,7 @@ impl Residency {
 }
 
 impl KernelState {
-    /// What a client wants at so many addresses, and how they are aligned.
+    /// Resolves what a client wants to map, and its alignment.
     pub(crate) fn resolve_map_source(
         &self,
         process: ProcessId,
@@ -496,7 +496,7 @@ impl KernelState {
             return Ok((if zero { Backing::Zero } else { Backing::NoAccess }, PAGE));
         };
         let views = self.views_of(process, device, &[view])?;
-        let number = invariant(views.first().copied(), "one handle names one view");
+        let number = invariant(views.first().copied(), "one handle refers to one view");
         let extent = self.extent_of(number).and_then(|extent| self.extents.get(extent));
         let extent = extent.ok_or(KernelError::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
@@ -512,9 +512,9 @@ impl KernelState {
         Ok((Backing::Mapped { view: number, offset, access }, alignment))
     }
 
-    /// Where a view is mapped: spaces, and spans of their addresses.
+    /// The spaces and spans in which a view is mapped.
     ///
-    /// A view is mapped by its own process only.
+    /// Only the view's own process maps it.
     pub(crate) fn spans_of(
         &self,
         adapter: Id<Adapter>,
@@ -529,7 +529,7 @@ impl KernelState {
             .collect()
     }
 
-    /// Remembers from when on a span can be used.
+    /// Records from which fence value a span can be used.
     fn add_pending_range(
         &mut self,
         space: Id<AddressSpace>,
@@ -547,7 +547,7 @@ impl KernelState {
         }
     }
 
-    /// Puts back what a span was before a call that failed.
+    /// Restores a span after a failed call.
     fn undo_mapping(
         &mut self,
         space: Id<AddressSpace>,

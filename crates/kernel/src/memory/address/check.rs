@@ -1,10 +1,10 @@
-//! What a driver says of its page tables, checked.
+//! Checks of a driver's page-table description.
 
 use crate::ddi::miniport::Features;
 use crate::memory::address::geometry::Geometry;
 use crate::memory::segment_index;
 
-/// Whether what a driver says of its page tables is possible.
+/// Checks whether a driver's page-table description is possible.
 pub(crate) fn check_mmu(features: &Features) -> bool {
     let Some(mmu) = &features.mmu else { return true };
     let Some(memory) = &features.memory else { return false };

@@ -1,4 +1,4 @@
-//! Addresses that a driver keeps for itself, of a process that it meets.
+//! Address ranges of a process that its driver reserves for itself.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -15,10 +15,10 @@ use flight::{Component, EventKind, Passive, RuleId};
 const ARGUMENT: &str = "DxgkCbReserveGpuVirtualAddressRange";
 
 impl Kernel {
-    /// Keeps addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
+    /// Reserves addresses of a process for its driver (`DxgkCbReserveGpuVirtualAddressRange`).
     ///
-    /// WINDOWS: which refusals there are is not documented; what is wrong is an invalid parameter
-    /// (our decision).
+    /// WINDOWS: the failures are not documented; an invalid argument is an invalid parameter (our
+    /// decision).
     pub(crate) fn reserve_range(
         &self,
         _at: &mut Passive,
@@ -54,7 +54,7 @@ impl Kernel {
             let bounds = AddressBounds { minimum, maximum: 0, alignment: args.alignment };
             it.addresses.find(args.bytes, bounds).ok_or(DriverError::NoMemory)?
         } else {
-            // The system's own addresses are where all memory is.
+            // All memory is mapped in the system's space, from its start.
             let own = it.process.is_none() && args.base < minimum;
             let span = args.base..args.base.saturating_add(args.bytes);
             if own || it.addresses.state_of(&span) != RangeState::Free {
@@ -66,7 +66,7 @@ impl Kernel {
         Ok(start)
     }
 
-    /// Says what a driver has kept of a new space.
+    /// Logs the ranges that a driver has reserved in a new space.
     pub(crate) fn log_driver_ranges(&self, state: &KernelState, number: Id<AddressSpace>) {
         let it = &state.spaces[number];
         for (span, range) in it.addresses.all() {
@@ -81,7 +81,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The space of a process that a driver is being told of now.
+    /// The space of the process whose create call is running.
     fn find_driver_process(
         &self,
         adapter: Id<Adapter>,
@@ -89,8 +89,8 @@ impl KernelState {
     ) -> Result<Id<AddressSpace>, String> {
         let Some(number) = self.find_by_kernel_handle::<AddressSpace>(name) else {
             return Err(format!(
-                "addresses are reserved for process {}, which the driver of {adapter} is not told \
-                 of now",
+                "addresses are reserved for process {}, but no DxgkDdiCreateProcess call of the \
+                 driver of {adapter} is running for it",
                 self.describe_kernel_handle(name)
             ));
         };
@@ -98,22 +98,21 @@ impl KernelState {
         let whose =
             it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
         if it.adapter != adapter {
-            return Err(format!("addresses of {whose} on another adapter are reserved"));
+            return Err(format!("addresses of {whose} are reserved on another adapter"));
         }
         if !it.creating_process {
             return Err(format!(
-                "addresses of {whose} are reserved, and the driver is not in \
-                 DxgkDdiCreateProcess for it"
+                "addresses of {whose} are reserved outside of its DxgkDdiCreateProcess call"
             ));
         }
         Ok(number)
     }
 
-    /// What is wrong with the numbers of an order.
+    /// What is wrong with the size, alignment or base of a request.
     fn misaligned_range(&self, adapter: Id<Adapter>, args: &ReserveAddressArgs) -> Option<String> {
         let leaf = self.mmu(adapter)?.geometry.leaf_span();
         let ReserveAddressArgs { bytes, alignment, base, .. } = *args;
-        // WINDOWS: with a base, no alignment is taken for none (our reading).
+        // WINDOWS: with a base, a zero alignment means none (our reading).
         let aligns = alignment != 0 || base == 0;
         if bytes == 0 || !bytes.is_multiple_of(leaf) {
             Some(format!("SizeInBytes is {bytes:#x}, which is no multiple of {leaf:#x}"))
@@ -127,12 +126,12 @@ impl KernelState {
         } else {
             None
         }
-        .map(|text| format!("{text}: so much one leaf page table translates"))
+        .map(|text| format!("{text}, the range of one leaf page table"))
     }
 
-    /// From where on a driver is given addresses of a space.
+    /// The first address that a driver may reserve in a space.
     ///
-    /// WINDOWS: they begin with the second entry of the root (documented).
+    /// WINDOWS: driver ranges begin with the second entry of the root (documented).
     fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> u64 {
         let Some((_, memory)) = self.memory(adapter) else { return 0 };
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };

@@ -1,4 +1,4 @@
-//! The entries of ranges: written when what is behind them comes, moves or goes.
+//! The entries of ranges: written when the memory behind them arrives, moves or leaves.
 
 use crate::base::id_list::Id;
 use crate::ddi::mmu::{MmuFeatures, PageTableEntry};
@@ -13,7 +13,7 @@ use crate::state::KernelState;
 use std::ops::Range as Span;
 
 impl KernelState {
-    /// Where an extent is mapped: spaces, and spans of their addresses.
+    /// The spaces and spans in which an extent is mapped.
     pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
         let Some(adapter) = self.extents.get(extent).map(|extent| extent.adapter) else {
             return Vec::new();
@@ -21,7 +21,7 @@ impl KernelState {
         if self.mmu(adapter).is_none() {
             return Vec::new();
         }
-        // Only views of an allocation are mapped: no table, and nothing of a context.
+        // Only views of allocations are mapped: no table, and no context allocation.
         let owner = self.extents.get(extent).map(|extent| extent.owner);
         let of = owner.and_then(|owner| match owner {
             Owner::Allocation(allocation) => self.allocations.get(allocation),
@@ -34,12 +34,12 @@ impl KernelState {
         spans
     }
 
-    /// The steps after which an extent that has come is found at all its addresses.
+    /// The steps that map an extent at all its addresses after it has arrived.
     pub(crate) fn page_in_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
         self.all_entries(extent, None)
     }
 
-    /// The steps after which an extent is found at none of its addresses, nor remembered.
+    /// The steps that unmap and flush an extent at all its addresses.
     pub(crate) fn page_out_entries(&self, extent: Id<Extent>) -> Vec<PagingStep> {
         self.all_entries(extent, Some(extent))
     }
@@ -53,11 +53,10 @@ impl KernelState {
         steps
     }
 
-    /// The steps that write the entries of a span as its ranges say, except that what is
-    /// `leaving` is not there any more.
+    /// The steps that write the entries of a span to match its ranges, except that the extent
+    /// `leaving` is treated as absent.
     ///
-    /// One operation is about one range in one table: its pages follow each other in the
-    /// allocation.
+    /// One operation is about one range in one table: its pages are consecutive in the allocation.
     pub(crate) fn entry_steps(
         &self,
         space: Id<AddressSpace>,
@@ -93,7 +92,7 @@ impl KernelState {
         steps
     }
 
-    /// What the entries of a part of a range are.
+    /// The entries of a part of a range.
     fn fill_entries(
         &self,
         write: &mut TableWrite,
@@ -123,10 +122,10 @@ impl KernelState {
 }
 
 impl Memory {
-    /// An entry behind which reads are zero.
+    /// An entry whose reads return zero.
     ///
-    /// WINDOWS: a GPU that knows no such entries gets a page of the system's for it (our
-    /// reading: what stands in for them is not documented).
+    /// WINDOWS: a GPU without zero entries gets a zeroed system page instead (our reading: the
+    /// substitute is not documented).
     fn zero_entry(&self, mmu: &MmuFeatures) -> PageTableEntry {
         let page = self.dummy.map_or(0, |run| run.start / PAGE);
         if mmu.zero {
@@ -141,7 +140,8 @@ impl Memory {
         }
     }
 
-    /// The entries of pages of an extent, where it will be; none if it will be in no segment.
+    /// The entries of an extent's pages at its planned location; `None` if it will be in no
+    /// segment.
     fn entries(
         &self,
         mmu: &MmuFeatures,
@@ -159,8 +159,8 @@ impl Memory {
             ..PageTableEntry::default()
         };
         if info.flags.aperture {
-            // WINDOWS: pages of the system are reached as such, not through the aperture
-            // (documented: segment zero of an entry is the system's memory).
+            // WINDOWS: entries point to system pages directly, not through the aperture
+            // (documented: segment zero of an entry is system memory).
             let coherent = info.flags.coherent && extent.requirements.flags.cached;
             let runs = &extent.backing;
             let pages = Pages { runs, first: offset / PAGE, count: u64::from(count) };

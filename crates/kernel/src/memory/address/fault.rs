@@ -1,4 +1,4 @@
-//! What was at an address that a packet touched in vain.
+//! Address faults: what an address contained when a packet's access failed.
 
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -11,21 +11,21 @@ use crate::state::KernelState;
 use flight::{Component, EventKind, RuleId};
 use std::ops::Range as Span;
 
-/// Addresses that were freed lately.
+/// A recently freed range.
 #[derive(Debug)]
 pub(crate) struct FreedRange {
     pub(crate) span: Span<u64>,
-    /// The contexts that had work then, and how many packets they had ever been given.
+    /// The contexts that had work at that time, and the number of packets queued to each by then.
     pub(crate) during: Vec<(Id<Context>, u64)>,
 }
 
-/// Addresses that can be used when a queue's fence has a value.
+/// A range that can be used when a queue's fence has a value.
 #[derive(Debug)]
 pub(crate) struct PendingRange {
     pub(crate) span: Span<u64>,
     pub(crate) queue: Id<PagingQueue>,
     pub(crate) value: u64,
-    /// By a reservation, not a map.
+    /// It was reserved, not mapped.
     pub(crate) reserved: bool,
 }
 
@@ -36,25 +36,25 @@ pub(crate) struct AddressFault {
     space: Id<AddressSpace>,
     cause: AddressFaultCause,
     why: String,
-    /// The driver's word for what is mapped there, if that is not resident.
+    /// The driver handle of the allocation mapped there, if it is not resident.
     pub(crate) driver_handle: Option<usize>,
 }
 
-/// The rule it is about.
+/// The rule that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AddressFaultCause {
     /// Nothing is mapped there, or not yet.
     Unmapped,
     /// It is not reserved yet.
     Unreserved,
-    /// It was freed while the packet was under way.
+    /// It was freed while the packet was queued or running.
     Freed,
-    /// What is mapped there is not resident: those rules say more.
+    /// The allocation mapped there is not resident: the residency rules apply.
     NotResident,
 }
 
 impl Kernel {
-    /// Entry rules: a packet is done, or faulted at an address. Its addresses were there.
+    /// Entry rules: judges a completed or faulted packet. Its addresses must have been valid.
     pub(crate) fn judge_address(
         &self,
         state: &KernelState,
@@ -92,13 +92,13 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Who is to blame for the work of a context.
+    /// The component that is responsible for the work of a context.
     pub(crate) fn component_of(&self, context: Id<Context>) -> Component {
         self.contexts[context].component
     }
 
-    /// What is at an address for a packet of a context that faulted there: looked up when the
-    /// driver says so, for paging work goes on.
+    /// What an address contains for a packet of a context that faulted there. Looked up when the
+    /// driver reports the fault, because paging work continues.
     pub(crate) fn find_fault(&self, context: Id<Context>, address: u64) -> Option<AddressFault> {
         let it = &self.contexts[context];
         let device = &self.devices[it.device];
@@ -170,7 +170,7 @@ impl KernelState {
                     extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
                 if there && !access.write {
-                    (AddressFaultCause::NotResident, format!("{what} to be read only"), None)
+                    (AddressFaultCause::NotResident, format!("{what} read-only"), None)
                 } else {
                     let driver_handle =
                         extent.filter(|_| !there).map(|extent| extent.driver_handle);
@@ -184,7 +184,7 @@ impl KernelState {
         }
     }
 
-    /// The contexts of a space's process that have work, and how many packets they had.
+    /// The contexts of a space's process that have work, and the number of packets queued to each.
     pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
         let Some(it) = self.spaces.get(space) else { return Vec::new() };
         let works = |number: Id<Context>| {

@@ -1,31 +1,31 @@
-//! Free spans of addresses: the lowest one that is large enough is found without a look at each.
+//! Free address spans. The lowest one that is large enough is found without visiting each.
 //!
 //! # Invariants
 //!
-//! 1. Gaps do not meet: between two of them something is taken.
-//! 2. Each is listed once more by its size, rounded down to a power of two.
+//! 1. Gaps are not adjacent: between two of them addresses are in use.
+//! 2. Each gap is also listed by its size, rounded down to a power of two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
-/// What is free.
+/// The free spans.
 #[derive(Debug)]
 pub(crate) struct AddressGaps {
-    /// Where each ends, by where it begins.
+    /// The end of each gap, by its start.
     ends: BTreeMap<u64, u64>,
-    /// Where those of a size begin, by the logarithm of the size.
+    /// The starts of the gaps of a size, by the logarithm of the size.
     sizes: BTreeMap<u32, BTreeSet<u64>>,
 }
 
 impl AddressGaps {
-    /// All of a span is free.
+    /// A set in which the whole span is free.
     pub(crate) fn new(all: Span<u64>) -> Self {
         let mut it = Self { ends: BTreeMap::new(), sizes: BTreeMap::new() };
         it.add(all);
         it
     }
 
-    /// The lowest multiple of a step, from there on, with so many free addresses behind it.
+    /// The lowest multiple of `step` at or above `from` that starts `size` free addresses.
     pub(crate) fn find(&self, size: u64, step: u64, from: u64) -> Option<u64> {
         if size == 0 {
             return None;
@@ -34,7 +34,7 @@ impl AddressGaps {
             let at = start.max(from).checked_next_multiple_of(step)?;
             (at.checked_add(size)? <= end).then_some(at)
         };
-        // The one that the first address lies in may begin before it.
+        // The gap that contains `from` may begin before it.
         let around = self.ends.range(..from).next_back().and_then(|pair| fits(*pair.0, *pair.1));
         let waits = |starts: &BTreeSet<u64>| {
             starts.range(from..).find_map(|start| fits(*start, *self.ends.get(start)?))
@@ -42,7 +42,7 @@ impl AddressGaps {
         around.or_else(|| self.sizes.range(size.ilog2()..).filter_map(|pair| waits(pair.1)).min())
     }
 
-    /// Takes a span out of the gap that it is in.
+    /// Removes a span from the gap that contains it.
     pub(crate) fn take(&mut self, span: &Span<u64>) {
         let Some((start, end)) = self.ends.range(..=span.start).next_back() else { return };
         let gap = *start..*end;
@@ -51,7 +51,7 @@ impl AddressGaps {
         self.add(span.end..gap.end);
     }
 
-    /// Gives a span back, which joins the gaps that it meets.
+    /// Adds a span and merges it with adjacent gaps.
     pub(crate) fn insert(&mut self, span: Span<u64>) {
         let mut gap = span;
         let before = self.ends.range(..gap.start).next_back().map(|pair| *pair.0..*pair.1);
@@ -66,7 +66,7 @@ impl AddressGaps {
         self.add(gap);
     }
 
-    /// Whether exactly this is a gap.
+    /// Whether exactly this span is a gap.
     pub(crate) fn has(&self, gap: &Span<u64>) -> bool {
         self.ends.get(&gap.start) == Some(&gap.end)
     }

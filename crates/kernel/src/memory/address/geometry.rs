@@ -1,34 +1,34 @@
-//! The shape of page tables: which entry of which table an address goes through.
+//! The geometry of page tables: which entry of which table translates an address.
 
 use crate::ddi::mmu::{MmuFeatures, TableLevel};
 use std::ops::Range as Span;
 
-/// How many bits of an address find a byte in a page.
+/// Number of address bits within a page.
 const PAGE_BITS: u32 = 12;
-/// No GPU has more levels than this.
+/// The maximum number of levels.
 const MAX_LEVELS: usize = 6;
-/// Addresses have at most so many bits.
+/// The maximum number of address bits.
 const MAX_ADDRESS_BITS: u32 = 63;
 
-/// The levels of an adapter, the one with the entries of pages first.
+/// The levels of an adapter, leaf level first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Geometry {
     levels: Vec<TableLevel>,
 }
 
-/// Entries of one table, next to each other.
+/// Adjacent entries of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableSlice {
-    /// Which table of the level.
+    /// The index of the table within the level.
     pub(crate) table: u64,
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// The addresses that go through them.
+    /// The addresses that they translate.
     pub(crate) span: Span<u64>,
 }
 
 impl Geometry {
-    /// The shape a driver describes, or what is wrong with it.
+    /// The geometry that a driver describes, or what is wrong with it.
     pub(crate) fn new(mmu: &MmuFeatures) -> Result<Self, String> {
         let levels = mmu.levels.clone();
         let count = levels.len();
@@ -68,7 +68,7 @@ impl Geometry {
         self.levels.get(level as usize).copied().unwrap_or_default()
     }
 
-    /// How many bits of an address are below an entry of a level.
+    /// Number of address bits below an entry of a level.
     fn shift(&self, level: u32) -> u32 {
         PAGE_BITS
             + self
@@ -79,39 +79,39 @@ impl Geometry {
                 .sum::<u32>()
     }
 
-    /// How many bits of an address are below a table of a level.
+    /// Number of address bits below a table of a level.
     fn reach(&self, level: u32) -> u32 {
         self.shift(level) + self.level(level).index_bits
     }
 
-    /// How many entries a table of a level has.
+    /// Number of entries of a table of a level.
     pub(crate) fn entries(&self, level: u32) -> u32 {
         1_u32 << self.level(level).index_bits.min(31)
     }
 
-    /// The addresses that go through a table.
+    /// The addresses that a table translates.
     pub(crate) fn span(&self, level: u32, table: u64) -> Span<u64> {
         let reach = self.reach(level);
         table << reach..(table + 1) << reach
     }
 
-    /// How many bytes of addresses one leaf table translates.
+    /// Number of bytes that one leaf table translates.
     pub(crate) fn leaf_span(&self) -> u64 {
         1 << self.reach(0)
     }
 
-    /// The table of a level that an address goes through.
+    /// The table of a level that translates an address.
     pub(crate) fn table(&self, level: u32, address: u64) -> u64 {
         address >> self.reach(level)
     }
 
-    /// The entry of its table that an address goes through.
+    /// The entry within its table that translates an address.
     pub(crate) fn index(&self, level: u32, address: u64) -> u32 {
         let mask = (1_u64 << self.level(level).index_bits) - 1;
         u32::try_from((address >> self.shift(level)) & mask).unwrap_or(u32::MAX)
     }
 
-    /// The entries of pages for a span, table by table.
+    /// The leaf entries of a span, table by table.
     pub(crate) fn rows(&self, span: &Span<u64>) -> Vec<TableSlice> {
         let mut rows = Vec::new();
         let mut at = span.start;
@@ -125,7 +125,7 @@ impl Geometry {
         rows
     }
 
-    /// The tables of a level that a span goes through.
+    /// The tables of a level that translate a span.
     pub(crate) fn tables(&self, level: u32, span: &Span<u64>) -> Span<u64> {
         let last = span.end.saturating_sub(1).max(span.start);
         self.table(level, span.start)..self.table(level, last) + 1

@@ -1,4 +1,5 @@
-//! Roots that grow: a new one is built and filled, contexts are told, then the old one goes.
+//! Root growth: a new root is created and filled, contexts switch to it, then the old root is
+//! destroyed.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
@@ -23,7 +24,7 @@ use crate::state::KernelState;
 use flight::Passive;
 
 impl Kernel {
-    /// Has the root of a space reach so far. Somebody else's root is waited for.
+    /// Grows the root of a space up to an address. Waits if another thread is changing the root.
     pub(crate) fn grow_root(
         &self,
         at: &mut Passive,
@@ -98,7 +99,7 @@ impl Kernel {
                 let mut state = self.state.lock();
                 let Some(it) = state.contexts.get_mut(number) else { continue };
                 let Some(driver_handle) = it.driver_handle.clone() else { continue };
-                it.active_calls += 1; // From here on it cannot go.
+                it.active_calls += 1; // From here on it cannot be destroyed.
                 (driver_handle, it.device)
             };
             let told = match &permit {
@@ -114,7 +115,7 @@ impl Kernel {
             if told {
                 self.log_root(&state, space, Some(number), (new, root));
             } else {
-                // It has the old root, which goes: it never runs again.
+                // The context has the old root, which is destroyed: it never runs again.
                 self.device_lost(&mut state, device, DeviceLoss::SubmitFailed);
             }
             self.wake_all(&mut state);
@@ -123,9 +124,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has the contexts of a space rest, also those that are made meanwhile.
+    /// Waits until the contexts of a space are idle, including those created meanwhile.
     ///
-    /// WINDOWS: they do not run while their root changes (documented).
+    /// WINDOWS: contexts do not run while their root changes (documented).
     fn wait_contexts_idle(
         &self,
         at: &mut Passive,
@@ -138,7 +139,7 @@ impl Kernel {
         let idle = |state: &KernelState| state.are_contexts_idle(space) && made(state);
         loop {
             self.hold_contexts(&mut self.state.lock(), space, true);
-            let what = |_: &KernelState| format!("the contexts of {about} to rest");
+            let what = |_: &KernelState| format!("the contexts of {about} to become idle");
             if !self.wait_until(at, about, what, idle) {
                 return Err(KernelError::Stuck);
             }
@@ -152,7 +153,7 @@ impl Kernel {
         }
     }
 
-    /// Builds a new root, with all that the old one has, and waits until it is written.
+    /// Creates a new root with all entries of the old one, and waits until it is written.
     fn build_root(
         &self,
         at: &mut Passive,
@@ -171,7 +172,7 @@ impl Kernel {
             let mut plan = PagingPlan::default();
             let (info, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
             let made = self.create_table(state, space, (top, 0), info, large, &mut plan);
-            // The old one is the root until contexts are told.
+            // The old root stays the root until contexts are switched.
             if let (Some(it), Some(old)) = (state.spaces.get_mut(space), old) {
                 it.tables.insert((top, 0), old);
             }
@@ -199,7 +200,8 @@ impl Kernel {
         }
     }
 
-    /// The new root is the space's; nothing is remembered of the old one when it goes.
+    /// Makes the new root the space's root and destroys the old one after its translations are
+    /// flushed.
     fn change_root(
         &self,
         at: &mut Passive,
@@ -228,14 +230,14 @@ impl Kernel {
             }
             paging
         };
-        // What was planned for the old root is done before contexts go on with the new one.
+        // Work planned for the old root completes before contexts continue with the new one.
         let about = subject(space);
         let over =
             |state: &KernelState| paging.is_none_or(|paging| state.pagings.get(paging).is_none());
         self.wait_until(at, about, |_| format!("the old root of {about}"), over);
     }
 
-    /// Keeps the contexts of a space from running, or lets them go on.
+    /// Suspends the contexts of a space, or resumes them.
     fn hold_contexts(&self, state: &mut KernelState, space: Id<AddressSpace>, hold: bool) {
         for context in state.contexts_of(space) {
             if let Some(it) = state.contexts.get_mut(context) {
@@ -249,15 +251,15 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Whether the root of a space reaches so far.
+    /// Whether the root of a space covers an address.
     pub(crate) fn reaches(&self, space: Id<AddressSpace>, end: u64) -> bool {
-        // Nothing waits for a space that has ended.
+        // Nothing waits for a destroyed space.
         let Some(it) = self.spaces.get(space) else { return true };
         let Some(mmu) = self.mmu(it.adapter) else { return true };
         end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
     }
 
-    /// The same, with nobody who changes it.
+    /// Whether the root of a space covers an address, and no thread is changing the root.
     pub(crate) fn root_covers(&self, space: Id<AddressSpace>, end: u64) -> bool {
         self.reaches(space, end)
             && self.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
@@ -277,9 +279,9 @@ impl KernelState {
         all.map(|pair| pair.0).collect()
     }
 
-    /// Whether no packet of a space's contexts is with the hardware.
+    /// Whether no packet of a space's contexts is on the hardware.
     fn are_contexts_idle(&self, space: Id<AddressSpace>) -> bool {
-        // Nothing waits for a space that has ended.
+        // Nothing waits for a destroyed space.
         let Some(it) = self.spaces.get(space) else { return true };
         let mine = self.contexts_of(space);
         let nodes = self.adapters.get(it.adapter).map(|adapter| adapter.nodes.as_slice());
@@ -287,7 +289,7 @@ impl KernelState {
         in_flight.filter_map(InFlightPacket::context).all(|context| !mine.contains(&context))
     }
 
-    /// What a root says of the tables below it.
+    /// The entries of a root for the tables below it.
     fn root_entries(
         &self,
         space: Id<AddressSpace>,
@@ -316,7 +318,7 @@ impl KernelState {
         below.filter_map(write).collect()
     }
 
-    /// Has all translations of a root forgotten that is not its space's any more.
+    /// Flushes all translations of a root that its space does not use any more.
     fn flush_old(&self, space: Id<AddressSpace>, root: Id<Extent>) -> Option<PagingStep> {
         let mut step = self.flush_step(space, &(0..0), None)?;
         let (segment, offset) = self.location_of(root)?;

@@ -1,4 +1,5 @@
-//! The life of a space: made with the first device of a process, ended with its last use.
+//! The lifetime of a space: created with the first device of a process, destroyed after its last
+//! use.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
@@ -23,12 +24,12 @@ use flight::{Component, EventKind, Log, Passive, RuleId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// How many entries a root that can grow has at first.
+/// Initial number of entries of a root that can grow.
 const FIRST_ENTRIES: u32 = 16;
 
 impl Kernel {
-    /// Has the space of a process ready, on an adapter that has such: it cannot end until
-    /// [`Kernel::release_space`].
+    /// Makes the space of a process ready on an adapter that translates addresses. The space cannot
+    /// be destroyed until [`Kernel::release_space`].
     pub(crate) fn acquire_space(
         &self,
         at: &mut Passive,
@@ -50,7 +51,7 @@ impl Kernel {
                         return Ok(found);
                     }
                     Some(_) => found,
-                    // One that ends is over before the next begins.
+                    // A space that is being destroyed must end before the next is created.
                     None => state.ending_space(process, adapter),
                 }
             };
@@ -62,14 +63,14 @@ impl Kernel {
                     .is_none_or(|address_space| address_space.stage == SpaceStage::Live)
             };
             let about = subject(number);
-            if !self.wait_until(at, about, |_| format!("{about} to be ready, or gone"), over) {
+            if !self.wait_until(at, about, |_| format!("{about} to be ready or destroyed"), over) {
                 return Err(KernelError::Stuck);
             }
         }
         self.create_space(at, permit, driver, Some(process)).map(Some)
     }
 
-    /// Has the driver meet a process, and makes the root of its addresses.
+    /// Has the driver create a process, and creates the root of its addresses.
     pub(crate) fn create_space(
         &self,
         at: &mut Passive,
@@ -146,7 +147,7 @@ impl Kernel {
         Ok(number)
     }
 
-    /// The calls of the driver for a new space.
+    /// The driver calls for a new space.
     fn call_create_process(
         &self,
         at: &mut Passive,
@@ -161,10 +162,11 @@ impl Kernel {
         Ok((driver_handle, size))
     }
 
-    /// How large the first root of a space is.
+    /// The size of the first root of a space.
     ///
-    /// WINDOWS: only a root above one other level can have several sizes (documented); for four
-    /// levels nobody asks (observed). The system's is whole from the start.
+    /// WINDOWS: only a root above exactly one other level can have several sizes (documented); with
+    /// four levels the size is not queried (observed). The system's root has its full size from the
+    /// start.
     fn first_root(
         &self,
         at: &mut Passive,
@@ -183,7 +185,7 @@ impl Kernel {
         self.size_root(at, permit, driver, process, next_size)
     }
 
-    /// Asks a driver for the size of a root, and judges its answer.
+    /// Queries the size of a root from the driver and judges the result.
     pub(crate) fn size_root(
         &self,
         at: &mut Passive,
@@ -196,7 +198,7 @@ impl Kernel {
         let granule = self.state.lock().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
-            Some(format!("{entries} entries were asked for, and the root has {given}"))
+            Some(format!("{entries} entries were requested, but the root has {given}"))
         } else if size.bytes == 0 || !size.bytes.is_multiple_of(granule) {
             let bytes = size.bytes;
             Some(format!("a root has {bytes:#x} bytes, in a segment with pages of {granule:#x}"))
@@ -215,7 +217,7 @@ impl Kernel {
         if passed { Ok(size) } else { Err(DriverError::Invalid) }
     }
 
-    /// Makes the root of a client's space: invalid at first.
+    /// Creates the root of a client's space, initially invalid.
     fn root_space(
         &self,
         state: &mut KernelState,
@@ -242,7 +244,7 @@ impl Kernel {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Whoever made a device in a space is done.
+    /// Ends the use of a space by a device that was being created.
     pub(crate) fn release_space(&self, space: Option<Id<AddressSpace>>) {
         let mut state = self.state.lock();
         if let Some(it) = space.and_then(|it| state.spaces.get_mut(it)) {
@@ -251,8 +253,8 @@ impl Kernel {
         }
     }
 
-    /// Gives a new context the root of its process's addresses, once that is written. The space
-    /// keeps that root until [`Kernel::release_space`].
+    /// Sets the root of a new context, once the root is written. The space keeps that root until
+    /// [`Kernel::release_space`].
     pub(crate) fn set_first_root(
         &self,
         at: &mut Passive,
@@ -273,7 +275,7 @@ impl Kernel {
                 state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
             still && root.is_none_or(|extent| extent.pending == 0)
         };
-        // Who is inside a call does not hold up the reset of what it waits for.
+        // A thread inside a call does not block the reset of the work that it waits for.
         let adapter = driver.adapter;
         let ends = |state: &KernelState| written(state) || state.is_reset_pending(adapter);
         let (extent, root) = loop {
@@ -303,7 +305,7 @@ impl Kernel {
         Ok(Some((space, root)))
     }
 
-    /// Says which root a context has, or the system's.
+    /// Logs the root of a context, or of the system.
     pub(crate) fn log_root(
         &self,
         state: &KernelState,
@@ -323,7 +325,7 @@ impl Kernel {
         );
     }
 
-    /// Ends the space of a process on an adapter, if nothing of the process uses it any more.
+    /// Destroys the space of a process on an adapter, if the process does not use it any more.
     pub(crate) fn end_unused_space(
         &self,
         at: &mut Passive,
@@ -345,7 +347,7 @@ impl Kernel {
         }
     }
 
-    /// Ends all spaces that clients have on an adapter: their devices are gone.
+    /// Destroys all client spaces on an adapter, after their devices.
     pub(crate) fn end_spaces(&self, at: &mut Passive, adapter: Id<Adapter>) {
         let numbers: Vec<Id<AddressSpace>> = {
             let mut state = self.state.lock();
@@ -377,12 +379,12 @@ impl Kernel {
         self.wait_until(at, about, |_| format!("the address spaces of {about}"), none);
     }
 
-    /// Ends a space: its tables go, then the driver forgets the process.
+    /// Destroys a space: its tables, then the process in the driver.
     fn end_space(&self, at: &mut Passive, number: Id<AddressSpace>) {
         let about = subject(number);
         let (adapter, paging) = {
             let state = &mut *self.state.lock();
-            // Another thread may have ended it meanwhile.
+            // Another thread may have destroyed it meanwhile.
             let Some(it) = state.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
@@ -411,7 +413,7 @@ impl Kernel {
             let over = |state: &KernelState| state.pagings.get(paging).is_none();
             while !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 if !self.fail_paging(adapter) {
-                    break; // It was lost before, and that did not help: nothing more can.
+                    break; // The work was already abandoned once.
                 }
             }
         }
@@ -425,7 +427,7 @@ impl Kernel {
         }
     }
 
-    /// Has the driver forget a process, and gives back what its tables still have.
+    /// Has the driver destroy a process, and releases the remaining memory of its tables.
     pub(crate) fn call_destroy_process(
         &self,
         at: &mut Passive,
@@ -435,7 +437,7 @@ impl Kernel {
     ) {
         let (driver_handle, process, tables) = {
             let mut state = self.state.lock();
-            // Another thread may have ended it meanwhile.
+            // Another thread may have destroyed it meanwhile.
             let Some(it) = state.spaces.get_mut(number) else { return };
             (it.driver_handle.take(), it.process, std::mem::take(&mut it.tables))
         };
@@ -450,7 +452,7 @@ impl Kernel {
         let told = driver_handle.map(|driver_handle| {
             let given = driver_handle.word();
             let log_arguments = |log: &Log| log.emit(about, EventKind::DdiEnds {});
-            // WINDOWS: after a refusal it is gone all the same (our decision).
+            // WINDOWS: after a failure the process is destroyed all the same (our decision).
             let _ = driver.destroy_process(
                 at,
                 permit,
@@ -467,7 +469,7 @@ impl Kernel {
         if let Some(name) =
             state.spaces.get(number).map(|address_space| address_space.kernel_handle)
         {
-            let _ = state.kernel_handles.close(name); // It was live: it was this one's.
+            let _ = state.kernel_handles.close(name); // The space owned this live handle.
         }
         state.remove_space(number);
         self.wake_all(&mut state);
@@ -475,12 +477,13 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// A space of a process on an adapter whose end is under way.
+    /// A space of a process on an adapter that is being destroyed.
     fn ending_space(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<AddressSpace>> {
         self.spaces_of.get(&(process, adapter))?.first().copied()
     }
 
-    /// Whether nothing of its process uses a space: no name of the adapter, and no device.
+    /// Whether the process of a space does not use it: it has no handle of the adapter, and no
+    /// device.
     fn is_unused(&self, number: Id<AddressSpace>) -> bool {
         let Some(it) = self.spaces.get(number) else { return false };
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live)
@@ -494,7 +497,7 @@ impl KernelState {
         !used && handles.is_none_or(|handles| handles.iter().all(|pair| pair.1 != adapter))
     }
 
-    /// The size of the pages of the segment of roots.
+    /// The page size of the segment of roots.
     fn root_granule(&self, adapter: Id<Adapter>) -> u64 {
         let memory = self.memory(adapter).map(|pair| pair.1);
         let segment = memory.and_then(|memory| {
@@ -505,8 +508,8 @@ impl KernelState {
         if large { 64 << 10 } else { crate::ddi::operation::PAGE }
     }
 
-    /// The last steps of a space's root: nothing of it is remembered, and it is made invalid
-    /// again for drivers that want that.
+    /// The last steps of a space's root: flushes its translations, and invalidates it for drivers
+    /// that request that.
     fn root_removal_steps(&self, space: Id<AddressSpace>) -> Vec<crate::memory::PagingStep> {
         let it = &self.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };

@@ -1,11 +1,12 @@
-//! Updates of addresses that a fence holds back, and that signal it.
+//! Address updates that wait for a fence and signal it.
 //!
 //! # Invariants
 //!
-//! 1. An update is applied when its fence has its value, and not before. One that waits holds up
-//!    no other.
-//! 2. Its fence has the next value when all its entries are written.
-//! 3. So many wait at most ([`MOST`]); whoever brings one more waits until one of them is applied.
+//! 1. An update is applied when its fence has its value, and not before. A waiting update does not
+//!    block another one.
+//! 2. Its fence gets the next value when all its entries are written.
+//! 3. At most [`MAX_QUEUED`] updates wait. The caller of one more waits until one of them is
+//!    applied.
 
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -22,22 +23,22 @@ use crate::state::KernelState;
 use crate::sync::SyncObject;
 use flight::{EventKind, Passive};
 
-/// How many updates of a space wait at most.
+/// Maximum number of waiting updates of a space.
 ///
-/// WINDOWS: the page speaks of operations; a call counts as one here (our reading).
+/// WINDOWS: the page counts operations; here a call counts as one (our reading).
 const MAX_QUEUED: usize = 128;
 
 /// The fence of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FenceValue {
     pub(crate) object: Id<SyncObject>,
-    /// The value it waits for; the next one says that it is done.
+    /// The value it waits for; the next value signals completion.
     pub(crate) value: u64,
 }
 
 /// An update whose entries are being written.
 pub(crate) struct PendingUpdate {
-    /// The paging work that writes them.
+    /// The paging work that writes its entries.
     pub(crate) paging: Id<Paging>,
     pub(crate) space: Id<AddressSpace>,
     pub(crate) update: u32,
@@ -45,8 +46,7 @@ pub(crate) struct PendingUpdate {
 }
 
 impl Kernel {
-    /// Changes what is at reserved addresses when a fence has a value. There is room for its
-    /// root already.
+    /// Updates reserved addresses when a fence has a value. The root already covers the addresses.
     pub(crate) fn queue_update(
         &self,
         at: &mut Passive,
@@ -63,7 +63,7 @@ impl Kernel {
             if let Err(why) = state.check_working(device) {
                 return Some(Err(why));
             }
-            // What is written into a root that goes is lost.
+            // An entry written into an old root would be lost.
             if state.spaces.get(space).is_some_and(|address_space| address_space.growing_root) {
                 return None;
             }
@@ -100,23 +100,23 @@ impl Kernel {
         }
     }
 
-    /// The fence of an update has its value.
+    /// Applies an update whose fence has its value.
     pub(crate) fn apply_due_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been dropped with its device.
         let Some(it) = state.updates.get_mut(number) else { return };
         it.due = state.spaces.get(it.space).is_some_and(|address_space| address_space.growing_root);
         if it.due {
-            return; // Whoever changes the root applies it then.
+            return; // The thread that changes the root applies it.
         }
         let judged = state.updates.remove(number);
         if self.apply_update(state, &judged).is_err() {
-            // There is nobody to tell, as for a packet.
+            // No caller can receive the error, as for a packet.
             self.device_lost(state, judged.device, DeviceLoss::OutOfMemory);
         }
         self.wake_all(state);
     }
 
-    /// The root of a space has changed, or does not: what waited for that alone is applied.
+    /// Applies the updates that waited only for a root change.
     pub(crate) fn apply_deferred_updates(&self, state: &mut KernelState, space: Id<AddressSpace>) {
         let due = state.updates.iter().filter(|(_, it)| it.space == space && it.due);
         let due: Vec<Id<CheckedUpdate>> = due.map(|pair| pair.0).collect();
@@ -125,7 +125,7 @@ impl Kernel {
         }
     }
 
-    /// Its device ends: it is never applied.
+    /// Drops an update because its device is destroyed. It is never applied.
     pub(crate) fn drop_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been applied already.
         let Some(judged) = state.updates.take(number) else { return };
@@ -137,7 +137,7 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// An update was applied: its fence is signalled when that work is done, or now if there is
+    /// Signals the fence of an applied update when its paging work is done, or now if there is
     /// none.
     pub(crate) fn finish_queued_update(
         &self,
@@ -153,7 +153,7 @@ impl Kernel {
         }
     }
 
-    /// Paging work is over: the updates that it was for are done.
+    /// Completes the updates of finished paging work.
     pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
         while let Some(place) =
             state.updating.iter().position(|pending_update| pending_update.paging == paging)

@@ -1,11 +1,11 @@
-//! The addresses of a space: which are taken, and by what.
+//! The address ranges of a space: which are in use, and what is mapped there.
 //!
 //! # Invariants (checked by [`AddressRanges::validate`])
 //!
 //! 1. Ranges are whole pages, do not overlap, and lie between `LOWEST_ADDRESS` and the end.
-//! 2. A range keeps the number of the reservation it is in, whatever is mapped into it.
-//! 3. What is only reserved is in a reservation.
-//! 4. What is free, and where each view is mapped, is kept besides, so that neither is looked for.
+//! 2. A range keeps the number of its reservation, whatever is mapped into it.
+//! 3. A range that is only reserved belongs to a reservation.
+//! 4. The free spans and the ranges of each view are indexed, so that neither is searched.
 
 use crate::base::id_list::Id;
 use crate::ddi::operation::PAGE;
@@ -14,9 +14,9 @@ use crate::objects::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
-/// No range is below this: zero means "anywhere" to clients.
+/// The lowest address of a range: zero means "anywhere" to clients.
 ///
-/// WINDOWS: where the first address lies is not documented (our decision).
+/// WINDOWS: the first address is not documented (our decision).
 pub(crate) const LOWEST_ADDRESS: u64 = 64 << 10;
 
 /// The addresses of a space.
@@ -25,77 +25,77 @@ pub(crate) struct AddressRanges {
     end: u64,
     ranges: BTreeMap<u64, AddressRange>,
     gaps: AddressGaps,
-    /// The ranges of each view, by where they begin.
+    /// The ranges of each view, by their start.
     views: BTreeSet<(Id<View>, u64)>,
     last_reservation: u32,
-    /// Up to here reservations are the driver's: they are older than those of clients.
+    /// Reservations up to this number belong to the driver: they are older than those of clients.
     driver_ranges: u32,
 }
 
-/// A range that is taken.
+/// A range in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressRange {
     pub(crate) end: u64,
-    /// The reservation it is in; zero when a map call chose or took it.
+    /// The reservation it is in; zero if a map call allocated it.
     pub(crate) reservation: u32,
     pub(crate) backing: Backing,
 }
 
-/// What is at a range.
+/// What is mapped at a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// Nothing yet: touching it is a fault.
+    /// Nothing yet: every access faults.
     Reserved,
-    /// The driver's own, and no client's.
+    /// Reserved for the driver only.
     Driver,
-    /// Touching it is a fault, on purpose.
+    /// Every access faults, on purpose.
     NoAccess,
-    /// Reads are zero, writes are lost.
+    /// Reads return zero, writes are lost.
     Zero,
-    /// Bytes of a view's allocation, from there on.
+    /// A part of a view's allocation.
     Mapped {
-        /// Which view.
+        /// The view.
         view: Id<View>,
-        /// Where in its allocation the range begins.
+        /// Offset of the range in its allocation.
         offset: u64,
-        /// What may be done there.
+        /// The permitted access.
         access: Access,
     },
 }
 
-/// What may be done at a range (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`).
+/// The permitted access of a range (`D3DDDIGPUVIRTUALADDRESS_PROTECTION_TYPE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// It may be written to.
+    /// Writes are permitted.
     pub write: bool,
-    /// It may be executed.
+    /// Execution is permitted.
     pub execute: bool,
-    /// The driver's own bits (`DriverProtection`).
+    /// The driver-defined bits (`DriverProtection`).
     pub driver: u64,
 }
 
-/// Where a new range may be.
+/// The bounds of a new range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressBounds {
     pub(crate) minimum: u64,
-    /// The first address behind; zero is the end of all.
+    /// The end; zero means the end of all addresses.
     pub(crate) maximum: u64,
     pub(crate) alignment: u64,
 }
 
-/// What a span of addresses is made of.
+/// The state of a span of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeState {
     /// All of it is free.
     Free,
-    /// All of it is taken; `reserved` when every part is in a reservation.
+    /// All of it is in use; `reserved` if every part is in a reservation.
     Used { reserved: bool },
-    /// Some of it is free, or it is no span of this space.
+    /// Some of it is free, or it is outside of this space.
     Mixed,
 }
 
 impl Backing {
-    /// The same, so many bytes further on.
+    /// The backing at an offset of `bytes` bytes.
     fn advanced(self, bytes: u64) -> Self {
         match self {
             Backing::Mapped { view, offset, access } => {
@@ -105,12 +105,12 @@ impl Backing {
         }
     }
 
-    /// Whether there is an entry of a page table for it.
+    /// Whether it has page-table entries.
     pub(crate) fn has_entries(self) -> bool {
         matches!(self, Backing::Zero | Backing::Mapped { .. })
     }
 
-    /// In a word, for events.
+    /// Its name in events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Backing::Reserved => "reserved",
@@ -123,7 +123,7 @@ impl Backing {
 }
 
 impl AddressRanges {
-    /// A space of so many bits, all free.
+    /// A space of `bits` address bits, all free.
     pub(crate) fn new(bits: u32) -> Self {
         let end = 1_u64.checked_shl(bits).unwrap_or(1 << 63);
         let (ranges, views) = (BTreeMap::new(), BTreeSet::new());
@@ -137,12 +137,12 @@ impl AddressRanges {
         }
     }
 
-    /// The first address behind all.
+    /// The end of all addresses.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether nothing is taken.
+    /// Whether no range is in use.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
@@ -156,14 +156,14 @@ impl AddressRanges {
         self.gaps.find(size, step, from).filter(|at| at + size <= top)
     }
 
-    /// Takes a span that is free.
+    /// Inserts a range into a free span.
     fn insert(&mut self, start: u64, range: AddressRange) {
         self.gaps.take(&(start..range.end));
         self.index_view(start, range.backing, true);
         self.ranges.insert(start, range);
     }
 
-    /// Gives back a range.
+    /// Removes a range.
     fn remove(&mut self, start: u64) {
         if let Some(range) = self.ranges.remove(&start) {
             self.index_view(start, range.backing, false);
@@ -171,7 +171,7 @@ impl AddressRanges {
         }
     }
 
-    /// A view has a range there, or not any more.
+    /// Adds a range to the index of views, or removes it.
     fn index_view(&mut self, start: u64, backing: Backing, there: bool) {
         if let Backing::Mapped { view, .. } = backing {
             if there {
@@ -182,13 +182,13 @@ impl AddressRanges {
         }
     }
 
-    /// Where a view is mapped.
+    /// The ranges of a view.
     pub(crate) fn of_view(&self, view: Id<View>) -> impl Iterator<Item = Span<u64>> + '_ {
         let starts = self.views.range((view, 0)..=(view, u64::MAX)).map(|pair| pair.1);
         starts.filter_map(|start| Some(start..self.ranges.get(&start)?.end))
     }
 
-    /// What a span is made of.
+    /// The state of a span.
     pub(crate) fn state_of(&self, span: &Span<u64>) -> RangeState {
         if span.start < LOWEST_ADDRESS || span.end > self.end || span.start >= span.end {
             return RangeState::Mixed;
@@ -212,7 +212,7 @@ impl AddressRanges {
         }
     }
 
-    /// The taken parts of a span, cut to it.
+    /// The ranges of a span, cut to the span.
     pub(crate) fn parts(&self, span: &Span<u64>) -> Vec<(Span<u64>, AddressRange)> {
         let first = self.ranges.range(..=span.start).next_back().map_or(span.start, |pair| *pair.0);
         let all = self.ranges.range(first..span.end.max(first));
@@ -224,7 +224,7 @@ impl AddressRanges {
         all.filter_map(cut).collect()
     }
 
-    /// Whether something in a span has entries.
+    /// Whether a range of a span has entries.
     pub(crate) fn has_entries(&self, span: &Span<u64>) -> bool {
         let before = self.ranges.range(..span.start).next_back().map(|pair| pair.1);
         let before = before.filter(|address_range| address_range.end > span.start).into_iter();
@@ -232,18 +232,18 @@ impl AddressRanges {
         before.chain(guard).any(|address_range| address_range.backing.has_entries())
     }
 
-    /// All that is taken.
+    /// All ranges.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Span<u64>, AddressRange)> + '_ {
         self.ranges.iter().map(|(start, range)| (*start..range.end, *range))
     }
 
-    /// The range that an address is in.
+    /// The range that contains an address.
     pub(crate) fn at(&self, address: u64) -> Option<(Span<u64>, AddressRange)> {
         let (start, range) = self.ranges.range(..=address).next_back()?;
         (address < range.end).then_some((*start..range.end, *range))
     }
 
-    /// Reserves a free span. Answers the number of the reservation.
+    /// Reserves a free span. Returns the number of the reservation.
     pub(crate) fn reserve(&mut self, span: Span<u64>, backing: Backing) -> u32 {
         self.last_reservation += 1;
         let reservation = self.last_reservation;
@@ -251,18 +251,19 @@ impl AddressRanges {
         reservation
     }
 
-    /// Keeps a span for the driver, before clients have any. What is shown they can map into.
+    /// Reserves a span for the driver, before clients have any. Clients can map into a
+    /// client-visible one.
     pub(crate) fn reserve_for_driver(&mut self, span: Span<u64>, shown: bool) {
         self.driver_ranges =
             self.reserve(span, if shown { Backing::Reserved } else { Backing::Driver });
     }
 
-    /// Whether all of a span is in reservations of the driver.
+    /// Whether a span is completely in reservations of the driver.
     pub(crate) fn is_driver_reserved(&self, span: &Span<u64>) -> bool {
         self.parts(span).iter().all(|pair| (1..=self.driver_ranges).contains(&pair.1.reservation))
     }
 
-    /// Puts something at a span: over what is there, which stays in its reservation.
+    /// Sets the backing of a span. It replaces the existing backing; reservations stay.
     pub(crate) fn set_backing(&mut self, span: &Span<u64>, backing: Backing) {
         let parts = self.parts(span);
         self.free(span);
@@ -284,7 +285,7 @@ impl AddressRanges {
         put(at..span.end, 0);
     }
 
-    /// Frees what of a span is taken. What is cut stays outside of it.
+    /// Frees the used parts of a span. Ranges that cross its bounds are cut.
     pub(crate) fn free(&mut self, span: &Span<u64>) {
         self.split_at(span.start);
         self.split_at(span.end);
@@ -294,7 +295,7 @@ impl AddressRanges {
         }
     }
 
-    /// Puts back what a span was, as `parts` answered it.
+    /// Restores the ranges of a span, as `parts` returned them.
     pub(crate) fn restore(&mut self, span: &Span<u64>, before: Vec<(Span<u64>, AddressRange)>) {
         self.free(span);
         for (part, range) in before {
@@ -302,8 +303,7 @@ impl AddressRanges {
         }
     }
 
-    /// What a view had mapped is over: what is in a reservation is only reserved again, the rest
-    /// is free.
+    /// Ends the mapping of a view: ranges of a reservation become reserved again, others are freed.
     pub(crate) fn unmap(&mut self, span: &Span<u64>) {
         self.split_at(span.start);
         self.split_at(span.end);
@@ -318,7 +318,7 @@ impl AddressRanges {
         }
     }
 
-    /// Makes a range that an address is inside of two.
+    /// Splits the range that contains an address.
     fn split_at(&mut self, address: u64) {
         let Some((start, range)) = self.ranges.range(..address).next_back() else { return };
         let (start, range) = (*start, *range);
@@ -339,13 +339,16 @@ impl AddressRanges {
         for (start, range) in &self.ranges {
             let whole = start.is_multiple_of(PAGE) && range.end.is_multiple_of(PAGE);
             if !whole || *start < last || range.end <= *start || range.end > self.end {
-                return Err(format!("range {start:#x} to {:#x} is crooked", range.end));
+                return Err(format!(
+                    "range {start:#x} to {:#x} is misaligned or out of bounds",
+                    range.end
+                ));
             }
             if range.backing == Backing::Reserved && range.reservation == 0 {
-                return Err(format!("range {start:#x} is reserved by nobody"));
+                return Err(format!("range {start:#x} is reserved but has no reservation"));
             }
             if last < *start && !self.gaps.has(&(last..*start)) {
-                return Err(format!("the gap before {start:#x} is not known"));
+                return Err(format!("the gap before {start:#x} is not recorded"));
             }
             if let Backing::Mapped { view, .. } = range.backing
                 && !self.views.contains(&(view, *start))
@@ -372,7 +375,7 @@ mod tests {
 
     const ANYWHERE: AddressBounds = AddressBounds { minimum: 0, maximum: 0, alignment: PAGE };
 
-    /// The view of that number, mapped.
+    /// A mapping of the view with that number.
     fn mapped(number: usize, offset: u64) -> Backing {
         mapped_view(ids::<View, 8>()[number], offset)
     }

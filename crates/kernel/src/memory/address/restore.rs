@@ -1,4 +1,4 @@
-//! Page tables whose bytes were lost, with the power or by a reset: written again.
+//! Page tables whose content was lost, by a power change or a reset, are written again.
 
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
@@ -14,21 +14,21 @@ use flight::invariant;
 
 impl Kernel {
     /// Writes all tables of an adapter again: the system's with the CPU, at once; those of clients
-    /// by paging work, before anything else that is planned from here on.
+    /// by paging work, before all later plans.
     ///
-    /// WINDOWS: the system's are written as at the start (documented).
+    /// WINDOWS: the system's tables are written as at the start (documented).
     pub(crate) fn restore_tables(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
         let system = {
             let state = self.state.lock();
             let Some(mmu) = state.mmu(adapter) else { return };
-            let space = invariant(mmu.system, "what is restored was started");
+            let space = invariant(mmu.system, "an adapter that is restored was started");
             let mut steps = state.table_steps(space);
             steps.extend(state.linear_steps(adapter, space));
             steps
         };
         for step in &system {
-            let _ = self.write_now(at, permit, driver, step); // A refusal is judged as such.
+            let _ = self.write_now(at, permit, driver, step); // A failure is judged in the call.
         }
         let state = &mut *self.state.lock();
         let spaces = state.spaces.iter().filter(|pair| pair.1.adapter == adapter);
@@ -45,7 +45,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// All tables of a space as they are without a range: invalid, and each in the one above it.
+    /// All tables of a space without ranges: invalid, and each linked in the table above it.
     pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let Some(geometry) = self.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
@@ -70,7 +70,7 @@ impl KernelState {
         steps
     }
 
-    /// What the ranges of a space have in its tables.
+    /// The entries of the ranges of a space.
     fn range_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let ranges = it.addresses.all().filter(|pair| pair.1.backing.has_entries());

@@ -1,4 +1,4 @@
-//! Steps of paging work that write page tables, and what they say to a driver.
+//! Paging steps that write page tables, and their arguments for the driver.
 
 use crate::base::id_list::Id;
 use crate::ddi::mmu::{PageTableEntry, TableAddress, TableUpdate, UpdateMode};
@@ -29,15 +29,15 @@ pub(crate) struct TableWrite {
     pub(crate) repeat: bool,
     pub(crate) initial: bool,
     pub(crate) evicts: bool,
-    /// The first address that they translate.
+    /// The first address that the entries translate.
     pub(crate) address: u64,
-    /// The extent behind them.
+    /// The extent behind the entries.
     pub(crate) of: Option<Id<Extent>>,
     pub(crate) offset: u64,
     pub(crate) protection: u64,
 }
 
-/// What an operation on a table says, taken out of the world.
+/// The arguments of a table operation, copied from the state.
 pub(crate) struct TableContext {
     process: usize,
     address: TableAddress,
@@ -45,17 +45,17 @@ pub(crate) struct TableContext {
     of: Option<Subject>,
     space: Subject,
     owner: Option<Subject>,
-    /// The segment of the table, and where it is there.
+    /// The segment of the table, and its offset there.
     location: (u32, u64),
     root: TableRoot,
     index_bits: Vec<u32>,
     hardware: Arc<dyn HardwareModel>,
-    /// The CPU writes it: there is no buffer.
+    /// The CPU writes the entries: there is no buffer.
     pub(crate) by_cpu: bool,
 }
 
 impl TableWrite {
-    /// One that makes the first entry of a table invalid.
+    /// A write that invalidates the first entry of a table.
     pub(crate) fn invalidation(
         space: Id<AddressSpace>,
         level: u32,
@@ -79,7 +79,7 @@ impl TableWrite {
         }
     }
 
-    /// What all its entries are, in a word.
+    /// The type of all its entries, for events.
     fn entry_kind(&self) -> &'static str {
         match self.entries.first() {
             Some(it) if it.zero => "zero",
@@ -91,7 +91,7 @@ impl TableWrite {
 }
 
 impl PagingOperation {
-    /// The extents it is done for besides its own, which cannot end before.
+    /// The other extents that it serves, which cannot be destroyed before it is done.
     pub(crate) fn dependent_extents(&self) -> &[Id<Extent>] {
         match self {
             PagingOperation::Table(it) => it.of.as_slice(),
@@ -100,7 +100,7 @@ impl PagingOperation {
         }
     }
 
-    /// The space whose tables it is about.
+    /// The space of the tables.
     pub(crate) fn space(&self) -> Option<Id<AddressSpace>> {
         match self {
             PagingOperation::Table(it) => Some(it.space),
@@ -111,7 +111,7 @@ impl PagingOperation {
 }
 
 impl PagingStep {
-    /// The same for another extent, which cannot end before it is done.
+    /// The step on behalf of another extent, which cannot be destroyed before it is done.
     pub(crate) fn on_behalf_of(mut self, extent: Option<Id<Extent>>) -> Self {
         if let PagingOperation::Table(it) = &mut self.operation
             && extent.is_some()
@@ -123,7 +123,7 @@ impl PagingStep {
 }
 
 impl TableContext {
-    /// What the driver is asked to do.
+    /// The operation for the driver.
     pub(crate) fn operation<'a>(&'a self, what: &'a PagingOperation) -> Option<Operation<'a>> {
         match what {
             PagingOperation::Table(it) => Some(Operation::UpdateTable(TableUpdate {
@@ -153,7 +153,7 @@ impl TableContext {
 }
 
 impl KernelState {
-    /// What a step on a table says; none when its space or its table is gone.
+    /// The arguments of a step on a table; `None` if its space or its table is destroyed.
     pub(crate) fn table_context(&self, step: &PagingStep) -> Option<TableContext> {
         let number = step.operation.space()?;
         let space = self.spaces.get(number)?;
@@ -162,7 +162,7 @@ impl KernelState {
         let mmu = memory.mmu.as_ref()?;
         let range = self.location_of(step.extent)?;
         let info = &memory.segment_numbered(range.0)?.info;
-        // WINDOWS: the system's own tables are written by the CPU (documented and observed).
+        // WINDOWS: the system's tables are written by the CPU (documented and observed).
         let mode = if space.process.is_none() { UpdateMode::Cpu } else { mmu.features.mode };
         let at = match mode {
             UpdateMode::Cpu => TableAddress::Cpu(info.cpu_address.unwrap_or(0) + range.1),
@@ -171,18 +171,18 @@ impl KernelState {
             }
             UpdateMode::Physical => TableAddress::Physical(range.0, info.base + range.1),
         };
-        // One that was built is done, whatever was freed since.
+        // A step that was built is executed, even if its addresses were freed since.
         if let PagingOperation::Table(it) = &step.operation
             && step.passes == 0
             && self.is_stale(it)
         {
-            return None; // WINDOWS: what is queued for freed addresses is ignored (documented).
+            return None; // WINDOWS: work queued for freed addresses is ignored (documented).
         }
         let waits =
             step.operation.dependent_extents().first().and_then(|extent| self.extents.get(*extent));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.operation, PagingOperation::Flush { .. }) {
-            // Of one that was replaced nothing is remembered, either.
+            // The translations of a replaced root are flushed, too.
             (root.segment, root.offset) = range;
         }
         let levels = &mmu.features.levels;
@@ -203,7 +203,7 @@ impl KernelState {
 }
 
 impl KernelState {
-    /// Whether entries of pages are for addresses that are not their allocation's any more.
+    /// Whether page entries are for addresses that their allocation does not have any more.
     fn is_stale(&self, write: &TableWrite) -> bool {
         let Some(of) = write.of.filter(|_| write.level == 0 && write.entry_kind() == "page") else {
             return false;
@@ -217,7 +217,7 @@ impl KernelState {
 }
 
 impl Kernel {
-    /// Says what a driver was asked to write, or to have forgotten.
+    /// Logs the entries that a driver is called to write, or the flush.
     pub(crate) fn log_table_write(
         &self,
         table: Subject,
@@ -256,7 +256,7 @@ impl Kernel {
         }
     }
 
-    /// Tells whoever looks at tables that nothing is known of one.
+    /// Notifies the observer of tables that the content of one is unknown.
     pub(crate) fn forget_table(&self, state: &KernelState, extent: Id<Extent>) {
         let table = state.extents.get(extent).filter(|extent| extent.owner.is_table());
         if let (Some(observer), Some(it), Some(range)) =
@@ -266,7 +266,7 @@ impl Kernel {
         }
     }
 
-    /// Tells whoever looks at tables what is done to them.
+    /// Notifies the observer of tables of a table operation.
     pub(crate) fn notify_table_observer(
         &self,
         paging: Option<Id<Paging>>,

@@ -1,7 +1,7 @@
-//! The system's own space: made when an adapter starts, before anything else, and ended last.
+//! The system's address space: created first when an adapter starts, and destroyed last.
 //!
-//! All memory of the adapter is in it, segment by segment. Its tables are written by the CPU, with
-//! no buffer, before its root is set.
+//! It maps all memory of the adapter, segment by segment. The CPU writes its tables, without a
+//! buffer, before its root is set.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
@@ -24,7 +24,7 @@ use flight::invariant;
 use std::sync::Arc;
 
 impl Kernel {
-    /// Makes the system's tables, has the driver write them with the CPU, and sets the root.
+    /// Creates the system's tables, has the driver write them with the CPU, and sets the root.
     pub(crate) fn write_system(
         &self,
         at: &mut Passive,
@@ -45,7 +45,7 @@ impl Kernel {
         let (rooted, context, number) = {
             let state = self.state.lock();
             let number = state.mmu(adapter).and_then(|mmu| mmu.context);
-            let number = invariant(number, "the system has its context before its tables");
+            let number = invariant(number, "the system's context exists before its tables");
             let driver_handle = state.contexts[number].driver_handle.clone();
             (state.root_of(space), driver_handle, number)
         };
@@ -87,7 +87,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has the driver write entries with the CPU, at once: there is no buffer.
+    /// Has the driver write entries with the CPU, at once, without a buffer.
     pub(crate) fn write_now(
         &self,
         at: &mut Passive,
@@ -122,8 +122,8 @@ impl Kernel {
 }
 
 impl crate::memory::Memory {
-    /// Where each segment of memory is in the system's space: from a whole table on, one behind
-    /// the other. What does not fit is not there.
+    /// The address of each memory segment in the system's space: aligned to a leaf table, in order.
+    /// A segment that does not fit is not mapped.
     fn lay_out(&self, mmu: &MmuFeatures, geometry: &Geometry) -> Vec<Option<u64>> {
         let step = geometry.leaf_span();
         let end = 1_u64.checked_shl(mmu.address_bits).unwrap_or(1 << 63);
@@ -141,7 +141,7 @@ impl crate::memory::Memory {
 }
 
 impl KernelState {
-    /// Enters how an adapter translates.
+    /// Records the address translation of an adapter.
     pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
         let Ok(geometry) = Geometry::new(&features) else { return };
         let memory = self.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
@@ -157,7 +157,7 @@ impl KernelState {
         self.adapters.get_mut(adapter)?.memory.as_mut()?.mmu.as_mut()
     }
 
-    /// Writes where all memory is in the system's space.
+    /// The steps that map all memory in the system's space.
     pub(crate) fn linear_steps(
         &self,
         adapter: Id<Adapter>,
@@ -192,7 +192,7 @@ impl KernelState {
         steps
     }
 
-    /// Where memory of a segment is in the system's space.
+    /// The address of a segment's memory in the system's space.
     pub(crate) fn system_address(
         &self,
         adapter: Id<Adapter>,
@@ -203,7 +203,7 @@ impl KernelState {
         Some(start + offset)
     }
 
-    /// Makes all tables of a space invalid, for drivers that want that before they go.
+    /// The steps that invalidate all tables of a space, for drivers that request that.
     pub(crate) fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|mmu| mmu.features.invalidates);
@@ -218,7 +218,7 @@ impl KernelState {
         it.tables.iter().filter_map(write).collect()
     }
 
-    /// Whether a step is a write that the CPU does.
+    /// Whether a step is written by the CPU.
     pub(crate) fn is_by_cpu(&self, step: &PagingStep) -> bool {
         matches!(step.operation, PagingOperation::Table(_))
             && self.table_context(step).is_some_and(|table_context| table_context.by_cpu)

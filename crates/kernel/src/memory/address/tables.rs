@@ -1,4 +1,5 @@
-//! The tables of a space: made where a range needs them, gone with the last that did.
+//! The page tables of a space: created when a range needs them, destroyed with the last range that
+//! does.
 
 use crate::base::id_list::Id;
 use crate::ddi::mmu::{PageTableEntry, TableLevel};
@@ -17,8 +18,8 @@ use std::ops::Range as Span;
 use std::sync::Arc;
 
 impl Kernel {
-    /// Makes the tables that a span needs, and plans what is written into them. If one finds no
-    /// place, none of them is made, and the plan's places are given up with them.
+    /// Creates the tables that a span needs, and plans their entries. If one finds no location, no
+    /// table is created, and the plan's locations are released.
     pub(crate) fn create_tables(
         &self,
         state: &mut KernelState,
@@ -57,7 +58,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes back tables that were never written.
+    /// Removes tables that were never written.
     fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
             let extent = state
@@ -70,8 +71,8 @@ impl Kernel {
         }
     }
 
-    /// Makes one table of so many entries, of so many bytes if not its level's: invalid at first,
-    /// and then in the table above it.
+    /// Creates one table of `entries` entries, with a size of its own if given. The table is
+    /// invalid at first, and then linked in the table above it.
     pub(crate) fn create_table(
         &self,
         state: &mut KernelState,
@@ -129,8 +130,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Plans the end of the tables of a span that no range needs any more. Answers their extents:
-    /// they are released once the plan is paging work.
+    /// Plans the removal of the tables of a span that no range needs any more. Returns their
+    /// extents, which are released once the plan is paging work.
     pub(crate) fn drop_tables(
         &mut self,
         space: Id<AddressSpace>,
@@ -149,7 +150,7 @@ impl KernelState {
             let all: Vec<u64> = all.map(|pair| pair.0.1).collect();
             for table in all {
                 let it = &mut self.spaces[space];
-                // A root that is being filled has all tables that were there when that began.
+                // A root that is being filled keeps all tables that existed when the filling began.
                 let not_offered = it.growing_root && level + 1 == geometry.top();
                 if not_offered || it.needs(&geometry, level, table) {
                     continue;
@@ -162,10 +163,10 @@ impl KernelState {
             }
         }
         if !zombie.is_empty() {
-            // Their memory is free when no engine remembers what was below them.
+            // Their memory is free when no engine caches translations of the tables below them.
             into.extend(self.flush_for(space, span, zombie.clone()));
         }
-        // WINDOWS: only for drivers that ask for it (documented, ExplicitPageTableInvalidation).
+        // WINDOWS: only for drivers that request it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
             let count = geometry.entries(level);
             let write =
@@ -175,7 +176,7 @@ impl KernelState {
         zombie
     }
 
-    /// Whether a segment is large enough for the tables of a span, whoever else is in it.
+    /// Whether a segment is large enough for the tables of a span, regardless of its other content.
     fn room_for_tables(
         &self,
         space: Id<AddressSpace>,
@@ -192,7 +193,7 @@ impl KernelState {
         if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
     }
 
-    /// Writes into the table above a table: where it is, or that it is gone.
+    /// Writes the entry of the table above: the table's location, or invalid.
     pub(crate) fn parent_entry_step(
         &self,
         space: Id<AddressSpace>,
@@ -231,7 +232,7 @@ impl KernelState {
         Some(PagingStep::new(write.table, PagingOperation::Table(Arc::new(write)), at))
     }
 
-    /// A step that has translations forgotten, on behalf of an extent if of one.
+    /// A step that flushes translations, on behalf of an extent if there is one.
     pub(crate) fn flush_step(
         &self,
         space: Id<AddressSpace>,
@@ -241,7 +242,7 @@ impl KernelState {
         self.flush_for(space, span, of.into_iter().collect())
     }
 
-    /// The same on behalf of several: none of them ends before.
+    /// The same on behalf of several extents: none of them is destroyed before.
     fn flush_for(
         &self,
         space: Id<AddressSpace>,
@@ -250,7 +251,7 @@ impl KernelState {
     ) -> Option<PagingStep> {
         let (extent, root) = self.root_of(space)?;
         let at = SegmentLocation { segment: segment_index(root.segment)?, offset: root.offset };
-        // WINDOWS: all there is goes from zero to zero (documented).
+        // WINDOWS: a complete flush is from zero to zero (documented).
         let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
         let span = if whole { &(0..0) } else { span };
         let flush = PagingOperation::Flush { space, start: span.start, end: span.end, of };
@@ -259,7 +260,7 @@ impl KernelState {
 }
 
 impl AddressSpace {
-    /// Whether a table is needed: a range in its span has entries, or a table hangs in it.
+    /// Whether a table is needed: a range in its span has entries, or a table is linked in it.
     fn needs(&self, geometry: &Geometry, level: u32, table: u64) -> bool {
         let span = geometry.span(level, table);
         if level == 0 {

@@ -1,9 +1,10 @@
-//! Updates of reserved addresses: several operations of one call, in their order.
+//! Updates of reserved addresses: several operations of one call, in order.
 //!
 //! # Invariants
 //!
-//! 1. A call is judged when it comes, all of it before anything of it is done.
-//! 2. What is not of the same reservation any more, or is to map what is no more, is left alone.
+//! 1. A call is checked completely when it is made, before any of its operations is applied.
+//! 2. An operation is skipped if its addresses left the reservation, or if the object to map was
+//!    destroyed.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
@@ -23,64 +24,64 @@ use crate::state::KernelState;
 use flight::{EventKind, Passive};
 use std::ops::Range as Span;
 
-/// What a client wants done to its addresses (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
+/// A client's update request (`D3DKMT_UPDATEGPUVIRTUALADDRESS`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateAddressRequest {
-    /// Whose they are.
+    /// The device.
     pub device: Handle,
-    /// What to do, in that order.
+    /// The operations, in order.
     pub operations: Vec<AddressUpdate>,
-    /// A fence, and the value it has before anything is done: it has the next one then. None: it
-    /// is done at once (`DoNotWait`).
+    /// A fence and the value to wait for; the next value is signaled after the update. `None`: the
+    /// update is applied at once (`DoNotWait`).
     pub fence: Option<(Handle, u64)>,
 }
 
 /// One operation on addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressUpdate {
-    /// Maps bytes of an allocation: the same `piece` of it again and again, if that is shorter.
+    /// Maps a part of an allocation: the same `piece` repeatedly, if it is shorter than the range.
     Map {
-        /// From this address on.
+        /// First address.
         base: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
         /// The view.
         view: Handle,
-        /// From where on in its allocation.
+        /// Offset in its allocation.
         offset: u64,
-        /// How many bytes of it; zero is as many as addresses.
+        /// Size of the piece in bytes; zero means the size of the range.
         piece: u64,
-        /// What may be done with them.
+        /// The permitted access.
         access: Access,
     },
-    /// Takes away what is there.
+    /// Unmaps addresses.
     Unmap {
-        /// From this address on.
+        /// First address.
         base: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
-        /// Reads are zero from there on.
+        /// Reads return zero from then on.
         zero: bool,
     },
-    /// Has there what is elsewhere.
+    /// Copies the mappings of other addresses.
     Copy {
-        /// From this address on.
+        /// First source address.
         from: u64,
-        /// To this one.
+        /// First destination address.
         to: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: u64,
     },
 }
 
-/// An operation that was judged.
+/// A checked operation.
 #[derive(Clone, Debug)]
 struct ResolvedUpdate {
     change: AddressUpdate,
     backing: Backing,
 }
 
-/// An update that was judged.
+/// A checked update.
 pub(crate) struct CheckedUpdate {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) device: Id<Device>,
@@ -90,9 +91,9 @@ pub(crate) struct CheckedUpdate {
     reservation: u32,
     /// Its number in its space.
     pub(crate) update: u32,
-    /// What it waits for, and signals.
+    /// The fence that it waits for and signals.
     pub(crate) fence: Option<FenceValue>,
-    /// Its fence has its value, and the root of its space is changing.
+    /// Its fence has its value, but the root of its space is changing.
     pub(crate) due: bool,
 }
 
@@ -108,7 +109,7 @@ impl AddressUpdate {
         Some(start..start.checked_add(bytes)?)
     }
 
-    /// The addresses it looks at.
+    /// The addresses it copies from.
     fn source(&self) -> Option<Span<u64>> {
         match *self {
             AddressUpdate::Copy { from, bytes, .. } => Some(from..from.checked_add(bytes)?),
@@ -118,7 +119,7 @@ impl AddressUpdate {
 }
 
 impl Kernel {
-    /// Changes what is at reserved addresses (`D3DKMTUpdateGpuVirtualAddress`).
+    /// Updates reserved addresses (`D3DKMTUpdateGpuVirtualAddress`).
     pub fn update_addresses(
         &self,
         at: &mut Passive,
@@ -133,7 +134,7 @@ impl Kernel {
         let end = ends.max().unwrap_or(0);
         let mut state = loop {
             let state = self.state.lock();
-            // What is not there is refused below.
+            // Missing addresses are rejected below.
             let known = state
                 .spaces
                 .get(space)
@@ -154,7 +155,7 @@ impl Kernel {
         self.apply_update(state, &judged)
     }
 
-    /// Does what an update says, as far as it is still about the same reservation.
+    /// Applies the operations of an update whose addresses are still in the same reservation.
     pub(crate) fn apply_update(
         &self,
         state: &mut KernelState,
@@ -174,7 +175,7 @@ impl Kernel {
                 self.log_mapped(state, space, &span, backing, (span.start, 0, 0, request));
             }
             if let Err(why) = self.plan_span(state, space, &target, &mut plan) {
-                // What came before it is done: there is no memory for more tables.
+                // The earlier operations are applied: there is no memory for more tables.
                 state.spaces[space].addresses.set_backing(&target, Backing::Reserved);
                 full = Some(why);
                 break;
@@ -202,8 +203,8 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Judges an update: every operation is possible, and its targets are of one reservation, as
-    /// its sources are. Answers the targets' reservation.
+    /// Checks an update: every operation is possible, and all targets are in one reservation, as
+    /// are all sources. Returns the targets' reservation.
     pub(crate) fn check_update(
         &self,
         process: ProcessId,
@@ -245,7 +246,7 @@ impl KernelState {
         })
     }
 
-    /// Whether what is to be mapped is still there.
+    /// Whether the object to map still exists.
     fn is_backing_live(&self, backing: Backing) -> bool {
         match backing {
             Backing::Mapped { view, .. } => {
@@ -255,7 +256,7 @@ impl KernelState {
         }
     }
 
-    /// Whether a span is of the reservation that those before it are of.
+    /// Checks that a span is in the same reservation as the earlier ones.
     fn same_reservation(
         &self,
         space: Id<AddressSpace>,
@@ -274,7 +275,7 @@ impl KernelState {
         if first == number { Ok(()) } else { Err(KernelError::OtherReservation { start }) }
     }
 
-    /// The one reservation that all of a span is in; zero is none.
+    /// The reservation that contains all of a span; zero is none.
     fn reservation_of(&self, space: Id<AddressSpace>, span: &Span<u64>) -> Option<u32> {
         let addresses = &self.spaces.get(space)?.addresses;
         if !matches!(addresses.state_of(span), RangeState::Used { .. }) {
@@ -285,7 +286,7 @@ impl KernelState {
         parts.iter().all(|pair| pair.1.reservation == first).then_some(first)
     }
 
-    /// What an operation puts where, piece by piece.
+    /// The ranges that an operation sets, piece by piece.
     fn resolved_ranges(
         &self,
         space: Id<AddressSpace>,

@@ -1,5 +1,4 @@
-//! What is judged about context allocations: how a driver asks for them, names them, forgets
-//! them, and has engines use them.
+//! The rules about context allocations: how a driver creates, names, frees and uses them.
 
 use super::ContextAllocation;
 use crate::adapter::start::Adapter;
@@ -18,7 +17,7 @@ use flight::{Component, RuleId, Subject};
 const CREATE: &str = "DxgkCbCreateContextAllocation";
 
 impl Kernel {
-    /// Whose it is to be: the driver names a device and a context as the kernel does.
+    /// Judges the owner: the driver must pass the kernel's handles of a device and a context.
     pub(super) fn judge_context_allocation_owner(
         &self,
         state: &KernelState,
@@ -26,9 +25,9 @@ impl Kernel {
         args: &CreateContextAllocationArgs,
     ) -> DriverResult<(Id<Device>, Option<Id<Context>>)> {
         let crooked = if args.shared && args.context != 0 {
-            Some("it is to be shared across contexts, and hContext is not NULL".to_owned())
+            Some("it is shared across contexts, but hContext is not NULL".to_owned())
         } else if !args.shared && args.context == 0 {
-            Some("hContext is NULL, and it is not to be shared across contexts".to_owned())
+            Some("hContext is NULL, but it is not shared across contexts".to_owned())
         } else {
             None
         };
@@ -48,10 +47,10 @@ impl Kernel {
             context.filter(|it| state.contexts.get(*it).map(|context| context.device) == device);
         let lost = if device.is_none() {
             let given = state.describe_kernel_handle(args.device);
-            Some(format!("hDevice is {given}, no name the kernel gave for a device of {adapter}"))
+            Some(format!("hDevice is {given}, not the kernel's handle of a device of {adapter}"))
         } else if args.context != 0 && context.is_none() {
             let given = state.describe_kernel_handle(args.context);
-            Some(format!("hContext is {given}, no name the kernel gave for a context of hDevice"))
+            Some(format!("hContext is {given}, not the kernel's handle of a context of hDevice"))
         } else {
             None
         };
@@ -63,7 +62,7 @@ impl Kernel {
         }
     }
 
-    /// Whether what it is to be is possible.
+    /// Judges the size, alignment and placement.
     pub(super) fn judge_context_allocation_args(
         &self,
         state: &KernelState,
@@ -75,13 +74,16 @@ impl Kernel {
         let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
         let crooked = args.alignment != 0 && !args.alignment.is_power_of_two();
         let broken = if args.size == 0 {
-            Some("it has no size".to_owned())
+            Some("its size is zero".to_owned())
         } else if crooked {
             Some(format!("its alignment {:#x} is no power of two", args.alignment))
         } else if requirements.segments.is_empty()
             || requirements.segments.iter().any(|number| aperture(number).is_none())
         {
-            Some(format!("its segments {:#x} are none, or not all there", requirements.segments.0))
+            Some(format!(
+                "its segment set {:#x} is empty, or has segments that do not exist",
+                requirements.segments.0
+            ))
         } else if let Some(it) = requirements
             .preferred
             .iter()
@@ -106,8 +108,8 @@ impl Kernel {
         let seen = requirements.flags.cpu_visible && requirements.flags.protected;
         let elsewhere = requirements.segments.iter().any(|number| aperture(number) == Some(false));
         let broken = (seen && elsewhere).then(|| {
-            "it is to have an address of the CPU's (CpuVisible and Protected), and may be in \
-             memory that is no aperture"
+            "it needs a CPU address (CpuVisible and Protected), but may be in memory that is no \
+             aperture"
                 .to_owned()
         });
         self.log.judge(
@@ -120,7 +122,7 @@ impl Kernel {
         if error { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
-    /// What a driver names: it must be live, and of this adapter.
+    /// Judges a handle that a driver passes: it must be live and of this adapter.
     pub(super) fn judge_kernel_handle(
         &self,
         state: &KernelState,
@@ -138,15 +140,15 @@ impl Kernel {
             }
             Some(Ok(it)) => {
                 let it = it.subject();
-                Some(format!("{name:#x} names {it}, which is no context allocation"))
+                Some(format!("{name:#x} is the handle of {it}, which is no context allocation"))
             }
             Some(Err(HandleError::Closed(of))) => {
                 let of =
                     of.map_or("a context allocation".to_owned(), |subject| subject.to_string());
-                Some(format!("{of} was freed before: its name {name:#x} is stale"))
+                Some(format!("{of} was already freed: its handle {name:#x} is stale"))
             }
             _ => Some(format!(
-                "it is {}, no name the kernel gave",
+                "it is {}, not a handle of the kernel",
                 state.describe_kernel_handle(name)
             )),
         };
@@ -164,7 +166,8 @@ impl Kernel {
         }
     }
 
-    /// An engine saved a context: where it did, an allocation for that context has to be.
+    /// Judges an engine's save of a context: the target must be a context allocation of that
+    /// context.
     pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let state = self.state.lock();
         let Some((extents, memory)) = state.memory(adapter) else { return };
@@ -192,8 +195,8 @@ impl Kernel {
         let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
         let broken = (!found).then(|| {
             format!(
-                "{} saved a context at {address:#x}, where no context allocation of it is: it was \
-                 freed, or never there",
+                "{} saved a context at {address:#x}, where it has no context allocation: it was \
+                 freed, or never created",
                 on.subject()
             )
         });
@@ -215,22 +218,22 @@ impl Kernel {
     ) {
         let what = match remaining {
             [] => None,
-            [one] => Some(format!("{} that its driver made for it is", one.subject())),
-            _ => Some(format!("{} context allocations of its driver's are", remaining.len())),
+            [one] => Some(format!("its context allocation {} is", one.subject())),
+            _ => Some(format!("{} of its context allocations are", remaining.len())),
         };
-        let broken = what.map(|text| format!("{owner} is gone, and {text} not freed"));
+        let broken = what.map(|text| format!("{owner} is destroyed, but {text} not freed"));
         self.log.judge(RuleId::CB_CTXALLOC_013, Component::Driver, owner, argument, broken);
     }
 }
 
 impl KernelState {
-    /// What the kernel's name for something of a kind stands for.
+    /// Resolves a kernel handle to an object of the expected type.
     pub(crate) fn find_by_kernel_handle<T: HasHandle>(&self, name: usize) -> Option<Id<T>> {
         let found = self.kernel_handles.lookup_for_driver(Handle(u32::try_from(name).ok()?))?;
         T::named_by(found)
     }
 
-    /// What a driver named something by, for people: an address says nothing.
+    /// Describes what a driver passed as a handle, for reports: an address alone explains nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
         let device = |device: &Device| {
             device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)

@@ -1,5 +1,5 @@
-//! Context allocations of contexts that run: there when a packet goes to the hardware, and kept
-//! there; brought up to date, and found.
+//! Context allocations of running contexts: kept resident while packets are on the hardware,
+//! updated, and looked up.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -31,7 +31,7 @@ impl Kernel {
             let own = flight::CallGuard::current().is_some_and(|call| call.scheduler);
             let broken = own.then(|| {
                 "it was called inside a call of the GPU scheduler's class, and waits for paging \
-                 work that needs the same class: it would never end"
+                 work that needs the same class: the wait would never end"
                     .to_owned()
             });
             self.log.judge(
@@ -70,7 +70,7 @@ impl Kernel {
             state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
         };
         let what = |_: &KernelState| "the update of a context allocation".to_owned();
-        // Who is inside a call does not hold up the reset of what it waits for.
+        // A thread inside a call does not block the reset of the work that it waits for.
         let ends = |state: &KernelState| over(state) || state.is_reset_pending(adapter);
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
@@ -147,7 +147,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// What a context saves into may be moved, if the context is current nowhere any more.
+    /// Makes a context's allocations evictable, if the context is not current on any node.
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
         let holds =
             self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
@@ -158,7 +158,8 @@ impl KernelState {
         }
     }
 
-    /// A context is gone. While it is current on a node, that holds for it what it held.
+    /// Releases the extents of a destroyed context. While the context is current on a node, the
+    /// node holds them.
     pub(crate) fn release_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
         let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
         let held = held.unwrap_or_default();
@@ -172,7 +173,7 @@ impl KernelState {
         }
     }
 
-    /// Nobody holds these any more for a context.
+    /// Drops a context's holds on these extents.
     pub(crate) fn release_extents(
         &mut self,
         held: impl IntoIterator<Item = Id<ContextAllocation>>,
@@ -188,7 +189,7 @@ impl KernelState {
         }
     }
 
-    /// Whether all that a context saves into is there, and stays.
+    /// Whether all context allocations of a context are resident and held.
     pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
         if self.context_allocations.is_empty() {
             return true;
@@ -204,7 +205,7 @@ impl KernelState {
         })
     }
 
-    /// Whether a context's engine saves into something that is not held for it.
+    /// Whether a context has an allocation that is not held for it.
     pub(crate) fn has_more(&self, context: Id<Context>) -> bool {
         let held = self
             .contexts
@@ -214,7 +215,7 @@ impl KernelState {
         self.context_allocations_of(context).iter().any(|(number, _)| !held.contains(number))
     }
 
-    /// What a context's engine saves into: its own, and its device's.
+    /// The context allocations of a context: its own and its device's.
     pub(crate) fn context_allocations_of(
         &self,
         context: Id<Context>,

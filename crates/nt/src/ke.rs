@@ -43,22 +43,22 @@ fn irql_from_number(number: KIRQL) -> Irql {
 
 /// The level the driver is at.
 pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
-    irql_number(level())
+    irql_number(level("KeGetCurrentIrql"))
 }
 
 /// Raises the level; answers the one before.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
-    irql_number(set_level(irql_from_number(new)))
+    irql_number(set_level("KfRaiseIrql", irql_from_number(new)))
 }
 
 /// Raises the level to `DISPATCH_LEVEL`; answers the one before.
 pub extern "win64-unwind" fn KeRaiseIrqlToDpcLevel() -> KIRQL {
-    irql_number(set_level(Irql::Dispatch))
+    irql_number(set_level("KeRaiseIrqlToDpcLevel", Irql::Dispatch))
 }
 
 /// Lowers the level.
 pub extern "win64-unwind" fn KeLowerIrql(new: KIRQL) {
-    set_level(irql_from_number(new));
+    set_level("KeLowerIrql", irql_from_number(new));
 }
 
 /// A spin lock that nobody has.
@@ -66,15 +66,17 @@ pub extern "win64-unwind" fn KeInitializeSpinLock(_lock: *mut usize) {}
 
 /// Raises the level to `DISPATCH_LEVEL` and takes a spin lock; answers the level before.
 pub extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
-    let before = set_level(Irql::Dispatch);
-    acquire_spin_lock(lock.addr());
+    const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
+    let before = set_level(NAME, Irql::Dispatch);
+    acquire_spin_lock(NAME, lock.addr());
     irql_number(before)
 }
 
 /// Lets a spin lock go and lowers the level.
 pub extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIRQL) {
-    release_spin_lock(lock.addr());
-    set_level(irql_from_number(new));
+    const NAME: &str = "KeReleaseSpinLock";
+    release_spin_lock(NAME, lock.addr());
+    set_level(NAME, irql_from_number(new));
 }
 
 /// An event, set or not. `kind` is 0 if it stays set, 1 if a wait uses it up.

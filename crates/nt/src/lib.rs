@@ -26,3 +26,9 @@ pub use ke::{
 };
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
+
+/// The functions that a driver called on a thread where no driver runs, each once. They found no
+/// pool, host or adapter, and did nothing.
+pub fn calls_without_context() -> Vec<&'static str> {
+    flight::ExecutionContext::calls_without_context()
+}

@@ -39,12 +39,13 @@ pub(crate) fn initialize(event: usize, auto_reset: bool, set: bool) {
 
 /// Sets an event; answers whether it was set.
 pub(crate) fn set(event: usize) -> bool {
-    let by = level();
+    const NAME: &str = "KeSetEvent";
+    let by = level(NAME);
     let (before, waiters) = match events().get_mut(&event) {
         Some(it) => (it.set_level.replace(by).is_some(), std::mem::take(&mut it.waiters)),
         None => return false,
     };
-    if let Some((host, _)) = current() {
+    if let Some((host, _)) = current(NAME) {
         for token in &waiters {
             host.wake(token);
         }
@@ -55,7 +56,7 @@ pub(crate) fn set(event: usize) -> bool {
 /// Waits for an event, at most until `deadline`; zero does not wait at all.
 pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
     const NAME: &str = "KeWaitForSingleObject";
-    let Some((host, log)) = current() else { return WaitEnd::Failed };
+    let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
     let mut waited = false;
     loop {
         let token = match event_state(event) {
@@ -72,7 +73,7 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
                 return WaitEnd::Failed;
             }
             EventState::Unset if deadline == Some(0) => return WaitEnd::TimedOut,
-            EventState::Unset => enqueue_waiter(event),
+            EventState::Unset => enqueue_waiter(&*host, event),
         };
         match park(&host, &log, NAME, &token, deadline) {
             Some(WaitResult::Woken) => waited = true,
@@ -92,7 +93,7 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
 /// Lets time pass.
 pub(crate) fn delay(until: u64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
-    let Some((host, log)) = current() else { return WaitEnd::Failed };
+    let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
     let token = WaitToken::new("time to pass");
     if park(&host, &log, NAME, &token, Some(until)).is_none() {
         return WaitEnd::Failed;
@@ -120,7 +121,7 @@ fn event_state(event: usize) -> EventState {
 
 /// A ticket for the event; if it was set meanwhile, a rung one would be missed, so it is looked
 /// at once more under the lock.
-fn enqueue_waiter(event: usize) -> WaitToken {
+fn enqueue_waiter(host: &dyn Host, event: usize) -> WaitToken {
     let token = WaitToken::new("an event of the driver's");
     let set = match events().get_mut(&event) {
         Some(it) if it.set_level.is_none() => {
@@ -129,7 +130,7 @@ fn enqueue_waiter(event: usize) -> WaitToken {
         }
         _ => true,
     };
-    if let (true, Some((host, _))) = (set, current()) {
+    if set {
         host.wake(&token);
     }
     token
@@ -198,7 +199,7 @@ mod tests {
             let (there, logged) = (host.clone(), log.clone());
             let end = host.spawn("dpc", move |_| {
                 driver(&there, &logged, || {
-                    set_level(Irql::Dispatch);
+                    set_level("a test", Irql::Dispatch);
                     assert!(!set(0x1000));
                 });
             });
@@ -245,7 +246,7 @@ mod tests {
         let text = fly(|host, log, _| {
             initialize(0x4000, false, false);
             driver(host, log, || {
-                set_level(Irql::Dispatch);
+                set_level("a test", Irql::Dispatch);
                 assert_eq!((wait(0x4000, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
                 assert_eq!(wait(0x4000, Some(0)), WaitEnd::TimedOut, "to look is no wait");
             });

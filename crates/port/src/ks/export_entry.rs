@@ -2,7 +2,9 @@
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
-use flight::{CallGuard, Component, EventKind, Irql, Kind, RuleId, resume_internal_error};
+use flight::{
+    CallGuard, Component, EventKind, ExecutionContext, Irql, Kind, RuleId, resume_internal_error,
+};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -64,7 +66,7 @@ fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
 
 /// A pointer that means nothing, or something else: where a driver is running, that is named.
 fn judge_bad_pointer(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
-    let Some(running) = Door::running() else { return };
+    let Some(running) = Door::running() else { return ExecutionContext::report_missing(name) };
     let is = match is {
         None => "means nothing",
         Some(Object::Device | Object::Functional) => "is a device",

@@ -7,9 +7,9 @@
 
 use crate::Pool;
 use crate::ke::{
-    KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent,
-    KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReleaseSpinLock, KeSetEvent,
-    KeWaitForSingleObject, KfRaiseIrql,
+    KeAcquireSpinLockRaiseToDpc, KeClearEvent, KeDelayExecutionThread, KeGetCurrentIrql,
+    KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReadStateEvent,
+    KeReleaseSpinLock, KeResetEvent, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql,
 };
 use crate::processor::current;
 use crate::waits::current_call;
@@ -69,13 +69,16 @@ imports! {
     ExFreePool;
     ExFreePoolWithTag;
     KeAcquireSpinLockRaiseToDpc;
+    KeClearEvent;
     KeDelayExecutionThread lacks "time is virtual: it passes when nothing else can happen";
     KeGetCurrentIrql;
     KeInitializeEvent;
     KeInitializeSpinLock;
     KeLowerIrql lacks "not below the level the driver was entered at";
     KeRaiseIrqlToDpcLevel;
+    KeReadStateEvent;
     KeReleaseSpinLock;
+    KeResetEvent;
     KeSetEvent lacks "no boost, and it does not wait";
     KeWaitForSingleObject lacks "events only, and no alerts";
     KfRaiseIrql;

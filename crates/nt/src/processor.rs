@@ -4,8 +4,8 @@
 //!
 //! 1. The host's level is never below the one the driver was entered at: a driver that asks for
 //!    less gets the answer it wants and not the level, so no proof is lent that does not hold.
-//! 2. Locks are kept here, by address, and never in the driver's memory: a lock whose memory
-//!    is gone can still be let go.
+//! 2. The owners of locks are kept here, by address: a lock whose memory is gone can still be let
+//!    go. The word in the driver's memory says only whether it is owned.
 
 use flight::{Attachment, AttachmentGuard, ExecutionContext, Host, Irql, Log};
 use std::collections::BTreeSet;

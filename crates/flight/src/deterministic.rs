@@ -51,7 +51,7 @@ impl DeterministicHost {
         host.state().table.add("main", Role::Client, log);
         let before = thread::set_current(0);
         let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
-        host.finish(0, answer.as_ref().err().map(|it| panic_message(&**it)));
+        host.finish(0, answer.as_ref().err().map(|panic| panic_message(&**panic, log)));
         thread::set_current(before);
         loop {
             let Some(handle) = host.state().handles.pop() else { break };
@@ -129,7 +129,7 @@ impl Spawner for DeterministicHost {
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             drop(wait_for_turn(host.state(), me));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
-            host.finish(me, ended.err().map(|it| panic_message(&*it)));
+            host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
         self.state().handles.push(handle);
     }
@@ -306,5 +306,20 @@ mod tests {
             let inside = at.raised(&**host, |_: &mut crate::Dispatch| host.irql());
             assert_eq!((inside, host.irql()), (Irql::Dispatch, Irql::Passive));
         });
+    }
+
+    #[test]
+    fn an_internal_error_of_any_thread_ends_the_flight_with_the_last_events() {
+        let log = Arc::new(Log::new());
+        let flown = DeterministicHost::fly(1, &log, |host, at| {
+            let end = host.spawn("second", |_| crate::internal_error("planted"));
+            host.park(at, &end, None);
+        });
+        let HostError(message) = flown.unwrap_err();
+        let lines: Vec<&str> = message.lines().collect();
+        assert!(lines[0].starts_with("second: internal error at "), "{message}");
+        assert!(lines[0].ends_with("broken invariant: planted; the last events:"), "{message}");
+        assert_eq!(lines.len(), 3, "both threads have started: {message}");
+        assert!(lines[2].contains("1 second"), "{message}");
     }
 }

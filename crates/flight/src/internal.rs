@@ -1,13 +1,13 @@
 //! Internal errors: a broken invariant of ours, told apart from every fault of a driver.
 //!
 //! An internal error is a panic with the payload [`InternalError`]. Code that catches panics of
-//! drivers passes this payload on ([`pass_on`]), so that it reaches the host of the flight: the
+//! drivers passes this payload on ([`resume_internal_error`]), so that it reaches the host of the flight: the
 //! flight ends as "could not run" (exit status 2), with the invariant and the last events, and
 //! without a finding against the driver.
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{Location, panic_any, resume_unwind};
+use std::panic::{Location, resume_unwind};
 
 /// A broken invariant of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,10 +32,15 @@ impl fmt::Display for InternalError {
 impl std::error::Error for InternalError {}
 
 /// Ends the flight: an invariant of ours does not hold. `invariant` says what should have held.
+///
+/// No panic hook runs: the host of the flight reports the error, with the last events.
 #[cold]
 #[track_caller]
 pub fn internal_error(invariant: impl Into<String>) -> ! {
-    panic_any(InternalError { invariant: invariant.into(), location: Location::caller() })
+    resume_unwind(Box::new(InternalError {
+        invariant: invariant.into(),
+        location: Location::caller(),
+    }))
 }
 
 /// The value, which must be there; `invariant` says why it always is.

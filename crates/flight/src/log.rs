@@ -120,6 +120,12 @@ impl Log {
         std::mem::replace(events, room)
     }
 
+    /// The last events that were not taken out, at most `count` of them; they stay in the log.
+    pub fn last_events(&self, count: usize) -> Vec<Event> {
+        let events = &self.inner().events;
+        events[events.len().saturating_sub(count)..].to_vec()
+    }
+
     /// How often the entry rules were judged.
     pub fn rule_counts(&self) -> RuleCounts {
         RuleCounts(

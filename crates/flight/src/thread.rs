@@ -1,18 +1,9 @@
-//! Which virtual thread, and which driver call on it, the running code belongs to.
-//!
-//! Thread-local on purpose: an event takes both from here, so nobody has to pass them.
+//! The virtual thread of the running code, and the driver call it is in: parts of its
+//! [`ExecutionContext`](crate::ExecutionContext).
 
 use crate::Component;
+use crate::execution_context::with;
 use crate::level::Irql;
-use crate::sync::thread_local;
-use std::cell::Cell;
-
-thread_local! {
-    static THREAD: Cell<u32> = const { Cell::new(0) };
-    static IRQL: Cell<Irql> = const { Cell::new(Irql::Passive) };
-    static CALL: Cell<Option<Call>> = const { Cell::new(None) };
-    static CALLER: Cell<Component> = const { Cell::new(Component::Client) };
-}
 
 /// A call of a driver, as the thread that is in it knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +30,7 @@ pub struct Call {
 
 /// Who is to blame for what the clients' rules say, on this thread and now.
 pub fn caller() -> Component {
-    CALLER.with(Cell::get)
+    with(|context| context.component)
 }
 
 /// While it lives, this thread calls on behalf of somebody: what breaks a client's rule is laid
@@ -50,36 +41,36 @@ pub struct CallerGuard(Component);
 impl CallerGuard {
     /// From now on it is this one.
     pub fn of(component: Component) -> Self {
-        Self(CALLER.with(|it| it.replace(component)))
+        Self(with(|context| std::mem::replace(&mut context.component, component)))
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        CALLER.with(|component| component.set(self.0));
+        with(|context| context.component = self.0);
     }
 }
 
 /// The number of the virtual thread that runs here, as its events have it.
 pub fn current() -> u32 {
-    THREAD.with(Cell::get)
+    with(|context| context.thread)
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    THREAD.with(|id| id.replace(number))
+    with(|context| std::mem::replace(&mut context.thread, number))
 }
 
 pub(crate) fn call() -> Option<u32> {
-    CALL.with(Cell::get).map(|call| call.number)
+    with(|context| context.call.map(|call| call.number))
 }
 
 /// The level of the virtual thread that runs here.
 pub(crate) fn irql() -> Irql {
-    IRQL.with(Cell::get)
+    with(|context| context.irql)
 }
 
 pub(crate) fn set_irql(irql: Irql) -> Irql {
-    IRQL.with(|it| it.replace(irql))
+    with(|context| std::mem::replace(&mut context.irql, irql))
 }
 
 /// While it lives, this thread is inside a call of a driver.
@@ -99,48 +90,58 @@ impl CallGuard {
             submits: false,
             misused: None,
         };
-        Self(CALL.with(|it| it.replace(Some(call))))
+        Self(with(|context| context.call.replace(call)))
     }
 
     /// Says that the call this thread is in is of level two or three.
     pub fn exclude() {
-        CALL.with(|it| it.set(it.get().map(|call| Call { exclusive: true, ..call })));
+        change_call(|call| call.exclusive = true);
     }
 
     /// Says that the call this thread is in gives work to the hardware.
     pub fn submit() {
-        CALL.with(|it| it.set(it.get().map(|call| Call { submits: true, ..call })));
+        change_call(|call| call.submits = true);
     }
 
     /// Something was called that is not for this level: if this thread is in a call that gives
     /// work to the hardware, that remembers it. Answers whether it does.
     pub fn misuse(name: &'static str) -> bool {
-        CALL.with(|it| {
-            let Some(call) = it.get().filter(|call| call.submits) else { return false };
-            let misused = call.misused.or(Some(name));
-            it.set(Some(Call { misused, ..call }));
+        with(|context| {
+            let Some(call) = context.call.as_mut().filter(|call| call.submits) else {
+                return false;
+            };
+            call.misused.get_or_insert(name);
             true
         })
     }
 
     /// The call this thread is in.
     pub fn current() -> Option<Call> {
-        CALL.with(Cell::get)
+        with(|context| context.call)
     }
 
     /// Hardware was touched: its registers say so to the call this thread is in.
     pub fn touch() {
-        CALL.with(|it| it.set(it.get().map(|call| Call { touched: true, ..call })));
+        change_call(|call| call.touched = true);
     }
 
     /// Marks the call this thread is in, for whoever looks when it returns.
     pub fn mark() {
-        CALL.with(|it| it.set(it.get().map(|call| Call { marked: true, ..call })));
+        change_call(|call| call.marked = true);
     }
 }
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        CALL.with(|call| call.set(self.0));
+        with(|context| context.call = self.0);
     }
+}
+
+/// Changes the call this thread is in, if it is in one.
+fn change_call(change: impl FnOnce(&mut Call)) {
+    with(|context| {
+        if let Some(call) = &mut context.call {
+            change(call);
+        }
+    });
 }

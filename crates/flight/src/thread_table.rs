@@ -15,10 +15,13 @@
 
 use crate::host::{WaitResult, WaitToken};
 use crate::sync::Condvar;
-use crate::{EventKind, Log, Subject, Text};
+use crate::{EventKind, InternalError, Log, Subject, Text};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
+
+/// How many of the last events the message of an internal error has.
+const LAST_EVENTS: usize = 12;
 
 /// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -229,8 +232,17 @@ fn log_started(number: usize, name: &str, log: &Log) {
     log.emit(Subject::RUN, EventKind::ThreadStarted { name: name.into() });
 }
 
-/// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+/// The message of a panic. That of an internal error ends with the last events of the log, one per
+/// line.
+pub(crate) fn panic_message(panic: &(dyn Any + Send), log: &Log) -> String {
+    if let Some(error) = panic.downcast_ref::<InternalError>() {
+        let mut message = format!("{error}; the last events:");
+        for event in log.last_events(LAST_EVENTS) {
+            // Writing to a String does not fail.
+            let _ = write!(message, "\n  {event}");
+        }
+        return message;
+    }
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }

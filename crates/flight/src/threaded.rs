@@ -85,7 +85,7 @@ impl ThreadedHost {
         let host = ThreadedHost::new(log);
         let number = host.allocate_thread("main");
         let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
-        host.finish(number, answer.as_ref().err().map(|it| panic_message(&**it)));
+        host.finish(number, answer.as_ref().err().map(|panic| panic_message(&**panic, log)));
         host.end().and(answer.map_err(|_| HostError("main".to_owned())))
     }
 
@@ -283,7 +283,7 @@ impl Spawner for ThreadedHost {
             host.register_thread(me, false);
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
-            host.finish(me, ended.err().map(|it| panic_message(&*it)));
+            host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
         self.state().handles.push(handle);
     }

@@ -19,6 +19,8 @@
 mod adapter;
 mod base;
 pub mod ddi;
+#[cfg(test)]
+mod internal_error_tests;
 pub mod kernel;
 mod lifetime;
 mod live;

@@ -7,9 +7,9 @@
 
 use crate::Pool;
 use crate::ke::{
-    KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent,
-    KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReleaseSpinLock, KeSetEvent,
-    KeWaitForSingleObject, KfRaiseIrql,
+    KeAcquireSpinLockRaiseToDpc, KeClearEvent, KeDelayExecutionThread, KeGetCurrentIrql,
+    KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReadStateEvent,
+    KeReleaseSpinLock, KeResetEvent, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql,
 };
 use crate::processor::current;
 use crate::waits::current_call;
@@ -69,13 +69,16 @@ imports! {
     ExFreePool;
     ExFreePoolWithTag;
     KeAcquireSpinLockRaiseToDpc;
+    KeClearEvent;
     KeDelayExecutionThread lacks "time is virtual: it passes when nothing else can happen";
     KeGetCurrentIrql;
     KeInitializeEvent;
     KeInitializeSpinLock;
     KeLowerIrql lacks "not below the level the driver was entered at";
     KeRaiseIrqlToDpcLevel;
+    KeReadStateEvent;
     KeReleaseSpinLock;
+    KeResetEvent;
     KeSetEvent lacks "no boost, and it does not wait";
     KeWaitForSingleObject lacks "events only, and no alerts";
     KfRaiseIrql;
@@ -92,7 +95,7 @@ imports! {
 pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> PVOID {
     let take = || {
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
-        let pool = Pool::current().filter(|_| valid)?;
+        let pool = Pool::current("ExAllocatePool2").filter(|_| valid)?;
         let (zeroed, paged) = (flags & POOL_FLAG_UNINITIALIZED == 0, flags & POOL_FLAG_PAGED != 0);
         if paged {
             judge_paged();
@@ -110,7 +113,7 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
 /// Entry rule: paged memory is taken at passive level. It is said, and taken all the same.
 fn judge_paged() {
     const NAME: &str = "ExAllocatePool2 with POOL_FLAG_PAGED";
-    let Some((host, log)) = current() else { return };
+    let Some((host, log)) = current("ExAllocatePool2") else { return };
     let at = host.irql();
     let broken = (at > Irql::Passive).then(|| format!("{NAME} was called at {at} level"));
     if broken.is_none() || !CallGuard::misuse(NAME) {
@@ -124,7 +127,7 @@ fn judge_paged() {
 ///
 /// The caller does not use the block afterwards. (It is not followed here: any pointer will do.)
 pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
-    free_pool(block, tag);
+    free_pool("ExFreePoolWithTag", block, tag);
 }
 
 /// Gives a block of pool back, whatever its tag.
@@ -133,12 +136,12 @@ pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
 ///
 /// As of [`ExFreePoolWithTag`].
 pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
-    free_pool(block, 0);
+    free_pool("ExFreePool", block, 0);
 }
 
-fn free_pool(block: PVOID, tag: u32) {
+fn free_pool(import: &'static str, block: PVOID, tag: u32) {
     let free = || {
-        let Some(pool) = Pool::current() else { return };
+        let Some(pool) = Pool::current(import) else { return };
         if pool.observer().is_none_or(|pool_observer| pool_observer.freeing(block.addr())) {
             pool.free_tagged(block.addr(), tag);
         }
@@ -200,6 +203,9 @@ mod tests {
     fn outside_any_driver_there_is_no_pool() {
         assert!(take(POOL_FLAG_NON_PAGED, 24, TAG).is_null());
         free(ptr::without_provenance_mut(0x1000), TAG);
+        let names = crate::calls_without_context();
+        assert!(names.contains(&"ExAllocatePool2") && names.contains(&"ExFreePoolWithTag"));
+        assert!(!names.contains(&"ExFreePool"), "it was called in a pool only");
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Levels, spin locks, events and waits under their Windows names.
 //!
-//! They act for the driver that is running on this thread; elsewhere they do nothing. A spin
-//! lock and an event are known by their addresses: their memory is neither read nor written.
+//! They act for the driver that is running on this thread; elsewhere they do nothing. The state of
+//! a spin lock and of an event is in the driver's memory (`dispatcher.rs`).
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::dispatcher::{EventMemory, write_spin_lock};
 use crate::processor::{acquire_spin_lock, level, release_spin_lock, set_level};
 use crate::waits::{self, WaitEnd};
 use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL};
@@ -43,55 +44,118 @@ fn irql_from_number(number: KIRQL) -> Irql {
 
 /// The level the driver is at.
 pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
-    irql_number(level())
+    irql_number(level("KeGetCurrentIrql"))
 }
 
 /// Raises the level; answers the one before.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
-    irql_number(set_level(irql_from_number(new)))
+    irql_number(set_level("KfRaiseIrql", irql_from_number(new)))
 }
 
 /// Raises the level to `DISPATCH_LEVEL`; answers the one before.
 pub extern "win64-unwind" fn KeRaiseIrqlToDpcLevel() -> KIRQL {
-    irql_number(set_level(Irql::Dispatch))
+    irql_number(set_level("KeRaiseIrqlToDpcLevel", Irql::Dispatch))
 }
 
 /// Lowers the level.
 pub extern "win64-unwind" fn KeLowerIrql(new: KIRQL) {
-    set_level(irql_from_number(new));
+    set_level("KeLowerIrql", irql_from_number(new));
 }
 
 /// A spin lock that nobody has.
-pub extern "win64-unwind" fn KeInitializeSpinLock(_lock: *mut usize) {}
+///
+/// # Safety
+///
+/// `lock` is NULL or points to a `KSPIN_LOCK`.
+pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
+    // SAFETY: The caller's contract.
+    unsafe { write_spin_lock(lock, false) };
+}
 
 /// Raises the level to `DISPATCH_LEVEL` and takes a spin lock; answers the level before.
-pub extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
-    let before = set_level(Irql::Dispatch);
-    acquire_spin_lock(lock.addr());
+///
+/// # Safety
+///
+/// As of [`KeInitializeSpinLock`].
+pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
+    const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
+    let before = set_level(NAME, Irql::Dispatch);
+    acquire_spin_lock(NAME, lock.addr());
+    // SAFETY: The caller's contract.
+    unsafe { write_spin_lock(lock, true) };
     irql_number(before)
 }
 
 /// Lets a spin lock go and lowers the level.
-pub extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIRQL) {
-    release_spin_lock(lock.addr());
-    set_level(irql_from_number(new));
+///
+/// # Safety
+///
+/// As of [`KeInitializeSpinLock`].
+pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIRQL) {
+    const NAME: &str = "KeReleaseSpinLock";
+    // SAFETY: The caller's contract.
+    unsafe { write_spin_lock(lock, false) };
+    release_spin_lock(NAME, lock.addr());
+    set_level(NAME, irql_from_number(new));
 }
 
 /// An event, set or not. `kind` is 0 if it stays set, 1 if a wait uses it up.
-pub extern "win64-unwind" fn KeInitializeEvent(event: PVOID, kind: i32, state: BOOLEAN) {
-    waits::initialize(event.addr(), kind == SYNCHRONIZATION, state != 0);
+///
+/// # Safety
+///
+/// `event` is NULL or points to a `KEVENT`, which stays there while it is used.
+pub unsafe extern "win64-unwind" fn KeInitializeEvent(event: PVOID, kind: i32, state: BOOLEAN) {
+    // SAFETY: The caller's contract.
+    if let Some(event) = unsafe { EventMemory::at(event) } {
+        waits::initialize(event, kind == SYNCHRONIZATION, state != 0);
+    }
 }
 
-/// Sets an event; answers whether it was set.
-pub extern "win64-unwind" fn KeSetEvent(event: PVOID, _boost: i32, _wait: BOOLEAN) -> i32 {
-    i32::from(waits::set(event.addr()))
+/// Sets an event; returns the state before.
+///
+/// # Safety
+///
+/// As of [`KeInitializeEvent`].
+pub unsafe extern "win64-unwind" fn KeSetEvent(event: PVOID, _boost: i32, _wait: BOOLEAN) -> i32 {
+    // SAFETY: The caller's contract.
+    unsafe { EventMemory::at(event) }.map_or(0, waits::set)
+}
+
+/// Clears an event.
+///
+/// # Safety
+///
+/// As of [`KeInitializeEvent`].
+pub unsafe extern "win64-unwind" fn KeClearEvent(event: PVOID) {
+    // SAFETY: The caller's contract.
+    unsafe { EventMemory::at(event) }.map(waits::clear);
+}
+
+/// Clears an event; returns the state before.
+///
+/// # Safety
+///
+/// As of [`KeInitializeEvent`].
+pub unsafe extern "win64-unwind" fn KeResetEvent(event: PVOID) -> i32 {
+    // SAFETY: The caller's contract.
+    unsafe { EventMemory::at(event) }.map_or(0, waits::clear)
+}
+
+/// The state of an event: not zero if it is set.
+///
+/// # Safety
+///
+/// As of [`KeInitializeEvent`].
+pub unsafe extern "win64-unwind" fn KeReadStateEvent(event: PVOID) -> i32 {
+    // SAFETY: The caller's contract.
+    unsafe { EventMemory::at(event) }.map_or(0, waits::read_state)
 }
 
 /// Waits for an event.
 ///
 /// # Safety
 ///
-/// `timeout` is NULL or points to a number.
+/// `object` is as of [`KeInitializeEvent`]; `timeout` is NULL or points to a number.
 pub unsafe extern "win64-unwind" fn KeWaitForSingleObject(
     object: PVOID,
     _reason: i32,
@@ -101,7 +165,9 @@ pub unsafe extern "win64-unwind" fn KeWaitForSingleObject(
 ) -> NTSTATUS {
     // SAFETY: The caller's contract.
     let deadline = (!timeout.is_null()).then(|| unsafe { timeout.read() }.unsigned_abs());
-    match waits::wait(object.addr(), deadline) {
+    // SAFETY: The caller's contract.
+    let Some(event) = (unsafe { EventMemory::at(object) }) else { return STATUS_UNSUCCESSFUL };
+    match waits::wait(event, deadline) {
         WaitEnd::Set => STATUS_SUCCESS,
         WaitEnd::TimedOut => STATUS_TIMEOUT,
         WaitEnd::Failed => STATUS_UNSUCCESSFUL,
@@ -139,15 +205,25 @@ mod tests {
         let log = Arc::new(Log::silent());
         let flight_result = DeterministicHost::fly(0, &log, |host, _| {
             let host: Arc<dyn Host> = host.clone();
-            let lock: *mut usize = ptr::without_provenance_mut(0x100);
+            let mut word = 7_usize;
+            let lock = &raw mut word;
             let ((), left) = run_driver(&host, &log, || {
                 assert_eq!((KeRaiseIrqlToDpcLevel(), KeGetCurrentIrql()), (0, 2));
                 assert_eq!((KfRaiseIrql(DEVICE_LEVEL), KeGetCurrentIrql()), (2, 5));
                 KeLowerIrql(PASSIVE_LEVEL);
-                KeInitializeSpinLock(lock);
-                let before = KeAcquireSpinLockRaiseToDpc(lock);
+                // SAFETY: The lock is `word`.
+                unsafe { KeInitializeSpinLock(lock) };
+                // SAFETY: As above.
+                assert_eq!(unsafe { lock.read() }, 0);
+                // SAFETY: As above.
+                let before = unsafe { KeAcquireSpinLockRaiseToDpc(lock) };
                 assert_eq!((before, KeGetCurrentIrql()), (0, 2));
-                KeReleaseSpinLock(lock, before);
+                // SAFETY: As above.
+                assert_ne!(unsafe { lock.read() }, 0, "it is owned");
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLock(lock, before) };
+                // SAFETY: As above.
+                assert_eq!(unsafe { lock.read() }, 0);
             });
             assert_eq!((left.level, left.locks), (Irql::Passive, 0));
         });
@@ -160,5 +236,34 @@ mod tests {
         // SAFETY: NULL is no timeout, and the event is not followed.
         let status = unsafe { KeWaitForSingleObject(event, 0, 0, 0, ptr::null()) };
         assert_eq!(status, STATUS_UNSUCCESSFUL);
+    }
+
+    #[test]
+    fn an_event_is_read_and_cleared_where_the_driver_has_it() {
+        let log = Arc::new(Log::silent());
+        let flown = DeterministicHost::fly(0, &log, |host, _| {
+            let host: Arc<dyn Host> = host.clone();
+            let mut memory = [0_u64; 3];
+            let event: PVOID = memory.as_mut_ptr().cast();
+            let state = |function: unsafe extern "win64-unwind" fn(PVOID) -> i32| {
+                // SAFETY: The event is `memory`.
+                unsafe { function(event) }
+            };
+            run_driver(&host, &log, || {
+                // SAFETY: As above.
+                unsafe { KeInitializeEvent(event, 0, 1) };
+                assert_eq!((state(KeReadStateEvent), state(KeResetEvent)), (1, 1));
+                assert_eq!((state(KeReadStateEvent), state(KeResetEvent)), (0, 0));
+                // SAFETY: As above.
+                assert_eq!(unsafe { KeSetEvent(event, 0, 0) }, 0);
+                // SAFETY: As above.
+                unsafe { KeClearEvent(event) };
+                assert_eq!(state(KeReadStateEvent), 0);
+            });
+            assert_eq!(memory[0] >> 32, 0, "SignalState");
+        });
+        assert_eq!(flown, Ok(()));
+        // SAFETY: NULL is no event.
+        assert_eq!(unsafe { KeReadStateEvent(ptr::null_mut()) }, 0);
     }
 }

@@ -6,6 +6,7 @@
 //! Code of a driver runs inside [`Pool::inside`], and the exported functions act on that pool;
 //! inside [`processor::inside`] it has a level, locks and waits.
 
+mod dispatcher;
 mod exports;
 mod ke;
 mod memory;
@@ -20,9 +21,16 @@ pub use exports::{
     POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use ke::{
-    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread,
-    KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel,
-    KeReleaseSpinLock, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
+    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
+    KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,
+    KeRaiseIrqlToDpcLevel, KeReadStateEvent, KeReleaseSpinLock, KeResetEvent, KeSetEvent,
+    KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
 };
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
+
+/// The functions that a driver called on a thread where no driver runs, each once. They found no
+/// pool, host or adapter, and did nothing.
+pub fn calls_without_context() -> Vec<&'static str> {
+    flight::ExecutionContext::calls_without_context()
+}

@@ -13,8 +13,7 @@
 //! 4. Events are emitted while the lock of the change is held.
 
 use crate::memory::{InitialContents, Memory};
-use flight::{EventKind, Log, Subject, Text};
-use std::cell::RefCell;
+use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -87,20 +86,9 @@ impl Blocks {
     }
 }
 
-thread_local! {
-    /// The pool of the driver that is running on this thread.
-    static INSIDE: RefCell<Option<Arc<Pool>>> = const { RefCell::new(None) };
-}
-
-/// Puts back the pool that was there before: also when a driver unwinds.
-struct CurrentPoolGuard(Option<Arc<Pool>>);
-
-impl Drop for CurrentPoolGuard {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        // A thread that is ending has no pool to put back.
-        let inner = INSIDE.try_with(|pool| pool.replace(before));
-        drop(inner);
+impl Attachment for Pool {
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        Some(self)
     }
 }
 
@@ -156,15 +144,18 @@ impl Pool {
 
     /// Runs code of the driver whose pool this is: what it imports acts on this pool.
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
-        let back = CurrentPoolGuard(INSIDE.replace(Some(self.clone())));
-        let answer = body();
-        drop(back);
-        answer
+        let _attached = ExecutionContext::attach(self.clone());
+        body()
     }
 
-    /// The pool of the driver that is running on this thread.
-    pub(crate) fn current() -> Option<Arc<Self>> {
-        INSIDE.try_with(|pool| pool.borrow().clone()).ok().flatten()
+    /// The pool of the driver that is running on this thread. Where none is running, the call of
+    /// `import` is reported.
+    pub(crate) fn current(import: &'static str) -> Option<Arc<Self>> {
+        let pool = ExecutionContext::attached();
+        if pool.is_none() {
+            ExecutionContext::report_missing(import);
+        }
+        pool
     }
 
     /// Takes a block, zeroed or not. A tag of zero takes nothing.

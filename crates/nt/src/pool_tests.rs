@@ -196,7 +196,7 @@ fn a_block_refers_to_live_blocks_only() {
 #[test]
 fn a_driver_inside_another_comes_back_out_also_by_a_panic() {
     let ((_, outer), (_, inner)) = (pool(), pool());
-    let is = |pool: &Arc<Pool>| Pool::current().is_some_and(|it| Arc::ptr_eq(&it, pool));
+    let is = |pool: &Arc<Pool>| Pool::current("a test").is_some_and(|it| Arc::ptr_eq(&it, pool));
     outer.run_driver(|| {
         let panicked = std::panic::catch_unwind(|| {
             inner.run_driver(|| {
@@ -206,7 +206,7 @@ fn a_driver_inside_another_comes_back_out_also_by_a_panic() {
         });
         assert!(panicked.is_err() && is(&outer));
     });
-    assert!(Pool::current().is_none());
+    assert!(Pool::current("a test").is_none());
 }
 
 #[test]

@@ -4,20 +4,15 @@
 //!
 //! 1. The host's level is never below the one the driver was entered at: a driver that asks for
 //!    less gets the answer it wants and not the level, so no proof is lent that does not hold.
-//! 2. Locks are kept here, by address, and never in the driver's memory: a lock whose memory
-//!    is gone can still be let go.
+//! 2. The owners of locks are kept here, by address: a lock whose memory is gone can still be let
+//!    go. The word in the driver's memory says only whether it is owned.
 
-use flight::{Host, Irql, Log};
-use std::cell::RefCell;
+use flight::{Attachment, AttachmentGuard, ExecutionContext, Host, Irql, Log};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often somebody looks at a lock that another thread has, before it is taken for lost.
 const MAX_SPINS: u32 = 10_000_000;
-
-thread_local! {
-    static NOW: RefCell<Option<RunningDriver>> = const { RefCell::new(None) };
-}
 
 /// The spin locks that somebody has.
 static HELD_SPIN_LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -26,6 +21,11 @@ static HELD_SPIN_LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 struct RunningDriver {
     host: Arc<dyn Host>,
     log: Arc<Log>,
+    processor: Mutex<ProcessorState>,
+}
+
+/// What the driver did to the processor it runs on.
+struct ProcessorState {
     entered: Irql,
     /// The level it asked for.
     level: Irql,
@@ -51,60 +51,81 @@ pub fn run_driver<R>(
     body: impl FnOnce() -> R,
 ) -> (R, ExitState) {
     let entered = host.irql();
-    let now = RunningDriver {
-        host: host.clone(),
-        log: log.clone(),
-        entered,
-        level: entered,
-        locks: vec![],
-    };
-    let back = RunningDriverGuard { previous: NOW.replace(Some(now)), restored: false };
+    let driver = RunningDriver::new(host.clone(), log.clone(), entered);
+    let attached = Some(ExecutionContext::attach(driver.clone()));
+    let back = RunningDriverGuard { driver, attached };
     let answer = body();
     (answer, back.restore())
 }
 
-/// The level the driver believes to be at.
-pub(crate) fn level() -> Irql {
-    with_running_driver(|running_driver| running_driver.level).unwrap_or(Irql::Passive)
+impl RunningDriver {
+    fn new(host: Arc<dyn Host>, log: Arc<Log>, entered: Irql) -> Arc<Self> {
+        let processor = ProcessorState { entered, level: entered, locks: vec![] };
+        Arc::new(Self { host, log, processor: Mutex::new(processor) })
+    }
+
+    /// The driver that runs on this thread. Where none is running, the call of `import` is
+    /// reported.
+    fn current(import: &'static str) -> Option<Arc<Self>> {
+        let driver = ExecutionContext::attached();
+        if driver.is_none() {
+            ExecutionContext::report_missing(import);
+        }
+        driver
+    }
+
+    /// Not to be held while the host is asked for anything.
+    fn processor(&self) -> MutexGuard<'_, ProcessorState> {
+        self.processor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Changes it; answers the one before.
-pub(crate) fn set_level(level: Irql) -> Irql {
-    let change = |it: &mut RunningDriver| {
-        it.host.set_irql(level.max(it.entered));
-        std::mem::replace(&mut it.level, level)
+impl Attachment for RunningDriver {
+    /// A new thread begins at passive level, without a lock.
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        Some(RunningDriver::new(self.host.clone(), self.log.clone(), Irql::Passive))
+    }
+}
+
+/// The level the driver believes to be at.
+pub(crate) fn level(import: &'static str) -> Irql {
+    RunningDriver::current(import).map_or(Irql::Passive, |driver| driver.processor().level)
+}
+
+/// Changes the level; returns the one before.
+pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
+    let Some(driver) = RunningDriver::current(import) else { return Irql::Passive };
+    let (entered, before) = {
+        let mut processor = driver.processor();
+        (processor.entered, std::mem::replace(&mut processor.level, level))
     };
-    with_running_driver(change).unwrap_or(Irql::Passive)
+    driver.host.set_irql(level.max(entered));
+    before
 }
 
 /// Takes a lock. One that this thread has already is not waited for: it is left twice.
-pub(crate) fn acquire_spin_lock(lock: usize) {
-    let mine =
-        with_running_driver(|running_driver| running_driver.locks.contains(&lock)).unwrap_or(true);
+pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
+    let Some(driver) = RunningDriver::current(import) else { return };
+    let mine = driver.processor().locks.contains(&lock);
     // A lock that a driver never lets go is named when that driver leaves.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
-    with_running_driver(|running_driver| running_driver.locks.push(lock));
+    driver.processor().locks.push(lock);
 }
 
 /// Lets a lock go.
-pub(crate) fn release_spin_lock(lock: usize) {
-    let last = with_running_driver(|running_driver| {
-        let place = running_driver.locks.iter().rposition(|it| *it == lock);
-        place.map(|at| running_driver.locks.remove(at));
-        !running_driver.locks.contains(&lock)
-    });
-    if last == Some(true) {
+pub(crate) fn release_spin_lock(import: &'static str, lock: usize) {
+    let Some(driver) = RunningDriver::current(import) else { return };
+    let mut processor = driver.processor();
+    let index = processor.locks.iter().rposition(|held| *held == lock);
+    index.map(|index| processor.locks.remove(index));
+    if !processor.locks.contains(&lock) {
         held_spin_locks().remove(&lock);
     }
 }
 
-/// Who runs the driver on this thread, and where to say what it did.
-pub(crate) fn current() -> Option<(Arc<dyn Host>, Arc<Log>)> {
-    with_running_driver(|running_driver| (running_driver.host.clone(), running_driver.log.clone()))
-}
-
-fn with_running_driver<R>(body: impl FnOnce(&mut RunningDriver) -> R) -> Option<R> {
-    NOW.try_with(|running_driver| running_driver.borrow_mut().as_mut().map(body)).ok().flatten()
+/// The host that runs the driver on this thread, and the log of the flight.
+pub(crate) fn current(import: &'static str) -> Option<(Arc<dyn Host>, Arc<Log>)> {
+    RunningDriver::current(import).map(|driver| (driver.host.clone(), driver.log.clone()))
 }
 
 fn held_spin_locks() -> MutexGuard<'static, BTreeSet<usize>> {
@@ -116,38 +137,35 @@ fn yield_once() -> bool {
     false
 }
 
-/// Puts back who ran here before, once.
+/// Puts back what the driver changed, also if it unwinds.
 struct RunningDriverGuard {
-    previous: Option<RunningDriver>,
-    restored: bool,
+    driver: Arc<RunningDriver>,
+    attached: Option<AttachmentGuard<RunningDriver>>,
 }
 
 impl RunningDriverGuard {
     fn restore(mut self) -> ExitState {
-        self.restore_once().unwrap_or(ExitState {
-            entered: Irql::Passive,
-            level: Irql::Passive,
-            locks: 0,
-        })
+        self.detach();
+        let processor = self.driver.processor();
+        let (entered, level) = (processor.entered, processor.level);
+        ExitState { entered, level, locks: processor.locks.len() }
     }
 
-    fn restore_once(&mut self) -> Option<ExitState> {
-        if std::mem::replace(&mut self.restored, true) {
-            return None;
-        }
-        let before = self.previous.take();
-        let now = NOW.try_with(|running_driver| running_driver.replace(before)).ok().flatten()?;
-        now.host.set_irql(now.entered);
-        for lock in &now.locks {
+    /// Ends the driver's time on this thread, once.
+    fn detach(&mut self) {
+        let Some(attached) = self.attached.take() else { return };
+        drop(attached);
+        let processor = self.driver.processor();
+        self.driver.host.set_irql(processor.entered);
+        for lock in &processor.locks {
             held_spin_locks().remove(lock);
         }
-        Some(ExitState { entered: now.entered, level: now.level, locks: now.locks.len() })
     }
 }
 
 impl Drop for RunningDriverGuard {
     fn drop(&mut self) {
-        let _unwound = self.restore_once();
+        self.detach();
     }
 }
 
@@ -169,9 +187,9 @@ mod tests {
     fn a_driver_leaves_as_it_came() {
         fly(|host, log, _| {
             let (before, left) = run_driver(host, log, || {
-                let before = set_level(Irql::Dispatch);
-                assert_eq!((host.irql(), level()), (Irql::Dispatch, Irql::Dispatch));
-                set_level(before)
+                let before = set_level("a test", Irql::Dispatch);
+                assert_eq!((host.irql(), level("a test")), (Irql::Dispatch, Irql::Dispatch));
+                set_level("a test", before)
             });
             assert_eq!(before, Irql::Dispatch);
             assert_eq!(left, ExitState { entered: Irql::Passive, level: Irql::Passive, locks: 0 });
@@ -182,15 +200,15 @@ mod tests {
     fn what_it_leaves_is_said_and_put_back() {
         fly(|host, log, _| {
             let leaves = || {
-                set_level(Irql::Dispatch);
-                acquire_spin_lock(0x40);
+                set_level("a test", Irql::Dispatch);
+                acquire_spin_lock("a test", 0x40);
             };
             let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
             // Nobody has it any more: this does not hang.
             let ((), left) = run_driver(host, log, || {
-                acquire_spin_lock(0x40);
-                release_spin_lock(0x40);
+                acquire_spin_lock("a test", 0x40);
+                release_spin_lock("a test", 0x40);
             });
             assert_eq!(left.locks, 0);
         });
@@ -200,9 +218,9 @@ mod tests {
     fn a_lock_that_is_taken_twice_is_left() {
         fly(|host, log, _| {
             let ((), left) = run_driver(host, log, || {
-                acquire_spin_lock(0x80);
-                acquire_spin_lock(0x80);
-                release_spin_lock(0x80);
+                acquire_spin_lock("a test", 0x80);
+                acquire_spin_lock("a test", 0x80);
+                release_spin_lock("a test", 0x80);
             });
             assert_eq!(left.locks, 1);
         });
@@ -213,11 +231,41 @@ mod tests {
         fly(|host, log, at| {
             at.raised(&**host, |_: &mut flight::Dispatch| {
                 let ((), left) = run_driver(host, log, || {
-                    set_level(Irql::Passive);
-                    assert_eq!((level(), host.irql()), (Irql::Passive, Irql::Dispatch));
+                    set_level("a test", Irql::Passive);
+                    assert_eq!((level("a test"), host.irql()), (Irql::Passive, Irql::Dispatch));
                 });
                 assert_eq!((left.entered, left.level), (Irql::Dispatch, Irql::Passive));
             });
         });
+    }
+
+    #[test]
+    fn a_thread_that_a_driver_starts_has_its_host_and_pool_and_begins_at_passive_level() {
+        let log = Arc::new(Log::new());
+        let pool = crate::Pool::new(log.clone());
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
+            let any_host: Arc<dyn Host> = host.clone();
+            let start = || {
+                set_level("a test", Irql::Dispatch);
+                acquire_spin_lock("a test", 0xC0);
+                let context = ExecutionContext::capture();
+                let end = host.spawn("the driver's", move |_| {
+                    assert!(current("a test").is_none());
+                    let _entered = context.enter();
+                    assert!(
+                        current("a test").is_some() && crate::Pool::current("a test").is_some()
+                    );
+                    assert_eq!(level("a test"), Irql::Passive);
+                    set_level("a test", Irql::Dispatch);
+                });
+                release_spin_lock("a test", 0xC0);
+                set_level("a test", Irql::Passive);
+                end
+            };
+            let (end, left) = run_driver(&any_host, &log, || pool.run_driver(start));
+            host.park(at, &end, None);
+            assert_eq!((left.level, left.locks, host.irql()), (Irql::Passive, 0, Irql::Passive));
+        });
+        assert_eq!(flown, Ok(()));
     }
 }

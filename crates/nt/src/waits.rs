@@ -1,6 +1,7 @@
 //! What a driver waits for: events it sets, and time. Time is virtual: it passes when nothing
 //! else can happen.
 
+use crate::dispatcher::EventMemory;
 use crate::processor::{current, level};
 use flight::{
     At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
@@ -8,15 +9,13 @@ use flight::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The events that were initialised, by their addresses. As with locks, the state is here and
-/// not in the driver's memory.
+/// The events that were initialised, by their addresses: what the layout of a `KEVENT` cannot
+/// hold. Their state is in the driver's memory, and changes under this lock.
 static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
 
 struct Event {
-    /// Whether one wait uses it up (`SynchronizationEvent`).
-    auto_reset: bool,
-    /// The level of whoever set it.
-    set_level: Option<Irql>,
+    /// The level at which it was set last.
+    set_level: Irql,
     waiters: Vec<WaitToken>,
 }
 
@@ -32,19 +31,36 @@ pub(crate) enum WaitEnd {
 }
 
 /// Initialises an event.
-pub(crate) fn initialize(event: usize, auto_reset: bool, set: bool) {
-    let set = set.then_some(Irql::Passive);
-    events().insert(event, Event { auto_reset, set_level: set, waiters: Vec::new() });
+pub(crate) fn initialize(event: EventMemory, auto_reset: bool, set: bool) {
+    let mut events = events();
+    event.initialize(auto_reset, set);
+    events.insert(event.address(), Event { set_level: Irql::Passive, waiters: Vec::new() });
 }
 
-/// Sets an event; answers whether it was set.
-pub(crate) fn set(event: usize) -> bool {
-    let by = level();
-    let (before, waiters) = match events().get_mut(&event) {
-        Some(it) => (it.set_level.replace(by).is_some(), std::mem::take(&mut it.waiters)),
-        None => return false,
+/// Clears an event; returns the state before.
+pub(crate) fn clear(event: EventMemory) -> i32 {
+    let events = events();
+    if events.contains_key(&event.address()) { event.set_signal_state(0) } else { 0 }
+}
+
+/// The state of an event.
+pub(crate) fn read_state(event: EventMemory) -> i32 {
+    let events = events();
+    if events.contains_key(&event.address()) { event.signal_state() } else { 0 }
+}
+
+/// Sets an event; returns the state before.
+pub(crate) fn set(event: EventMemory) -> i32 {
+    const NAME: &str = "KeSetEvent";
+    let by = level(NAME);
+    let (before, waiters) = match events().get_mut(&event.address()) {
+        Some(known) => {
+            known.set_level = by;
+            (event.set_signal_state(1), std::mem::take(&mut known.waiters))
+        }
+        None => return 0,
     };
-    if let Some((host, _)) = current() {
+    if let Some((host, _)) = current(NAME) {
         for token in &waiters {
             host.wake(token);
         }
@@ -53,9 +69,9 @@ pub(crate) fn set(event: usize) -> bool {
 }
 
 /// Waits for an event, at most until `deadline`; zero does not wait at all.
-pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
+pub(crate) fn wait(event: EventMemory, deadline: Option<u64>) -> WaitEnd {
     const NAME: &str = "KeWaitForSingleObject";
-    let Some((host, log)) = current() else { return WaitEnd::Failed };
+    let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
     let mut waited = false;
     loop {
         let token = match event_state(event) {
@@ -72,7 +88,7 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
                 return WaitEnd::Failed;
             }
             EventState::Unset if deadline == Some(0) => return WaitEnd::TimedOut,
-            EventState::Unset => enqueue_waiter(event),
+            EventState::Unset => enqueue_waiter(&*host, event),
         };
         match park(&host, &log, NAME, &token, deadline) {
             Some(WaitResult::Woken) => waited = true,
@@ -92,7 +108,7 @@ pub(crate) fn wait(event: usize, deadline: Option<u64>) -> WaitEnd {
 /// Lets time pass.
 pub(crate) fn delay(until: u64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
-    let Some((host, log)) = current() else { return WaitEnd::Failed };
+    let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
     let token = WaitToken::new("time to pass");
     if park(&host, &log, NAME, &token, Some(until)).is_none() {
         return WaitEnd::Failed;
@@ -107,29 +123,30 @@ enum EventState {
     NoEvent,
 }
 
-fn event_state(event: usize) -> EventState {
-    match events().get_mut(&event) {
-        None => EventState::NoEvent,
-        Some(Event { set_level: None, .. }) => EventState::Unset,
-        Some(Event { auto_reset: true, set_level: set, .. }) => {
-            set.take().map_or(EventState::Unset, EventState::Set)
-        }
-        Some(Event { set_level: Some(by), .. }) => EventState::Set(*by),
+fn event_state(event: EventMemory) -> EventState {
+    let events = events();
+    let Some(known) = events.get(&event.address()) else { return EventState::NoEvent };
+    if event.signal_state() == 0 {
+        return EventState::Unset;
     }
+    if event.is_auto_reset() {
+        event.set_signal_state(0);
+    }
+    EventState::Set(known.set_level)
 }
 
 /// A ticket for the event; if it was set meanwhile, a rung one would be missed, so it is looked
 /// at once more under the lock.
-fn enqueue_waiter(event: usize) -> WaitToken {
+fn enqueue_waiter(host: &dyn Host, event: EventMemory) -> WaitToken {
     let token = WaitToken::new("an event of the driver's");
-    let set = match events().get_mut(&event) {
-        Some(it) if it.set_level.is_none() => {
-            it.waiters.push(token.clone());
+    let set = match events().get_mut(&event.address()) {
+        Some(known) if event.signal_state() == 0 => {
+            known.waiters.push(token.clone());
             false
         }
         _ => true,
     };
-    if let (true, Some((host, _))) = (set, current()) {
+    if set {
         host.wake(&token);
     }
     token
@@ -171,6 +188,7 @@ fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "has memory as a driver has it")]
 mod tests {
     use super::*;
     use crate::processor::{run_driver, set_level};
@@ -191,20 +209,35 @@ mod tests {
         run_driver(&host, log, body).0
     }
 
+    /// The address of a new event.
+    fn new_event(auto_reset: bool, set: bool) -> usize {
+        let memory = Box::leak(Box::new([0_u64; 3]));
+        let address = memory.as_mut_ptr().expose_provenance();
+        initialize(event_at(address), auto_reset, set);
+        address
+    }
+
+    /// The event at an address of `new_event`.
+    fn event_at(address: usize) -> EventMemory {
+        let memory = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: The memory of a new event has 24 bytes, and stays.
+        unsafe { EventMemory::at(memory) }.unwrap()
+    }
+
     #[test]
     fn a_wait_ends_when_another_thread_sets_the_event() {
         let text = fly(|host, log, at| {
-            initialize(0x1000, true, false);
+            let address = new_event(true, false);
             let (there, logged) = (host.clone(), log.clone());
             let end = host.spawn("dpc", move |_| {
                 driver(&there, &logged, || {
-                    set_level(Irql::Dispatch);
-                    assert!(!set(0x1000));
+                    set_level("a test", Irql::Dispatch);
+                    assert_eq!(set(event_at(address)), 0);
                 });
             });
             driver(host, log, || {
-                assert_eq!(wait(0x1000, None), WaitEnd::Set);
-                assert_eq!(wait(0x1000, Some(0)), WaitEnd::TimedOut, "it is used up");
+                assert_eq!(wait(event_at(address), None), WaitEnd::Set);
+                assert_eq!(wait(event_at(address), Some(0)), WaitEnd::TimedOut, "it is used up");
             });
             host.park(at, &end, None);
         });
@@ -214,11 +247,11 @@ mod tests {
     #[test]
     fn what_is_set_is_not_waited_for() {
         let text = fly(|host, log, _| {
-            initialize(0x2000, false, true);
+            let event = event_at(new_event(false, true));
             driver(host, log, || {
-                assert_eq!(wait(0x2000, None), WaitEnd::Set);
-                assert_eq!(wait(0x2000, None), WaitEnd::Set, "it stays set");
-                assert!(set(0x2000));
+                assert_eq!(wait(event, None), WaitEnd::Set);
+                assert_eq!(wait(event, None), WaitEnd::Set, "it stays set");
+                assert_eq!(set(event), 1);
             });
         });
         assert!(text.is_empty(), "{text:?}");
@@ -227,12 +260,14 @@ mod tests {
     #[test]
     fn time_passes_and_a_wait_for_nothing_ends() {
         let text = fly(|host, log, _| {
-            initialize(0x3000, false, false);
+            let memory = Box::leak(Box::new([0_u64; 3]));
+            let unused = event_at(memory.as_mut_ptr().expose_provenance());
+            let event = event_at(new_event(false, false));
             driver(host, log, || {
                 assert_eq!(delay(10), WaitEnd::Set);
-                assert_eq!(wait(0x3000, Some(20)), WaitEnd::TimedOut);
-                assert_eq!(wait(0x3000, None), WaitEnd::Failed, "nobody sets it");
-                assert_eq!(wait(0x3008, None), WaitEnd::Failed, "there is none");
+                assert_eq!(wait(event, Some(20)), WaitEnd::TimedOut);
+                assert_eq!(wait(event, None), WaitEnd::Failed, "nobody sets it");
+                assert_eq!(wait(unused, None), WaitEnd::Failed, "it is not initialised");
             });
         });
         let (delay, wait) = ("KeDelayExecutionThread", "KeWaitForSingleObject");
@@ -241,13 +276,26 @@ mod tests {
     }
 
     #[test]
+    fn the_state_is_in_the_drivers_memory() {
+        fly(|host, log, _| {
+            let event = event_at(new_event(false, false));
+            driver(host, log, || {
+                assert_eq!((set(event), event.signal_state()), (0, 1));
+                assert_eq!((clear(event), read_state(event)), (1, 0));
+                event.set_signal_state(1); // The driver writes it itself.
+                assert_eq!(wait(event, Some(0)), WaitEnd::Set);
+            });
+        });
+    }
+
+    #[test]
     fn above_passive_nobody_waits() {
         let text = fly(|host, log, _| {
-            initialize(0x4000, false, false);
+            let event = event_at(new_event(false, false));
             driver(host, log, || {
-                set_level(Irql::Dispatch);
-                assert_eq!((wait(0x4000, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
-                assert_eq!(wait(0x4000, Some(0)), WaitEnd::TimedOut, "to look is no wait");
+                set_level("a test", Irql::Dispatch);
+                assert_eq!((wait(event, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
+                assert_eq!(wait(event, Some(0)), WaitEnd::TimedOut, "to look is no wait");
             });
         });
         assert!(text.is_empty(), "{text:?}");

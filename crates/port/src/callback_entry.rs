@@ -6,7 +6,8 @@ use crate::door::Door;
 use crate::query::judge;
 use abi::HANDLE;
 use flight::{
-    At, CallGuard, DeviceLevel, Dispatch, EventKind, Irql, Passive, RuleId, resume_internal_error,
+    At, CallGuard, DeviceLevel, Dispatch, EventKind, ExecutionContext, Irql, Passive, RuleId,
+    resume_internal_error,
 };
 use kernel::callbacks::KernelCallbacks;
 use std::marker::PhantomData;
@@ -113,7 +114,12 @@ impl<L: CallbackLevel> CallbackRow<L> {
         body: impl FnOnce(&Door) -> R,
     ) -> R {
         let answer = || {
-            let Some(door) = door() else { return otherwise };
+            let Some(door) = door() else {
+                if Door::running().is_none() {
+                    ExecutionContext::report_missing(self.name);
+                }
+                return otherwise;
+            };
             let (services, name) = (door.services(), self.name);
             services.log().emit(services.adapter(), EventKind::Callback { name: name.into() });
             let text = || format!("{name} was called for an adapter that is not started");

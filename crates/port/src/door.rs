@@ -4,18 +4,13 @@
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
 use abi::HANDLE;
+use flight::{Attachment, ExecutionContext};
 use kernel::callbacks::KernelCallbacks;
-use std::cell::RefCell;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static DOORS: Registry<Door> = Registry::new();
-
-thread_local! {
-    /// The door whose driver runs on this thread.
-    static RUNNING: RefCell<Option<Arc<Door>>> = const { RefCell::new(None) };
-}
 
 /// The data that a callback needs about its adapter.
 pub(crate) struct Door {
@@ -53,15 +48,13 @@ impl Door {
 
     /// The door whose driver runs on this thread, for callbacks without a handle.
     pub(crate) fn running() -> Option<Arc<Self>> {
-        RUNNING.try_with(|door| door.borrow().clone()).ok().flatten()
+        ExecutionContext::attached()
     }
 
     /// Runs code of the driver: callbacks without a handle find this door.
     pub(crate) fn run<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
-        let back = DoorGuard(RUNNING.replace(Some(self.clone())));
-        let answer = body();
-        drop(back);
-        answer
+        let _attached = ExecutionContext::attach(self.clone());
+        body()
     }
 
     /// Whether the driver may call back.
@@ -100,14 +93,8 @@ impl Drop for Door {
     }
 }
 
-/// Restores the previous door, also when a driver unwinds.
-struct DoorGuard(Option<Arc<Door>>);
-
-impl Drop for DoorGuard {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        // A thread that is ending has no door to restore.
-        let inner = RUNNING.try_with(|door| door.replace(before));
-        drop(inner);
+impl Attachment for Door {
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        Some(self)
     }
 }

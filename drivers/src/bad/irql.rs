@@ -11,6 +11,7 @@ use nt::{
     KeAcquireSpinLockRaiseToDpc, KeDelayExecutionThread, KeLowerIrql, KeRaiseIrqlToDpcLevel,
     KeReleaseSpinLock, PASSIVE_LEVEL,
 };
+use std::sync::atomic::AtomicUsize;
 
 pub(crate) const RETURNS_AT_DISPATCH_LEVEL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(returns_at_dispatch_level), ..GOOD };
@@ -24,6 +25,9 @@ pub(crate) const SPIN_LOCK_DESTROY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALI
     DxgkDdiDestroyAllocation: Some(destroy_under_spin_lock),
     ..GOOD
 };
+
+/// A `KSPIN_LOCK`.
+static LOCK: AtomicUsize = AtomicUsize::new(0);
 
 /// One millisecond as a relative time.
 static DELAY: i64 = -10_000;
@@ -46,8 +50,8 @@ unsafe extern "win64-unwind" fn returns_with_spin_lock(
 ) -> NTSTATUS {
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { create_allocation(adapter, args) };
-    // A lock is identified by its address: the adapter's block serves as the lock.
-    KeAcquireSpinLockRaiseToDpc(adapter.cast());
+    // SAFETY: The lock is a static.
+    unsafe { KeAcquireSpinLockRaiseToDpc(LOCK.as_ptr()) };
     KeLowerIrql(PASSIVE_LEVEL);
     status
 }
@@ -79,9 +83,11 @@ unsafe extern "win64-unwind" fn destroy_under_spin_lock(
     adapter: HANDLE,
     args: *const DXGKARG_DESTROYALLOCATION,
 ) -> NTSTATUS {
-    let before = KeAcquireSpinLockRaiseToDpc(adapter.cast());
+    // SAFETY: The lock is a static.
+    let before = unsafe { KeAcquireSpinLockRaiseToDpc(LOCK.as_ptr()) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     let status = unsafe { destroy_allocation(adapter, args) };
-    KeReleaseSpinLock(adapter.cast(), before);
+    // SAFETY: As above.
+    unsafe { KeReleaseSpinLock(LOCK.as_ptr(), before) };
     status
 }

@@ -13,42 +13,35 @@ use abi::ks::{
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{BOOLEAN, NTSTATUS, PDEVICE_OBJECT, PDRIVER_OBJECT, PVOID, UNICODE_STRING};
-use std::cell::Cell;
+use flight::{Attachment, ExecutionContext};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use stream::DriverError;
 
 /// A driver that is being loaded: its object, and its descriptor.
-#[derive(Clone, Copy)]
 struct LoadingDriver {
     object: usize,
-    descriptor: Option<usize>,
+    descriptor: Mutex<Option<usize>>,
 }
 
-thread_local! {
-    static LOADING: Cell<Option<LoadingDriver>> = const { Cell::new(None) };
+impl Attachment for LoadingDriver {
+    /// A driver calls `KsInitializeDriver` in its entry, on the thread that loads it.
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        None
+    }
 }
 
-/// Runs a driver's entry. Returns its status, and the descriptor that it registered.
+/// Runs the entry of a driver; returns what it returned, and the descriptor it gave.
 pub(crate) fn run_driver_entry(
     object: usize,
     entry: impl FnOnce() -> NTSTATUS,
 ) -> (NTSTATUS, Option<usize>) {
-    let back = LoadingGuard(LOADING.replace(Some(LoadingDriver { object, descriptor: None })));
+    let loading = Arc::new(LoadingDriver { object, descriptor: Mutex::new(None) });
+    let attached = ExecutionContext::attach(loading.clone());
     let status = entry();
-    let given = LOADING.get().and_then(|loading_driver| loading_driver.descriptor);
-    drop(back);
+    drop(attached);
+    let given = *loading.descriptor.lock().unwrap_or_else(PoisonError::into_inner);
     (status, given)
-}
-
-/// Restores the previous driver that was being loaded, also when an entry unwinds.
-struct LoadingGuard(Option<LoadingDriver>);
-
-impl Drop for LoadingGuard {
-    fn drop(&mut self) {
-        // A thread that is ending loads nothing.
-        let _ = LOADING.try_with(|loading_driver| loading_driver.set(self.0));
-    }
 }
 
 /// Registers a driver's descriptor. The device is added later.
@@ -61,12 +54,15 @@ pub unsafe extern "win64-unwind" fn KsInitializeDriver(
     _path: *mut UNICODE_STRING,
     descriptor: *const KSDEVICE_DESCRIPTOR,
 ) -> NTSTATUS {
-    let Some(it) = LOADING.get().filter(|loading_driver| loading_driver.object == driver.addr())
-    else {
+    let Some(loading) = ExecutionContext::attached::<LoadingDriver>() else {
+        ExecutionContext::report_missing("KsInitializeDriver");
         return STATUS_INVALID_PARAMETER;
     };
+    if loading.object != driver.addr() {
+        return STATUS_INVALID_PARAMETER;
+    }
     let descriptor = (!descriptor.is_null()).then(|| descriptor.expose_provenance());
-    LOADING.set(Some(LoadingDriver { descriptor, ..it }));
+    *loading.descriptor.lock().unwrap_or_else(PoisonError::into_inner) = descriptor;
     STATUS_SUCCESS
 }
 

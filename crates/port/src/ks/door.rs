@@ -11,19 +11,13 @@ use crate::ks::pin::ShownPin;
 use abi::ks::{KSDEVICE, KSFILTER, KSFILTERFACTORY, KSOBJECT_BAG, PFNKSFREE, PowerSystemWorking};
 use abi::miniport::{DEVICE_POWER_STATE, PowerDeviceD0};
 use abi::{BOOLEAN, PVOID};
-use flight::{Component, RuleId, Subject};
+use flight::{Attachment, Component, ExecutionContext, RuleId, Subject};
 use nt::Pool;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use stream::{BagOwner, FilterId, FrameId, ObjectId, PinId, PointerId, Services};
-
-thread_local! {
-    /// The door whose driver runs on this thread.
-    static RUNNING: RefCell<Option<Arc<Door>>> = const { RefCell::new(None) };
-}
 
 /// How many destroyed objects are kept, so that their addresses are not reused.
 const MAX_QUARANTINED: usize = 1024;
@@ -156,15 +150,13 @@ impl Door {
 
     /// The door whose driver runs on this thread.
     pub(crate) fn running() -> Option<Arc<Self>> {
-        RUNNING.try_with(|door| door.borrow().clone()).ok().flatten()
+        ExecutionContext::attached()
     }
 
     /// Runs code of the driver: an invalid pointer is attributed to this door's driver.
     pub(crate) fn run<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
-        let back = DoorGuard(RUNNING.replace(Some(self.clone())));
-        let answer = body();
-        drop(back);
-        answer
+        let _attached = ExecutionContext::attach(self.clone());
+        body()
     }
 
     /// The handle of a bag.
@@ -336,14 +328,8 @@ impl Drop for Door {
     }
 }
 
-/// Restores the previous door, also when a driver unwinds.
-struct DoorGuard(Option<Arc<Door>>);
-
-impl Drop for DoorGuard {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        // A thread that is ending has no door to restore.
-        let inner = RUNNING.try_with(|door| door.replace(before));
-        drop(inner);
+impl Attachment for Door {
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        Some(self)
     }
 }

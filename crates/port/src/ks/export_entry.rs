@@ -2,7 +2,9 @@
 
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
-use flight::{CallGuard, Component, EventKind, Irql, Kind, RuleId, resume_internal_error};
+use flight::{
+    CallGuard, Component, EventKind, ExecutionContext, Irql, Kind, RuleId, resume_internal_error,
+};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -63,7 +65,7 @@ fn judge_irql(door: &Door, name: &'static str, max_irql: MaxIrql) -> bool {
 
 /// Reports an unknown pointer, or one to another type of object, for the driver on this thread.
 fn judge_bad_pointer(name: &'static str, rule: RuleId, wanted: &str, is: Option<Object>) {
-    let Some(running) = Door::running() else { return };
+    let Some(running) = Door::running() else { return ExecutionContext::report_missing(name) };
     let is = match is {
         None => "is an unknown pointer",
         Some(Object::Device | Object::Functional) => "is a device",

@@ -1,0 +1,258 @@
+//! What the running code runs under: its virtual thread, level, call, the component it acts for,
+//! and what other crates attach (the adapter, the pool, the host of the running driver).
+//!
+//! It belongs to the thread on purpose: an event takes its facts from here, so they need not be
+//! passed, and a driver passes none of them. Code enters a context through guards ([`CallGuard`],
+//! [`CallerGuard`], [`ExecutionContext::attach`], [`ExecutionContext::enter`]) and finds it with
+//! [`ExecutionContext::current`] and [`ExecutionContext::attached`].
+//!
+//! # Invariants
+//!
+//! 1. Guards end in the reverse order of their beginning, also when a driver unwinds: the last
+//!    attachment of a type is the one that counts.
+//! 2. No other code runs while the context is borrowed; an attachment is dropped after that.
+//!
+//! [`CallGuard`]: crate::CallGuard
+//! [`CallerGuard`]: crate::CallerGuard
+
+use crate::sync::thread_local;
+use crate::thread::Call;
+use crate::{Component, Irql};
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+thread_local! {
+    static CURRENT: RefCell<ExecutionContext> = const { RefCell::new(ExecutionContext::OUTSIDE) };
+}
+
+/// The functions that were called where they found no context, each once.
+static CALLS_WITHOUT_CONTEXT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// What the code on a thread runs under, at one moment.
+#[derive(Clone)]
+pub struct ExecutionContext {
+    pub(crate) thread: u32,
+    pub(crate) irql: Irql,
+    pub(crate) call: Option<Call>,
+    pub(crate) component: Component,
+    attachments: Vec<(TypeId, Arc<dyn Attachment>)>,
+}
+
+/// What another crate attaches to a context: one slot for each type.
+pub trait Attachment: Any + Send + Sync {
+    /// What a thread has that the driver starts through us; `None` if it does not inherit this.
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>>;
+}
+
+impl ExecutionContext {
+    /// Outside any flight.
+    const OUTSIDE: Self = Self {
+        thread: 0,
+        irql: Irql::Passive,
+        call: None,
+        component: Component::Client,
+        attachments: Vec::new(),
+    };
+
+    /// The context of the running code.
+    pub fn current() -> Self {
+        with(|context| context.clone())
+    }
+
+    /// The number of the virtual thread.
+    pub fn thread(&self) -> u32 {
+        self.thread
+    }
+
+    /// The level.
+    pub fn irql(&self) -> Irql {
+        self.irql
+    }
+
+    /// The call of a driver that the code is in.
+    pub fn call(&self) -> Option<Call> {
+        self.call
+    }
+
+    /// The component that the code acts for.
+    pub fn component(&self) -> Component {
+        self.component
+    }
+
+    /// What is attached to the context of the running code.
+    pub fn attached<T: Attachment>() -> Option<Arc<T>> {
+        let key = TypeId::of::<T>();
+        let found = with(|context| {
+            let mut newest_first = context.attachments.iter().rev();
+            newest_first.find(|(slot, _)| *slot == key).map(|(_, value)| value.clone())
+        });
+        let value: Arc<dyn Any + Send + Sync> = found?;
+        value.downcast().ok()
+    }
+
+    /// Attaches `value` to the context of the running code, as long as the guard lives.
+    pub fn attach<T: Attachment>(value: Arc<T>) -> AttachmentGuard<T> {
+        with(|context| context.attachments.push((TypeId::of::<T>(), value)));
+        AttachmentGuard(PhantomData)
+    }
+
+    /// The context for a thread that the running code starts. The thread begins at passive level
+    /// and in no call, and gets its number from its host.
+    pub fn capture() -> Self {
+        let context = Self::current();
+        let inherit =
+            |(slot, value): (TypeId, Arc<dyn Attachment>)| Some((slot, value.for_new_thread()?));
+        let attachments = context.attachments.into_iter().filter_map(inherit).collect();
+        Self { component: context.component, attachments, ..Self::OUTSIDE }
+    }
+
+    /// Makes what was captured the context of this thread, as long as the guard lives. The
+    /// number and the level of the thread stay.
+    #[must_use = "the context ends with the guard"]
+    pub fn enter(self) -> ExecutionContextGuard {
+        let before = with(|context| {
+            let (thread, irql) = (context.thread, context.irql);
+            std::mem::replace(context, Self { thread, irql, ..self })
+        });
+        ExecutionContextGuard(Some(before))
+    }
+
+    /// Reports that `function` was called where it found no context, once for each name.
+    pub fn report_missing(function: &'static str) {
+        let mut calls = CALLS_WITHOUT_CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
+        if !calls.contains(&function) {
+            calls.push(function);
+            eprintln!("windtunnel: {function} was called on a thread that runs no driver");
+        }
+    }
+
+    /// The functions that were called where they found no context, in the order of their first
+    /// such call in this process.
+    pub fn calls_without_context() -> Vec<&'static str> {
+        CALLS_WITHOUT_CONTEXT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for ExecutionContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutionContext")
+            .field("thread", &self.thread)
+            .field("irql", &self.irql)
+            .field("call", &self.call)
+            .field("component", &self.component)
+            .field("attachments", &self.attachments.len())
+            .finish()
+    }
+}
+
+/// Lends the context of this thread. A thread that is ending has an empty one.
+pub(crate) fn with<R>(body: impl FnOnce(&mut ExecutionContext) -> R) -> R {
+    let mut body = Some(body);
+    let mut run = |context: &mut ExecutionContext| body.take().map(|body| body(context));
+    let result = CURRENT.try_with(|context| run(&mut context.borrow_mut())).ok().flatten();
+    let result = result.or_else(|| run(&mut ExecutionContext::OUTSIDE.clone()));
+    crate::invariant(result, "the body runs once: on the thread's context or on an empty one")
+}
+
+/// While it lives, a value is attached to the context of this thread.
+#[derive(Debug)]
+#[must_use = "the value is attached while the guard lives"]
+pub struct AttachmentGuard<T: Attachment>(PhantomData<*const T>);
+
+impl<T: Attachment> Drop for AttachmentGuard<T> {
+    fn drop(&mut self) {
+        let detached = with(|context| {
+            let key = TypeId::of::<T>();
+            let index = context.attachments.iter().rposition(|(slot, _)| *slot == key);
+            index.map(|index| context.attachments.remove(index))
+        });
+        drop(detached); // Outside the borrow: it may log.
+    }
+}
+
+/// While it lives, this thread runs under a captured context.
+#[derive(Debug)]
+pub struct ExecutionContextGuard(Option<ExecutionContext>);
+
+impl Drop for ExecutionContextGuard {
+    fn drop(&mut self) {
+        let Some(before) = self.0.take() else { return };
+        let ended = with(|context| {
+            let (thread, irql) = (context.thread, context.irql);
+            std::mem::replace(context, ExecutionContext { thread, irql, ..before })
+        });
+        drop(ended); // Outside the borrow: it may log.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CallGuard, CallerGuard};
+
+    #[derive(Debug, PartialEq)]
+    struct Inherited(u8);
+    struct OfThisThread;
+
+    impl Attachment for Inherited {
+        fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+            Some(self)
+        }
+    }
+
+    impl Attachment for OfThisThread {
+        fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+            None
+        }
+    }
+
+    fn attached() -> Option<u8> {
+        ExecutionContext::attached::<Inherited>().map(|value| value.0)
+    }
+
+    #[test]
+    fn the_innermost_attachment_counts_and_ends_with_its_guard() {
+        let outer = ExecutionContext::attach(Arc::new(Inherited(1)));
+        let unwinds = || {
+            let _inner = ExecutionContext::attach(Arc::new(Inherited(2)));
+            assert_eq!(attached(), Some(2));
+            std::panic::resume_unwind(Box::new("a driver's"));
+        };
+        assert!(std::panic::catch_unwind(unwinds).is_err());
+        assert_eq!(attached(), Some(1));
+        drop(outer);
+        assert_eq!(attached(), None);
+    }
+
+    #[test]
+    fn a_new_thread_inherits_what_is_not_of_this_thread() {
+        let _kept = ExecutionContext::attach(Arc::new(Inherited(7)));
+        let _left = ExecutionContext::attach(Arc::new(OfThisThread));
+        let _caller = CallerGuard::of(Component::Umd);
+        let _call = CallGuard::enter(9, None, false);
+        assert_eq!(ExecutionContext::current().call().map(|call| call.number), Some(9));
+        let captured = ExecutionContext::capture();
+        let thread = std::thread::spawn(move || {
+            assert_eq!(attached(), None, "nothing is inherited before the context is entered");
+            let entered = captured.enter();
+            let current = ExecutionContext::current();
+            assert_eq!((current.component(), current.call()), (Component::Umd, None));
+            assert!(ExecutionContext::attached::<OfThisThread>().is_none());
+            assert_eq!(attached(), Some(7));
+            drop(entered);
+            attached()
+        });
+        assert_eq!(thread.join().unwrap(), None);
+    }
+
+    #[test]
+    fn a_call_without_a_context_is_listed_once() {
+        ExecutionContext::report_missing("PlantedFunction");
+        ExecutionContext::report_missing("PlantedFunction");
+        let names = ExecutionContext::calls_without_context();
+        assert_eq!(names.iter().filter(|name| **name == "PlantedFunction").count(), 1);
+    }
+}

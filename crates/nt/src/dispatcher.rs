@@ -1,0 +1,119 @@
+//! Dispatcher objects in the driver's memory, in the layout of Windows: compiled drivers read and
+//! copy them.
+//!
+//! A `KEVENT` begins with a `DISPATCHER_HEADER`: its type, its size in words of four bytes, the
+//! state (zero is not signalled) and the list of waits, which points to itself. A `KSPIN_LOCK` is
+//! a word that is zero while the lock is free.
+#![expect(unsafe_code, reason = "touches the driver's memory")]
+
+use std::mem::offset_of;
+
+/// `DISPATCHER_HEADER`, which is all of a `KEVENT`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DispatcherHeader {
+    kind: u8,
+    signalling: u8,
+    size: u8,
+    reserved: u8,
+    signal_state: i32,
+    wait_list_next: usize,
+    wait_list_previous: usize,
+}
+
+/// What an auto-reset event has as its type (`SynchronizationEvent`).
+const SYNCHRONIZATION_EVENT: u8 = 1;
+/// What an event that stays set has (`NotificationEvent`).
+const NOTIFICATION_EVENT: u8 = 0;
+
+/// An event in the driver's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventMemory(*mut DispatcherHeader);
+
+impl EventMemory {
+    /// The event at an address, if it is not NULL.
+    ///
+    /// # Safety
+    ///
+    /// The address is NULL, or the driver has a `KEVENT` there, aligned or not, while the event is
+    /// used.
+    pub(crate) unsafe fn at(event: *mut std::ffi::c_void) -> Option<Self> {
+        (!event.is_null()).then_some(Self(event.cast()))
+    }
+
+    /// Its address, which names it.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
+    /// Writes its header.
+    pub(crate) fn initialize(self, auto_reset: bool, set: bool) {
+        let list = self.address() + offset_of!(DispatcherHeader, wait_list_next);
+        let header = DispatcherHeader {
+            kind: if auto_reset { SYNCHRONIZATION_EVENT } else { NOTIFICATION_EVENT },
+            signalling: 0,
+            size: const { (size_of::<DispatcherHeader>() / 4) as u8 },
+            reserved: 0,
+            signal_state: i32::from(set),
+            wait_list_next: list,
+            wait_list_previous: list,
+        };
+        // SAFETY: `at` was promised an event there.
+        unsafe { self.0.write_unaligned(header) };
+    }
+
+    /// Whether a wait uses it up.
+    pub(crate) fn is_auto_reset(self) -> bool {
+        // SAFETY: `at` was promised an event there.
+        unsafe { self.0.read_unaligned() }.kind == SYNCHRONIZATION_EVENT
+    }
+
+    /// `SignalState`.
+    pub(crate) fn signal_state(self) -> i32 {
+        // SAFETY: `at` was promised an event there.
+        unsafe { self.0.read_unaligned() }.signal_state
+    }
+
+    /// Changes `SignalState`; returns the one before.
+    pub(crate) fn set_signal_state(self, state: i32) -> i32 {
+        let before = self.signal_state();
+        // SAFETY: `at` was promised an event there.
+        let place = unsafe { &raw mut (*self.0).signal_state };
+        // SAFETY: As above.
+        unsafe { place.write_unaligned(state) };
+        before
+    }
+}
+
+/// Writes the word of a spin lock, if it is not NULL.
+///
+/// # Safety
+///
+/// `lock` is NULL or points to a `KSPIN_LOCK`, aligned or not.
+pub(crate) unsafe fn write_spin_lock(lock: *mut usize, owned: bool) {
+    if !lock.is_null() {
+        // SAFETY: It is not NULL, so the caller promises a lock there.
+        unsafe { lock.write_unaligned(usize::from(owned)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_has_the_layout_of_windows() {
+        assert_eq!(size_of::<DispatcherHeader>(), 24);
+        assert_eq!(offset_of!(DispatcherHeader, signal_state), 4);
+        let mut bytes = [0xEE_u8; 32];
+        // SAFETY: The place has 24 bytes; it is not aligned.
+        let event = unsafe { EventMemory::at((&raw mut bytes[1]).cast()) }.unwrap();
+        event.initialize(true, true);
+        assert_eq!(bytes[1..9], [1, 0, 6, 0, 1, 0, 0, 0]);
+        assert_eq!(bytes[9..17], (event.address() + 8).to_ne_bytes());
+        assert_eq!((bytes[0], bytes[25]), (0xEE, 0xEE), "nothing beside it");
+        assert_eq!((event.set_signal_state(0), event.signal_state()), (1, 0));
+        // SAFETY: NULL is no event.
+        assert_eq!(unsafe { EventMemory::at(std::ptr::null_mut()) }, None);
+    }
+}

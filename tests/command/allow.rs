@@ -75,7 +75,7 @@ fn rule_place_driver_and_scenario_are_exact() {
 }
 
 #[test]
-fn what_no_longer_occurs_is_said() {
+fn unused_allow_entries_are_reported() {
     let path = file("idle.toml", &allow("KMD-DESTROY-002", PLACE, ""));
     let good = &["check", "--scenario", "create-resource"];
     let (code, report) = flown(good, &path);

@@ -127,14 +127,14 @@ fn no_pointer_crashes_it_and_a_call_without_answers_leaves_nothing() {
 }
 
 #[test]
-fn a_child_of_fork_is_told_that_its_device_is_gone() {
+fn a_child_of_fork_gets_device_removed() {
     let (said, report) = run(&build_c("tests/c/forked.c"));
     assert!(said.ends_with("forked: all told\n"), "{said}");
     assert!(report.contains(CLEAN), "the report is the parent's: {report}");
 }
 
 #[test]
-fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
+fn a_leak_is_reported_with_the_call_that_created_it() {
     let source = "tests/c/leaks.c";
     let (_, report) = run(&build_c(source));
     let text = fs::read_to_string(root().join(source)).unwrap();
@@ -157,7 +157,7 @@ fn what_a_client_forgot_is_named_with_the_call_that_made_it() {
 }
 
 #[test]
-fn work_that_never_ends_is_reset_and_holds_nobody() {
+fn work_that_never_ends_is_reset_and_blocks_no_thread() {
     let (said, report) = run(&build_c("tests/c/hung.c"));
     let status = "waiting for it: 0x00000000\nhung: 1\nmore work: 0xc00002b6\n";
     assert_eq!(said, status, "{report}");
@@ -165,7 +165,7 @@ fn work_that_never_ends_is_reset_and_holds_nobody() {
 }
 
 #[test]
-fn threads_take_turns_and_a_key_that_cannot_come_holds_nobody() {
+fn threads_take_turns_and_an_impossible_key_is_reported() {
     let (said, report) = run(&build_c("tests/c/keyed.c"));
     assert!(said.ends_with("keyed: all had their turns\n"), "{said}");
     assert!(

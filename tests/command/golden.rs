@@ -65,27 +65,27 @@ fn a_context_allocation_freed_while_its_context_runs() {
 }
 
 #[test]
-fn what_is_locked_is_destroyed() {
+fn a_locked_allocation_is_destroyed() {
     check_memory("destroy-locked");
 }
 
 #[test]
-fn what_is_offered_is_destroyed() {
+fn an_offered_allocation_is_destroyed() {
     check_memory("destroy-offered");
 }
 
 #[test]
-fn what_is_evicted_is_destroyed() {
+fn an_evicted_allocation_is_destroyed() {
     check_memory("destroy-evicted");
 }
 
 #[test]
-fn what_is_mapped_is_destroyed() {
+fn a_mapped_allocation_is_destroyed() {
     check_memory("destroy-in-aperture");
 }
 
 #[test]
-fn what_is_in_transfer_is_destroyed() {
+fn an_allocation_in_transfer_is_destroyed() {
     check_memory("destroy-during-transfer");
 }
 

@@ -69,7 +69,7 @@ fn the_readme_counts_rules_as_the_catalogue_does() {
 
 /// The terms of a report's outcomes are in the glossary.
 #[test]
-fn the_glossary_is_sorted_and_has_the_words_of_reports() {
+fn the_glossary_is_sorted_and_has_the_terms_of_reports() {
     let page = page("docs/GLOSSARY.md");
     let terms: Vec<String> = page
         .lines()

@@ -171,7 +171,7 @@ fn rules_are_listed_and_explained() {
 }
 
 #[test]
-fn what_is_there_is_shown() {
+fn existing_memory_is_mapped() {
     let (code, said) = text(&["support"]);
     assert_eq!(code, 0);
     assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
@@ -220,7 +220,7 @@ fn statuses_and_bug_checks_are_explained() {
 }
 
 #[test]
-fn who_was_alive_is_shown_on_request() {
+fn live_objects_are_shown_on_request() {
     let (_, said) = text(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
     assert!(said.contains("used, behind packet 2 of context 1"), "{said}");
     let (_, report) =
@@ -231,7 +231,7 @@ fn who_was_alive_is_shown_on_request() {
 }
 
 #[test]
-fn the_report_says_who_ran_the_flight() {
+fn the_report_names_the_host() {
     let (_, report) = json(&["check", "--scenario", "create-standalone", "--seed", "3"]);
     assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
     let (code, report) = json(&["check", "--host", "free"]);

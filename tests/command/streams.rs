@@ -145,7 +145,7 @@ fn key(line: &str) -> Vec<&str> {
 /// The page's trace lines are lines of the golden trace, in order; its quotes of reports are
 /// current.
 #[test]
-fn what_the_page_quotes_is_real() {
+fn the_pages_quotes_are_real() {
     let page = read("docs/avstream.md");
     let golden = read("tests/golden/ks-state-transitions.trace");
     let (mut events, mut now, mut quoted) = (golden.lines(), page.clone(), 0);

@@ -90,7 +90,7 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
 }
 
 #[test]
-fn lists_say_who_has_and_who_needs_one() {
+fn lists_show_which_drivers_and_scenarios_have_a_user_mode_driver() {
     let (_, said) = text(&["list", "drivers"]);
     let has = |text: &&str| {
         text.starts_with("softgpu-allocation-lists ") && text.contains("user-mode driver]")
@@ -172,7 +172,7 @@ fn code_in_the_page_is_code_of_these_files() {
 /// The page quotes the first finding of the flawed driver, and its trace lines are lines of golden
 /// traces, in order. A block names its trace.
 #[test]
-fn what_the_page_quotes_is_real() {
+fn the_pages_quotes_are_real() {
     let page = read("docs/user-mode-drivers.md");
     let arguments = ["--scenario", "umd-destroy-in-flight", "softgpu-allocation-lists"];
     let (code, said) =

@@ -145,7 +145,7 @@ impl Miniport for Terse {
 }
 
 #[test]
-fn what_was_sent_comes_to_the_driver_and_its_refusal_is_the_answer() {
+fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
     let answered = |answer: DriverResult<()>| {
         let mut said = None;
         let make = |log: &Arc<Log>| Terse::plug(SoftGpu::new(), answer, log).1;
@@ -203,7 +203,7 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
 }
 
 #[test]
-fn an_adapter_that_is_gone_tells_nothing() {
+fn a_removed_adapter_returns_no_information() {
     run(1, softgpu, |wing, at| {
         let log = wing.kernel.log().clone();
         let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
@@ -222,7 +222,7 @@ fn an_adapter_that_is_gone_tells_nothing() {
 }
 
 #[test]
-fn whoever_a_session_calls_for_is_named() {
+fn the_sessions_process_is_blamed() {
     let events = with("softgpu", HostKind::Deterministic(1), |bench, at| {
         let session = bench.client.session();
         let driver = Client::from_session(session.for_component(Component::Umd));

@@ -49,7 +49,7 @@ impl Miniport for Asks {
 }
 
 #[test]
-fn a_driver_finds_a_resource_while_its_word_is_lent() {
+fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
     for on in [HostKind::Deterministic(1), HostKind::Threaded] {
         let (driver, machine) = SoftGpu::new();
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
@@ -72,7 +72,7 @@ fn a_driver_finds_a_resource_while_its_word_is_lent() {
         });
         let answers = asks.answers.lock().unwrap();
         assert_eq!(answers.len(), 1);
-        assert_eq!(answers[0].1, Some(answers[0].0), "the word it was lent");
+        assert_eq!(answers[0].1, Some(answers[0].0), "the driver handle it was lent");
     }
 }
 

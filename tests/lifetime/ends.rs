@@ -120,7 +120,7 @@ fn an_end_behind_two_nodes_waits_for_both() {
 }
 
 #[test]
-fn what_was_created_is_destroyed_when_it_cannot_be_opened() {
+fn a_created_allocation_is_destroyed_when_its_open_fails() {
     let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
@@ -252,7 +252,7 @@ fn a_changed_hresource_is_used_from_then_on() {
             _ => None,
         });
         let words: Vec<_> = words.collect();
-        assert!(words.len() > 1, "the word changed");
+        assert!(words.len() > 1, "the driver handle changed");
         let last = events.iter().rev().find_map(|event| match event.kind {
             EventKind::DdiResource { driver_handle: word, destroy: true, .. } => Some(word),
             _ => None,

@@ -25,7 +25,7 @@ fn delivered(events: &[Event]) -> usize {
 }
 
 #[test]
-fn at_level_two_nobody_else_is_inside_and_no_packet_flies() {
+fn level_two_excludes_other_calls_and_packets() {
     let (mut twos, mut gpu_wait) = (0, 0);
     for driver in ["softgpu", "table"] {
         for seed in 0..50 {
@@ -87,7 +87,7 @@ fn work_that_never_ends_is_reset_for_level_two() {
 }
 
 #[test]
-fn what_does_not_belong_together_comes_to_nobody() {
+fn mismatched_handles_reach_no_driver() {
     let events = run(1, softgpu, |wing, at| {
         let log = wing.kernel.log().clone();
         let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();

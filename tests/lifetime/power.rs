@@ -70,7 +70,7 @@ fn called(events: &[Event], ddi: &str) -> usize {
 }
 
 #[test]
-fn what_a_node_is_asked_for_it_answers_before_its_power_goes() {
+fn a_node_answers_a_query_before_power_down() {
     for seed in 0..10 {
         let (driver, _, plug) = slow();
         let events = run(seed, plug, |wing, at| {
@@ -125,7 +125,7 @@ fn a_reset_that_is_wanted_in_sleep_comes_after_it() {
 }
 
 #[test]
-fn a_node_that_is_asked_in_sleep_is_not_late() {
+fn a_node_queried_during_sleep_does_not_time_out() {
     for seed in 0..10 {
         let (_, _, plug) = slow();
         let events = run(seed, plug, |wing, at| {
@@ -165,7 +165,7 @@ fn late_fill(bench: &TestClient, at: &mut Passive, context: u32, target: u32, va
 }
 
 #[test]
-fn what_a_packet_that_was_not_sent_uses_sleeps_and_comes_back() {
+fn allocations_of_an_unsubmitted_packet_survive_sleep() {
     for seed in 0..10 {
         let (driver, _, plug) = slow();
         let events = run(seed, plug, |wing, at| {

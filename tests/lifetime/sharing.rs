@@ -174,7 +174,7 @@ fn the_second_version_opens_alike() {
 }
 
 #[test]
-fn a_resource_outlives_its_maker_and_its_driver_is_told_once() {
+fn a_resource_outlives_its_creator_and_is_destroyed_once() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let events = run(1, softgpu, |wing, at| {
             let benches = [bench(wing, at), bench(wing, at), bench(wing, at)];

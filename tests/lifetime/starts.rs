@@ -193,7 +193,7 @@ fn a_driver_meets_its_adapter_once_and_starts_it_often() {
 }
 
 #[test]
-fn what_hands_the_display_on_comes_first_and_the_plain_stop_only_if_that_failed() {
+fn stop_and_release_display_comes_before_plain_stop() {
     let good = flown("table", "create-standalone", 1);
     let called = calls(&good.events);
     assert_eq!(called[called.len() - 4..], [RELEASE, STOP, REMOVE, UNLOAD]);
@@ -251,7 +251,7 @@ fn bytes_and_addresses_are_the_same_after_sleep() {
 }
 
 #[test]
-fn what_takes_a_place_meanwhile_does_not_take_bytes() {
+fn a_reused_location_does_not_change_bytes() {
     let (driver, plug) = with_memory();
     let events = run(1, plug, |wing, at| {
         let (bench, context, it) = filled(wing, at);
@@ -275,7 +275,7 @@ fn what_takes_a_place_meanwhile_does_not_take_bytes() {
 }
 
 #[test]
-fn nobody_is_inside_a_driver_that_sleeps() {
+fn no_call_is_inside_a_sleeping_driver() {
     for driver in GOOD {
         let mut gpu_wait = 0;
         for seed in 0..20 {
@@ -297,7 +297,7 @@ fn nobody_is_inside_a_driver_that_sleeps() {
 }
 
 #[test]
-fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
+fn a_sleeping_adapter_can_be_removed_stopped_and_surprise_removed() {
     type End = fn(&Kernel, &mut Passive, kernel::AdapterId);
     let ends: [(End, bool); 4] = [
         (Kernel::remove_adapter, true),
@@ -322,7 +322,7 @@ fn an_adapter_that_sleeps_can_be_removed_stopped_and_pulled_out() {
 }
 
 #[test]
-fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
+fn surprise_removed_hardware_has_no_work() {
     const TOUCH: [&str; 5] = [
         "DxgkDdiSubmitCommandVirtual",
         "DxgkDdiSubmitCommand",
@@ -348,7 +348,7 @@ fn hardware_that_was_pulled_out_has_nothing_to_do_any_more() {
 }
 
 #[test]
-fn whoever_ends_an_adapter_second_waits_for_the_first() {
+fn the_second_removal_of_an_adapter_waits_for_the_first() {
     for seed in 0..20 {
         let (_, plug) = with_memory();
         let events = run(seed, plug, |wing, at| {

@@ -218,7 +218,7 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
 }
 
 #[test]
-fn what_two_threads_end_ends_once() {
+fn an_object_destroyed_by_two_threads_ends_once() {
     tell(Generation::Two, 200, both_end_it);
 }
 

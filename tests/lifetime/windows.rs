@@ -562,7 +562,7 @@ fn a_resource_outlives_its_list_and_its_members_do_not_outlive_it() {
 }
 
 #[test]
-fn what_a_page_asks_for_and_windows_does_not_is_a_note() {
+fn a_rule_that_windows_does_not_enforce_is_a_note() {
     let events = at_a_desk(|desk| {
         for version in VERSIONS {
             let made = desk.client.create(desk.at, &desk.pages(2).with_resource()).unwrap();
@@ -619,7 +619,7 @@ fn a_list_is_destroyed_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_the_driver_writes_into_private_data_comes_back_and_no_more() {
+fn only_the_drivers_private_data_is_copied_back() {
     let driver = VariantDriver::writing_private_data();
     let events = with_a_driver(
         |log| driver.plug(log),

@@ -81,7 +81,7 @@ fn sizes_and_budgets_are_as_windows_says() {
 }
 
 #[test]
-fn what_is_reserved_is_said_and_no_more_than_there_is() {
+fn reservations_are_reported_and_limited_by_memory() {
     with_memory(|_, at, bench| {
         let (client, adapter) = (&bench.client, bench.adapter);
         client.reserve_memory(at, adapter, LOCAL_GROUP, MIB).unwrap();
@@ -209,7 +209,7 @@ fn a_resource_is_resident_when_all_of_it_is() {
 }
 
 #[test]
-fn what_is_offered_comes_back_by_either_call() {
+fn an_offered_allocation_is_reclaimed_by_either_call() {
     with_memory(|_, at, bench| {
         let made = bench.create_resource(at, 2).unwrap();
         let (client, device) = (&bench.client, bench.device);
@@ -228,7 +228,7 @@ fn what_is_offered_comes_back_by_either_call() {
 }
 
 #[test]
-fn who_uses_too_much_is_told_when_memory_is_short() {
+fn a_process_over_budget_is_notified_when_memory_is_short() {
     with_memory(|wing, at, bench| {
         let told = Arc::new(AtomicU64::new(0));
         let (client, device, heard) = (&bench.client, bench.device, told.clone());

@@ -69,7 +69,7 @@ fn transfers(events: &[Event]) -> usize {
 }
 
 #[test]
-fn what_is_free_lies_together_and_bytes_are_right() {
+fn free_memory_is_contiguous_and_bytes_are_right() {
     for on in orders() {
         // Holes that the next one fits into, and holes that are too small for it.
         for sizes in [[4, 5, 4, 6, 4, 7, 3, 5], [2, 1, 6, 1, 7, 2, 9, 1]] {
@@ -93,7 +93,7 @@ fn what_is_free_lies_together_and_bytes_are_right() {
 }
 
 #[test]
-fn what_is_listed_locked_or_offered_is_not_moved() {
+fn resident_locked_and_offered_allocations_are_not_moved() {
     with_clean_memory_testbed(1, SMALL, |bay, at| {
         let held = holes(bay, at, &[4, 5, 4, 6, 4, 7, 3, 5]);
         let places: Vec<_> = held.iter().map(|entry| bay.address(entry.0)).collect();

@@ -71,7 +71,7 @@ fn the_cpu_and_the_gpu_see_the_same_bytes() {
 }
 
 #[test]
-fn what_was_never_resident_is_zero_and_keeps_what_the_cpu_writes() {
+fn a_never_resident_allocation_is_zero_and_keeps_cpu_writes() {
     for on in orders() {
         with_clean_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             for (home, wants) in homes() {
@@ -213,7 +213,7 @@ fn a_lock_without_room_is_refused_and_what_is_listed_stays_resident() {
 
 /// ALLOC-LOCK-004, ALLOC-LOCK-022.
 #[test]
-fn what_is_offered_is_locked_once_it_is_reclaimed() {
+fn an_offered_allocation_is_locked_after_its_reclaim() {
     for on in orders() {
         with_memory_testbed(on, MemoryPlan::default(), |bay, at| {
             let it = bay.resident(at, PAGES, &only_in(&[VISIBLE, APERTURE]));

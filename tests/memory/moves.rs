@@ -319,7 +319,7 @@ fn not_written_to_counts_for_one_time_on_the_list() {
 
 /// Evicted during its page-in: the bytes of the last move are right, and there is no finding.
 #[test]
-fn what_leaves_before_it_has_arrived_keeps_its_bytes() {
+fn an_eviction_during_page_in_keeps_the_bytes() {
     for seed in 0..20 {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());

@@ -199,7 +199,7 @@ fn every_packet_sees_what_was_written_for_it() {
 }
 
 #[test]
-fn whoever_discards_does_not_wait_while_there_may_be_more() {
+fn a_discard_does_not_wait_below_the_instance_limit() {
     for (on, plan) in orders() {
         let events = in_good_studio(on, plan, |studio, at| {
             let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
@@ -266,7 +266,7 @@ fn one_that_commands_may_name_is_not_given_again() {
 }
 
 #[test]
-fn where_there_can_be_one_only_it_waits_for_packets() {
+fn a_single_instance_waits_for_its_packets() {
     for (on, plan) in orders() {
         let events = in_good_studio(on, plan, |studio, at| {
             let (client, device) = (studio.client.clone(), studio.device);
@@ -328,7 +328,7 @@ fn an_older_one_is_unlocked_and_nothing_else() {
 }
 
 #[test]
-fn of_what_is_shared_a_primary_or_pinned_there_is_one() {
+fn a_shared_primary_or_pinned_allocation_has_one_instance() {
     let (resource, shared) = (CreateFlags::CreateResource, CreateFlags::CreateShared);
     let cases = [
         (resource, 0, false),
@@ -400,7 +400,7 @@ fn where_memory_is_short_it_waits_and_makes_no_more() {
 }
 
 #[test]
-fn all_instances_end_with_the_allocation_whoever_uses_them() {
+fn all_instances_end_with_the_allocation_even_in_use() {
     for (on, plan) in orders() {
         for end in 0..3 {
             in_studio(on, plan, |studio, at| {

@@ -27,7 +27,7 @@ fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
 
 /// RESID-OFFER-009.
 #[test]
-fn what_was_thrown_away_comes_back_as_zeroes_and_is_said_to() {
+fn a_discarded_allocation_is_reclaimed_as_zeroes_and_reported() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |bay, at| {
             // The page between them is the context's save area.
@@ -107,7 +107,7 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
 
 /// RESID-EVICT-004, RESID-EVICT-005: a client with a wrong claim gets the old bytes.
 #[test]
-fn what_was_not_written_to_is_as_it_was() {
+fn an_unwritten_allocation_is_unchanged() {
     for on in orders() {
         let events = with_clean_memory_testbed(on, SMALL, |bay, at| {
             let it = bay.resident(at, 4, &hidden());
@@ -132,7 +132,7 @@ fn what_was_not_written_to_is_as_it_was() {
 }
 
 #[test]
-fn what_two_devices_list_stays_until_both_have_evicted_it() {
+fn an_allocation_stays_resident_until_both_devices_evict_it() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |bay, at| {
             let private = vec![describe_in(4 * PAGE, PAGE, &hidden())];

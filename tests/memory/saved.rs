@@ -167,7 +167,7 @@ fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
 }
 
 #[test]
-fn what_was_saved_survives_an_eviction() {
+fn saved_state_survives_an_eviction() {
     let events = kept(1, SMALL, |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let (a, b) = (desk.context(at, 0), desk.context(at, 0));
@@ -288,7 +288,7 @@ fn one_that_is_made_anew_while_its_context_runs_is_saved_into() {
 }
 
 #[test]
-fn what_a_driver_freed_it_does_not_hear_of_again() {
+fn a_freed_context_allocation_gets_no_more_operations() {
     let heard = kept_words(|wing, at, keeper, desk| {
         let name = keeper.share(at, WORD).unwrap();
         let a = desk.context(at, 0);
@@ -393,7 +393,7 @@ fn registers_are_right_after_many_switches() {
 }
 
 #[test]
-fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
+fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
     let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         keeper.on(HookPoint::CreateContext, |keeper, at| {
@@ -414,7 +414,7 @@ fn what_a_refused_create_left_behind_is_named_and_reclaimed() {
 }
 
 #[test]
-fn what_a_driver_forgets_is_named_at_its_owner() {
+fn a_driver_leak_is_reported_at_its_owner() {
     let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         keeper.share(at, WORD).unwrap();
@@ -477,7 +477,7 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
 }
 
 #[test]
-fn what_another_adapter_has_is_refused_and_named() {
+fn an_object_of_another_adapter_is_rejected_and_reported() {
     let other = Keeper::new(MemoryPlan::default());
     let log_of = std::cell::RefCell::new(None);
     let keeper = Keeper::new(MemoryPlan::default());
@@ -602,7 +602,7 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
 
 /// A hung engine never switches: after a reset it cannot save any more.
 #[test]
-fn what_a_hung_engine_could_save_into_is_reclaimed_after_its_reset() {
+fn the_area_of_a_hung_engine_is_reclaimed_after_its_reset() {
     let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let a = desk.context(at, 0);

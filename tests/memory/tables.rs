@@ -36,7 +36,7 @@ const CASES: &[(&str, &str, RuleId)] = &[
 ];
 
 #[test]
-fn a_driver_that_gets_page_tables_wrong_is_named() {
+fn a_driver_with_wrong_page_tables_is_found() {
     for (driver, scenario, rule) in CASES {
         let flown = flown(driver, scenario, 1);
         let found = flown.findings.iter().find(|finding| finding.rule == *rule);
@@ -97,7 +97,7 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
 }
 
 #[test]
-fn what_a_driver_keeps_is_a_clients_if_it_says_so() {
+fn kept_data_belongs_to_a_client_if_declared() {
     let make = drivers::find("table-gpummu").unwrap().make;
     harness::run(1, make, |wing, at| {
         let client = Client::new(&wing.kernel);

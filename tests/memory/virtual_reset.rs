@@ -229,7 +229,7 @@ impl Miniport for Deaf {
 /// A context is being created inside the driver and waits for its root page table, which is never
 /// written. So the adapter has to be reset, and the reset waits for no caller inside.
 #[test]
-fn who_waits_for_page_tables_inside_a_call_does_not_hold_up_their_reset() {
+fn a_wait_for_page_tables_inside_a_call_does_not_block_the_reset() {
     for on in (1..20).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
         let ram = nt::Ram::new(256 * MIB).unwrap();
         let mmu = Some(MmuPlan::default());

@@ -599,7 +599,7 @@ fn every_byte_is_right_under_pressure() {
 }
 
 #[test]
-fn every_byte_is_right_whoever_writes_the_tables() {
+fn every_byte_is_right_with_cpu_and_gpu_written_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
         for on in

@@ -79,7 +79,7 @@ fn a_flight_repeats() {
 }
 
 #[test]
-fn what_a_driver_holds_is_not_destroyed_before_it_is_let_go() {
+fn acquired_data_delays_the_destruction() {
     let flown = fly(find("kmd-leaks-handle-data").unwrap(), 1);
     let rules: BTreeSet<RuleId> = flown.findings.iter().map(|finding| finding.rule).collect();
     // The kernel waits, and ends the acquisition when the device is destroyed.

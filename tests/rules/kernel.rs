@@ -606,7 +606,7 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 }
 
 #[test]
-fn a_bad_client_of_memory_is_named_with_its_rule_alone() {
+fn a_bad_memory_client_breaks_only_its_rule() {
     let below = harness::memory_client::BAD_CLIENTS.iter();
     let below = below.map(|(rule, story)| (rule, harness::memory_client::fly_client(*story)));
     let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);

@@ -256,7 +256,7 @@ fn allocators_with_one_context_are_each_called_to_their_end() {
 }
 
 #[test]
-fn what_is_shown_of_frames_ends_with_them() {
+fn frame_mappings_end_with_the_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         fly(table, 4, |pilot, at| {
             let device = pilot.add(at).unwrap();
@@ -325,7 +325,7 @@ fn threads_side_by_side_show_the_same_pictures() {
 }
 
 #[test]
-fn what_is_absent_is_said_by_its_name() {
+fn a_missing_entry_is_reported_by_name() {
     let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
     let absent =
         flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));

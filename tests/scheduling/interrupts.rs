@@ -160,7 +160,7 @@ fn vsyncs_come_when_they_are_switched_on() {
 }
 
 #[test]
-fn what_is_not_vsync_is_not_switched() {
+fn only_vsync_interrupts_are_switched() {
     let driver = Reporter::new(|it, at, _| it.driver.interrupt(at).unwrap());
     run(
         1,

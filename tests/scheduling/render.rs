@@ -97,7 +97,7 @@ fn in_studio(
 }
 
 #[test]
-fn what_packets_list_is_there_though_memory_holds_two_of_three() {
+fn listed_allocations_are_resident_in_a_small_memory() {
     for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 2]) {
         let events = in_studio(on, |studio, at| {
             let list = studio.create(at, 3);
@@ -134,7 +134,7 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
 }
 
 #[test]
-fn what_does_not_fit_into_a_buffer_goes_on_in_the_next() {
+fn rendering_continues_in_the_next_buffer() {
     in_studio(1, |studio, at| {
         let list = studio.create(at, 1);
         let resize = RenderCommand {
@@ -172,7 +172,7 @@ fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
 }
 
 #[test]
-fn what_is_refused_leaves_new_buffers_and_a_context_that_works() {
+fn a_failed_render_leaves_new_buffers_and_a_working_context() {
     in_studio(1, |studio, at| {
         let list = studio.create(at, 1);
         let before = studio.context;

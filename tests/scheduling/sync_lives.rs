@@ -31,7 +31,7 @@ fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
 }
 
 #[test]
-fn a_wait_of_the_cpu_that_nothing_ends_says_what_it_lacks() {
+fn a_stuck_cpu_wait_reports_what_it_waits_for() {
     let events = told(|at, client, device| {
         let make = |at: &mut Passive, value| {
             client.create_sync(at, device, SyncObject::Monitored(value), 0).unwrap().object
@@ -51,7 +51,7 @@ fn a_wait_of_the_cpu_that_nothing_ends_says_what_it_lacks() {
 }
 
 #[test]
-fn a_context_that_nothing_lets_go_on_says_what_it_lacks() {
+fn a_stuck_context_reports_what_it_waits_for() {
     let events = told(|at, client, device| {
         let context = client.create_context(at, device, 0).unwrap();
         let fence = client.create_sync(at, device, SyncObject::Fence(1), 0).unwrap().object;
@@ -168,7 +168,7 @@ impl Life<'_> {
 }
 
 #[test]
-fn whatever_clients_do_nothing_is_left_and_the_kernel_keeps_its_rules() {
+fn any_client_leaks_nothing_and_breaks_no_kernel_rule() {
     let mut signalled = 0;
     for seed in 1..=200 {
         // On every second one the CPU can read the values of fences.

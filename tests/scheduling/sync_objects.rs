@@ -415,7 +415,7 @@ fn contexts_wait_for_the_cpu_and_for_one_another() {
 
 /// An unmapped pointer is an invalid parameter in every call.
 #[test]
-fn a_pointer_to_nothing_is_an_answer() {
+fn an_unmapped_pointer_is_an_error() {
     macro_rules! each {
         ($($name:ident)*) => {
             for address in [0_usize, 1, 0xdead_0000, usize::MAX - 3] {

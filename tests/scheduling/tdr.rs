@@ -144,7 +144,7 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
 
 /// Drivers that report wrong results, and the rule of each.
 #[test]
-fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
+fn a_driver_with_wrong_reports_is_found_and_every_call_returns() {
     for (driver, rule) in [
         ("kmd-keeps-work-after-reset", RuleId::KMD_TDR_006),
         ("kmd-reports-unsubmitted-aborted-fence", RuleId::KMD_TDR_007),
@@ -163,7 +163,7 @@ fn a_lying_driver_is_named_and_everybody_gets_an_answer() {
 }
 
 #[test]
-fn an_adapter_is_reset_for_all_who_use_it() {
+fn an_adapter_is_reset_for_all_its_clients() {
     for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
         let make = |log: &Arc<Log>| (drivers::find("table-no-engine-reset").unwrap().make)(log);
         let events = run(on, make, |wing, at| {
@@ -211,7 +211,7 @@ fn the_sixth_reset_within_a_minute_is_the_end() {
 }
 
 #[test]
-fn an_adapter_that_cannot_be_reset_holds_nobody() {
+fn an_adapter_whose_reset_fails_blocks_no_thread() {
     for driver in [
         "kmd-fails-reset-from-timeout",
         "kmd-fails-restart-from-timeout",

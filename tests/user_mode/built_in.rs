@@ -39,7 +39,7 @@ fn with_lists_a_resource_is_made_filled_and_released_as_one() {
 }
 
 #[test]
-fn with_addresses_what_is_made_is_mapped_resident_and_waited_for() {
+fn with_addresses_a_new_resource_is_mapped_and_made_resident() {
     let mut flown = Flown::open(Flaw::None, ADDRESSES).unwrap();
     assert_eq!(flown.notes(), ["context virtual", "queue", "fence"]);
     let it = flown.create(&[64, 8], Flags::Primary).unwrap();
@@ -115,7 +115,7 @@ fn buffers_that_are_full_are_submitted_and_new_ones_used() {
 }
 
 #[test]
-fn what_the_gpu_uses_is_released_with_the_next_flush() {
+fn a_resource_in_use_is_released_at_the_next_flush() {
     let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let [used, shared] =
@@ -161,7 +161,7 @@ fn a_lock_waits_or_says_that_the_gpu_draws() {
 }
 
 #[test]
-fn what_is_discarded_while_the_gpu_uses_it_is_other_memory_which_comes_back() {
+fn a_discard_in_use_switches_to_another_instance() {
     let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let it = flown.create(&[8], 0).unwrap();

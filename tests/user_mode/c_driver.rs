@@ -37,7 +37,7 @@ fn told(driver: &Path, adapter: &str, story: &str) -> (bool, String) {
 }
 
 #[test]
-fn what_the_batch_uses_is_handed_over_before_it_is_released() {
+fn the_batch_is_submitted_before_its_resources_are_released() {
     let driver = driver(None);
     for adapter in ADAPTERS {
         let expected = "allocate 2\nlock\nunlock\nDestroyResource\nrender\nanswers 0x00000000\n\

@@ -57,7 +57,7 @@ fn breaks(flaw: &str) -> RuleId {
 }
 
 #[test]
-fn each_flaw_breaks_its_rule_and_nobody_else_is_blamed() {
+fn each_flaw_breaks_its_rule_and_blames_only_the_driver() {
     let scenario = find_scenario("umd-surface-group").unwrap_or_else(|| panic!("no such scenario"));
     for flaw in FLAWS {
         let umd = load(Some(flaw));

@@ -120,7 +120,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 }
 
 #[test]
-fn who_asks_for_the_hardware_with_the_later_callback_has_asked() {
+fn the_later_callback_counts_as_the_hardware_query() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
     let events = told(HostKind::Deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);

@@ -280,7 +280,7 @@ fn good<T>(answer: Result<T, HRESULT>) -> T {
 const NONE: [(Component, RuleId, String); 0] = [];
 
 #[test]
-fn a_removed_device_may_be_said_by_whatever_is_asked() {
+fn any_call_may_report_a_removed_device() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     let events =
@@ -301,7 +301,7 @@ fn a_removed_device_may_be_said_by_whatever_is_asked() {
 }
 
 #[test]
-fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
+fn a_callback_failure_may_be_returned_for_a_buffer() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -314,7 +314,7 @@ fn what_a_callback_refuses_may_be_handed_on_for_a_buffer() {
 }
 
 #[test]
-fn that_something_comes_later_is_no_refusal() {
+fn a_pending_result_is_not_a_failure() {
     let umd = drivers::umd_from_rust::<Plain<FULL>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -326,7 +326,7 @@ fn that_something_comes_later_is_no_refusal() {
 }
 
 #[test]
-fn what_the_cpu_draws_needs_no_submission() {
+fn cpu_drawing_needs_no_submission() {
     let umd = drivers::umd_from_rust::<Plain<MAPS>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -350,7 +350,7 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
 }
 
 #[test]
-fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
+fn a_failed_submission_always_returns_buffers() {
     let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -372,7 +372,7 @@ fn whatever_a_submission_is_refused_for_there_are_buffers_to_go_on_with() {
 }
 
 #[test]
-fn what_is_released_and_made_anew_is_released_again() {
+fn a_reallocated_resource_is_released_again() {
     let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -386,7 +386,7 @@ fn what_is_released_and_made_anew_is_released_again() {
 }
 
 #[test]
-fn what_a_driver_has_besides_the_surfaces_it_may_unlock() {
+fn a_driver_may_unlock_its_additional_allocations() {
     let umd = drivers::umd_from_rust::<Plain<HEADS>>();
     let events =
         told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
@@ -447,7 +447,7 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
 }
 
 #[test]
-fn what_a_driver_could_not_open_and_gave_back_is_not_given_back_again() {
+fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
     let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
     let events = told(
         "softgpu-allocation-lists",
@@ -485,7 +485,7 @@ fn two(
 }
 
 #[test]
-fn what_another_thread_does_is_not_laid_to_a_call() {
+fn work_of_another_thread_is_not_attributed_to_a_call() {
     for driver in ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"] {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
@@ -518,7 +518,7 @@ fn what_another_thread_does_is_not_laid_to_a_call() {
 }
 
 #[test]
-fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
+fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     for on in (0..60).map(HostKind::Deterministic).chain([HostKind::Threaded; 60]) {
         let events = told("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
@@ -548,7 +548,7 @@ fn what_an_application_drops_while_it_uses_it_is_not_its_drivers_fault() {
 }
 
 #[test]
-fn whoever_waits_for_a_driver_that_never_returns_is_answered() {
+fn a_wait_for_a_driver_that_never_returns_ends() {
     let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
         let events =

@@ -27,7 +27,7 @@ fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Applica
 const DRIVERS: [&str; 3] = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
 
 #[test]
-fn an_application_that_names_what_is_over_is_refused() {
+fn a_destroyed_object_of_an_application_is_rejected() {
     for driver in DRIVERS {
         with_good(driver, |_, at, app| {
             let (texture, one) = (ResourceDescription::texture(8, 8), &app.device);
@@ -101,7 +101,7 @@ fn an_application_that_names_what_is_over_is_refused() {
 }
 
 #[test]
-fn an_application_that_asks_for_what_cannot_be_is_refused() {
+fn an_impossible_request_of_an_application_fails() {
     for driver in DRIVERS {
         with_good(driver, |_, at, app| {
             let one = &app.device;
@@ -202,7 +202,7 @@ fn an_application_that_asks_for_what_cannot_be_is_refused() {
 }
 
 #[test]
-fn what_two_threads_end_ends_once() {
+fn an_object_destroyed_by_two_threads_ends_once() {
     let listed =
         drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
     let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();

@@ -21,6 +21,8 @@ struct DispatcherHeader {
     wait_list_previous: usize,
 }
 
+/// How many words of four bytes a header has.
+const HEADER_WORDS: u8 = 6;
 /// What an auto-reset event has as its type (`SynchronizationEvent`).
 const SYNCHRONIZATION_EVENT: u8 = 1;
 /// What an event that stays set has (`NotificationEvent`).
@@ -52,7 +54,7 @@ impl EventMemory {
         let header = DispatcherHeader {
             kind: if auto_reset { SYNCHRONIZATION_EVENT } else { NOTIFICATION_EVENT },
             signalling: 0,
-            size: const { (size_of::<DispatcherHeader>() / 4) as u8 },
+            size: HEADER_WORDS,
             reserved: 0,
             signal_state: i32::from(set),
             wait_list_next: list,
@@ -103,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_header_has_the_layout_of_windows() {
-        assert_eq!(size_of::<DispatcherHeader>(), 24);
+        assert_eq!(size_of::<DispatcherHeader>(), usize::from(HEADER_WORDS) * 4);
         assert_eq!(offset_of!(DispatcherHeader, signal_state), 4);
         let mut bytes = [0xEE_u8; 32];
         // SAFETY: The place has 24 bytes; it is not aligned.

@@ -1,9 +1,9 @@
-//! The kernel's rooms call downwards.
+//! Checks that the kernel's rooms call downwards only.
 //!
-//! A room is a folder of `crates/kernel/src`. Functions are compared by name: a call of a name that
-//! only rooms define which the caller may not call is an error. Files beside the folders are no
-//! room: each room may call them (`progress.rs` is how a lower room reaches a higher one), and they
-//! may call each room. Nothing is checked before every folder of the table exists.
+//! A room is a folder of `crates/kernel/src`. Functions are compared by name: a call is an error if
+//! only rooms that the caller must not call define the name. Files beside the folders are not
+//! rooms: each room may call them (`progress.rs` is how a lower room reaches a higher one), and
+//! they may call each room. Nothing is checked before every folder of the table exists.
 
 use crate::sources::{Source, in_identifier, read};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const ROOMS: [Row<'static>; 8] = [
 
 const FOLDER: &str = "crates/kernel/src/";
 
-/// Methods of the standard library: a call of such a name says nothing about where it goes.
+/// Methods of the standard library: the target of a call with this name is unknown.
 const COMMON: &[&str] = &[
     "all",
     "and_then",
@@ -166,7 +166,7 @@ fn room_of<'a>(path: &str, rooms: &[Row<'a>]) -> Option<&'a str> {
     rooms.iter().map(|row| row.0).find(|room| in_folder(path, room) || root(room))
 }
 
-/// The code of a file without its comments, strings and tests, each line where it was.
+/// The code of a file without comments, strings and tests. Line numbers stay the same.
 fn code(text: &str) -> String {
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or(text);
     let mut code = String::with_capacity(text.len());
@@ -194,7 +194,7 @@ enum Use {
 }
 
 /// The names of functions in a piece of code, where they are defined (`fn name`) or called
-/// (`name(`). A macro's name is followed by `!`, so it is no call.
+/// (`name(`). A macro's name is followed by `!`, so it is not a call.
 fn named(code: &str) -> impl Iterator<Item = (&str, Use)> {
     let mut rest = code;
     let mut after_fn = false;

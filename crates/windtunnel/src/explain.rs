@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_knows_who_speaks_of_it() {
+    fn a_status_lists_where_it_occurs() {
         let Ok(Explanation::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
         assert!(it.returned_by().contains(&"D3DKMTCreateDevice"));
         assert!(it.passed_on_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));

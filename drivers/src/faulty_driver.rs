@@ -150,7 +150,7 @@ impl Miniport for FaultyDriver {
             match self.fault {
                 Some(Fault::ReturnsZeroSize) => layout.size = 0,
                 Some(Fault::ReturnsSmallPitchAlignedSize) => {
-                    layout.pitch_aligned_size = layout.size / 2
+                    layout.pitch_aligned_size = layout.size / 2;
                 }
                 _ => (),
             }

@@ -1,6 +1,6 @@
 /*
- * The life of allocations, from C: open an adapter, a device and a context; create; make resident;
- * submit; look at the bytes; share; destroy with each combination of flags.
+ * The lifecycle of allocations, from C: open an adapter, a device and a context; create; make
+ * resident; submit; read the bytes; share; destroy with each combination of flags.
  *
  *   cargo xtask install --prefix /tmp/windtunnel
  *   export PKG_CONFIG_PATH=/tmp/windtunnel/lib/pkgconfig LD_LIBRARY_PATH=/tmp/windtunnel/lib
@@ -15,14 +15,14 @@
 
 enum { PAGE = 4096, MEMBERS = 2 };
 
-/* What a client holds of a resource. */
+/* A client's handles of a resource. */
 typedef struct {
     D3DKMT_HANDLE resource;
     D3DKMT_HANDLE global;
     D3DKMT_HANDLE members[MEMBERS];
 } Resource;
 
-/* A call that has to succeed. */
+/* Checks that a call succeeded. */
 static void must(const char *call, NTSTATUS status)
 {
     printf("%-28s 0x%08x\n", call, (unsigned)status);
@@ -64,7 +64,7 @@ static D3DKMT_HANDLE create_context(D3DKMT_HANDLE device)
     return context.hContext;
 }
 
-/* A shared resource of two allocations, a page each. */
+/* A shared resource of two one-page allocations. */
 static Resource create_resource(D3DKMT_HANDLE device)
 {
     uint8_t privates[MEMBERS][WINDTUNNEL_DESCRIPTION_SIZE];
@@ -88,7 +88,7 @@ static Resource create_resource(D3DKMT_HANDLE device)
     return made;
 }
 
-/* An allocation that belongs to no resource. */
+/* An allocation outside a resource. */
 static D3DKMT_HANDLE create_allocation(D3DKMT_HANDLE device)
 {
     uint8_t private[WINDTUNNEL_DESCRIPTION_SIZE];
@@ -101,7 +101,7 @@ static D3DKMT_HANDLE create_allocation(D3DKMT_HANDLE device)
     return info.hAllocation;
 }
 
-/* Has an allocation in video memory, and waits until it is there. */
+/* Makes an allocation resident and waits for the paging fence. */
 static void make_resident(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
 {
     D3DKMT_CREATEPAGINGQUEUE queue = {.hDevice = device};
@@ -120,7 +120,7 @@ static void make_resident(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
     must("D3DKMTDestroyPagingQueue", D3DKMTDestroyPagingQueue(&end));
 }
 
-/* Has an allocation filled: work that its destruction has to wait for. */
+/* Submits a packet that fills an allocation; destruction has to wait for it. */
 static void fill(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE target)
 {
     make_resident(device, target);
@@ -135,7 +135,7 @@ static void fill(D3DKMT_HANDLE device, D3DKMT_HANDLE context, D3DKMT_HANDLE targ
     must("D3DKMTSubmitCommand", D3DKMTSubmitCommand(&submit));
 }
 
-/* Looks at an allocation with the CPU, when the work before is done. */
+/* Reads an allocation with the CPU after the queued work has completed. */
 static void look(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
 {
     D3DKMT_LOCK lock = {.hDevice = device, .hAllocation = target, .Flags = {.LockEntire = 1}};
@@ -149,7 +149,7 @@ static void look(D3DKMT_HANDLE device, D3DKMT_HANDLE target)
     must("D3DKMTUnlock", D3DKMTUnlock(&unlock));
 }
 
-/* Opens a shared resource on a device, and has one of its allocations filled there. */
+/* Opens a shared resource on a device, and fills one of its allocations there. */
 static D3DKMT_HANDLE open_resource(D3DKMT_HANDLE device, D3DKMT_HANDLE context,
                                    D3DKMT_HANDLE global)
 {
@@ -198,12 +198,12 @@ int main(void)
     /* Without flags, AssumeNotInUse, SynchronousDestroy, both. */
     for (UINT flags = 0; flags < 4; flags++) {
         Resource made = create_resource(device);
-        if ((flags & 1) == 0) { /* Nobody may assume so of what work uses. */
+        if ((flags & 1) == 0) { /* AssumeNotInUse is illegal with queued work. */
             fill(device, context, made.members[0]);
         }
         destroy_resource(device, made.resource, flags);
     }
-    /* Shared with another device, it outlives the one it was created on. */
+    /* Opened by another device, the resource outlives the device that created it. */
     D3DKMT_HANDLE other = create_device(adapter);
     D3DKMT_HANDLE other_context = create_context(other);
     Resource shared = create_resource(device);
@@ -226,6 +226,6 @@ int main(void)
     must("D3DKMTDestroyDevice", D3DKMTDestroyDevice(&end_device));
     D3DKMT_CLOSEADAPTER close = {.hAdapter = adapter};
     must("D3DKMTCloseAdapter", D3DKMTCloseAdapter(&close));
-    printf("everything that was made is gone\n");
+    printf("every object is destroyed\n");
     return EXIT_SUCCESS;
 }

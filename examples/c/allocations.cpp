@@ -1,5 +1,5 @@
-// The same from C++: what was opened is closed by destructors, also by those of globals, which
-// run when main has returned; and several threads call at once.
+// The same from C++: destructors close what was opened, including destructors of globals, which
+// run after main has returned; and several threads call at once.
 #include <windtunnel/d3dkmt.h>
 #include <windtunnel/softgpu.h>
 

@@ -6,19 +6,20 @@
  *
  * A runtime loads it and calls OpenAdapter; every other function is in the tables that are
  * filled in there and in create_device. Functions of both sides are called as on Windows
- * (APIENTRY). An error of a callback is always handed back as it is.
+ * (APIENTRY). An error of a callback is always returned unchanged.
  *
  * The life of a surface:
- *   - CreateResource makes all surfaces of a resource with one pfnAllocateCb, an allocation each;
- *   - Blt and ColorFill write commands into a batch, which names what it uses;
- *   - Flush hands the batch over (pfnRenderCb or pfnSubmitCommandCb);
- *   - DestroyResource hands the batch over first if that uses the resource. What the GPU may
- *     still be working on is released with the next Flush, the rest at once: with one
+ *   - CreateResource creates all surfaces of a resource with one pfnAllocateCb, one allocation
+ *     each;
+ *   - Blt and ColorFill write commands into a batch, which lists the allocations it uses;
+ *   - Flush submits the batch (pfnRenderCb or pfnSubmitCommandCb);
+ *   - DestroyResource submits the batch first if the batch uses the resource. A resource that
+ *     the GPU may still use is released with the next Flush, any other at once: with one
  *     pfnDeallocateCb that names the resource.
  *
- * Work takes one of three ways; the adapter says which (see Way).
+ * Work is submitted in one of three ways; the adapter's private data selects it (see Way).
  *
- * With -DFLAW=..., one of umd/flaws.h, it is a bad driver: for tests of those who check it.
+ * With -DFLAW=..., one of umd/flaws.h, it is a bad driver, for tests of the verifier.
  */
 #include "umd/draw.h"
 #include "umd/resource.h"
@@ -27,7 +28,7 @@
 
 #define OWN_BUFFER 1024u
 
-/* A context: nothing can be handed over without one. */
+/* Creates a context: submission needs one. */
 static HRESULT create_context(Device *device)
 {
     Batch *batch = &device->batch;
@@ -59,7 +60,7 @@ static HRESULT create_context(Device *device)
     return result;
 }
 
-/* Undoes all of that, as far as it came. */
+/* Undoes the completed part of the creation. */
 static HRESULT end_device(Device *device)
 {
     HRESULT result = S_OK;
@@ -121,7 +122,7 @@ static HRESULT APIENTRY create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *arg
     D3DDDI_DEVICEFUNCS *table = args->pDeviceFuncs;
     table->pfnLock = lock;
     table->pfnUnlock = unlock;
-    if (device->way == LISTED) { /* Else nobody renames for it. */
+    if (device->way == LISTED) { /* Otherwise allocations are not renamed. */
         table->pfnLockAsync = lock_async;
         table->pfnUnlockAsync = unlock_async;
         table->pfnRename = rename_surface;
@@ -145,7 +146,7 @@ static HRESULT APIENTRY create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *arg
 
 /* ---- Adapters --------------------------------------------------------------------------- */
 
-/* It has no capabilities that anybody asks for. */
+/* The driver has no capabilities to report. */
 static HRESULT APIENTRY get_caps(HANDLE handle, const D3DDDIARG_GETCAPS *args)
 {
     (void)handle;
@@ -181,7 +182,7 @@ HRESULT APIENTRY OpenAdapter(D3DDDIARG_OPENADAPTER *args)
     HRESULT result = args->pAdapterCallbacks->pfnQueryAdapterInfoCb(args->hAdapter, &query);
     const Blob *blob = &adapter->blob;
     if (SUCCEEDED(result) && (memcmp(blob->magic, "WTUM", 4) != 0 || blob->version != 1)) {
-        result = E_FAIL; /* Somebody else's adapter. */
+        result = E_FAIL; /* The adapter of another driver. */
     }
     if (FAILED(result)) {
         free(adapter);

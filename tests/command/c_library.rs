@@ -62,8 +62,8 @@ fn words(output: &Output) -> String {
     text(&output.stdout) + &text(&output.stderr)
 }
 
-/// The last line of an empty report.
-const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 things left alive";
+/// The last line of a report without anything in it.
+const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 objects left alive";
 
 #[test]
 fn the_library_exports_what_the_thunk_has_and_nothing_else() {
@@ -86,7 +86,7 @@ fn the_library_exports_what_the_thunk_has_and_nothing_else() {
 #[test]
 fn the_example_in_c_runs_clean() {
     let (said, report) = run(&build_c("examples/c/allocations.c"));
-    assert!(said.ends_with("everything that was made is gone\n"), "{said}");
+    assert!(said.ends_with("every object is destroyed\n"), "{said}");
     assert!(report.contains(CLEAN), "{report}");
 }
 
@@ -122,7 +122,7 @@ fn the_header_is_c_and_cpp_with_any_warning() {
 fn no_pointer_crashes_it_and_a_call_without_answers_leaves_nothing() {
     let (said, report) = run(&build_c("tests/c/hostile.c"));
     assert!(said.ends_with("hostile: all answered\n"), "{said}");
-    assert!(report.ends_with(" 0 things left alive\n"), "{report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
     assert!(!report.contains("WT-") && !report.contains("who      kernel"), "{report}");
 }
 
@@ -143,7 +143,7 @@ fn a_leak_is_reported_with_the_call_that_created_it() {
         ("leaked: the device", "D3DKMTCreateDevice", "forget_a_device"),
         ("leaked: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
     ] {
-        let said = format!("made by {call}, called by {function} at ");
+        let said = format!("created by {call}, called by {function} at ");
         let named = report.lines().find(|text| text.contains(&said)).unwrap_or_else(|| {
             panic!("no line with '{said}' in:\n{report}");
         });
@@ -153,7 +153,7 @@ fn a_leak_is_reported_with_the_call_that_created_it() {
     assert!(report.contains("ALLOC-DESTROY-001"), "the handle is invalid: {report}");
     let caller = format!("called   by main at tests/c/leaks.c:{}", line("with an invalid handle"));
     assert!(report.contains(&caller), "no '{caller}' in:\n{report}");
-    assert!(report.ends_with(" 2 things left alive\n"), "{report}");
+    assert!(report.ends_with(" 2 objects left alive\n"), "{report}");
 }
 
 #[test]
@@ -172,5 +172,5 @@ fn threads_take_turns_and_an_impossible_key_is_reported() {
         report.contains("WT-STUCK-001") && report.contains("key 77 of keyed-mutex 1"),
         "{report}"
     );
-    assert!(report.ends_with("1 errors, 0 warnings, 0 notes, 0 things left alive\n"), "{report}");
+    assert!(report.ends_with("1 errors, 0 warnings, 0 notes, 0 objects left alive\n"), "{report}");
 }

@@ -7,7 +7,7 @@ fn check_flies_the_built_in_driver_clean() {
     let (code, report) = text(&["check"]);
     assert_eq!(code, 0, "{report}");
     assert!(report.contains("rules watched"), "{report}");
-    assert!(report.ends_with("\nwords: docs/GLOSSARY.md\n"), "{report}");
+    assert!(report.ends_with("\nterms: docs/GLOSSARY.md\n"), "{report}");
     assert!(report.contains("0 errors, 0 warnings, 0 notes; 0 live objects."), "{report}");
     let (code, report) = json(&["check"]);
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
@@ -140,7 +140,7 @@ fn warnings_count_only_when_denied() {
 }
 
 #[test]
-fn an_unknown_name_is_answered_with_the_nearest() {
+fn an_unknown_name_gets_the_nearest_names() {
     let output = windtunnel(&["check", "sofgpu"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -167,11 +167,11 @@ fn rules_are_listed_and_explained() {
     assert_eq!(code, 0);
     assert!(said.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{said}");
     let (_, said) = text(&["explain", "KMD-DEV-003"]);
-    assert!(said.contains("live       no: it needs segments"), "{said}");
+    assert!(said.contains("live       no: needs segments"), "{said}");
 }
 
 #[test]
-fn existing_memory_is_mapped() {
+fn support_tables_are_shown() {
     let (code, said) = text(&["support"]);
     assert_eq!(code, 0);
     assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
@@ -233,18 +233,18 @@ fn live_objects_are_shown_on_request() {
 #[test]
 fn the_report_names_the_host() {
     let (_, report) = json(&["check", "--scenario", "create-standalone", "--seed", "3"]);
-    assert_eq!((&report["host"], &report["seed"]), (&"stepped".into(), &3.into()));
-    let (code, report) = json(&["check", "--host", "free"]);
+    assert_eq!((&report["host"], &report["seed"]), (&"deterministic".into(), &3.into()));
+    let (code, report) = json(&["check", "--host", "threads"]);
     assert_eq!(
         (code, &report["host"], &report["seed"]),
-        (0, &"free".into(), &serde_json::Value::Null)
+        (0, &"threads".into(), &serde_json::Value::Null)
     );
-    let (_, said) = text(&["check", "--host", "free", "--scenario", "create-standalone"]);
-    assert!(said.contains("on host free.\n"), "{said}");
-    let (code, report) = json(&["check", "--host", "free", "--seed", "3"]);
+    let (_, said) = text(&["check", "--host", "threads", "--scenario", "create-standalone"]);
+    assert!(said.contains("on host threads.\n"), "{said}");
+    let (code, report) = json(&["check", "--host", "threads", "--seed", "3"]);
     let error = report["error"].as_str().unwrap();
     assert_eq!(code, 2);
-    assert!(error.starts_with("--seed 3 has no meaning with --host free"), "{error}");
+    assert!(error.starts_with("--seed 3 has no meaning with --host threads"), "{error}");
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn a_bad_driver_is_named_on_either_host() {
         ("kmd-leaks-destroyed-allocation", "KMD-DESTROY-002"),
         ("kmd-reports-unsubmitted-fence", "KMD-ISR-008"),
     ] {
-        let (code, report) = json(&["check", driver, "--host", "free"]);
+        let (code, report) = json(&["check", driver, "--host", "threads"]);
         let flights = report["scenarios"].as_array().unwrap().iter();
         let mut found = flights.flat_map(|value| value["findings"].as_array().unwrap());
         assert_eq!(code, 1);

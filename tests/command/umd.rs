@@ -37,7 +37,7 @@ fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
         assert_eq!(report["scenarios"][1]["result"], "clean", "{driver}: {report}");
     }
     let (code, said) = text(&["check", "--umd", &file, "--scenario", "umd-texture"]);
-    let first = format!("with the user-mode driver {file} on host stepped, seed 1.\n");
+    let first = format!("with the user-mode driver {file} on host deterministic, seed 1.\n");
     assert!(code == 0 && said.contains(&first), "{said}");
     assert!(said.contains("live rules of user-mode drivers never evaluated: "), "{said}");
     let (_, report) = json(&["check", "softgpu-allocation-lists", "--scenario", "umd-texture"]);

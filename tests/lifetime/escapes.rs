@@ -39,13 +39,13 @@ fn level_two_excludes_other_calls_and_packets() {
                         (inside, twos) = (inside + 1, twos + 1);
                     }
                     EventKind::DdiCall { threading_level: class, .. } if class != "none" => {
-                        inside += 1
+                        inside += 1;
                     }
                     EventKind::DdiReturn { name, .. } if !is_interrupt(name) => inside -= 1,
                     EventKind::PacketSubmitted { .. } => flying += 1,
                     EventKind::PacketDone { .. } => flying -= 1,
                     EventKind::WaitParked { why } => {
-                        gpu_wait += usize::from(why.contains("the work on"))
+                        gpu_wait += usize::from(why.contains("the work on"));
                     }
                     _ => (),
                 }

@@ -285,7 +285,7 @@ fn no_call_is_inside_a_sleeping_driver() {
                 match &event.kind {
                     EventKind::AdapterPowered { state } => sleeps = state == "d3",
                     EventKind::DdiCall { name, .. } if sleeps => {
-                        assert_eq!(name, POWER, "seed {seed}")
+                        assert_eq!(name, POWER, "seed {seed}");
                     }
                     EventKind::WaitParked { .. } if sleeps => gpu_wait += 1,
                     _ => (),

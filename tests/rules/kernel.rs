@@ -421,7 +421,7 @@ fn check(case: &Case, events: &[Event]) {
         .by_ref()
         .take_while(|finding| finding.events.last() == first.events.last())
         .inspect(|finding| {
-            assert_eq!(finding.component, Component::Kernel, "{what}: {}", finding.message)
+            assert_eq!(finding.component, Component::Kernel, "{what}: {}", finding.message);
         })
         .map(|finding| finding.rule)
         .collect();

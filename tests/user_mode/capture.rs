@@ -388,20 +388,20 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
 
 const BLOWS: [(&str, Blow); 5] = [
     ("stop", |stream, at| {
-        let _ = stream.set_state(at, first_pin(&stream), PinState::Stop);
+        let _ = stream.set_state(at, first_pin(stream), PinState::Stop);
     }),
     ("close", |stream, at| {
-        let _ = stream.close_pin(at, first_pin(&stream));
-        let _ = stream.close_filter(at, first_filter(&stream));
+        let _ = stream.close_pin(at, first_pin(stream));
+        let _ = stream.close_filter(at, first_filter(stream));
     }),
     ("pull", |stream, at| {
-        let _ = stream.surprise_remove_device(at, first_device(&stream));
+        let _ = stream.surprise_remove_device(at, first_device(stream));
     }),
     ("stop the device", |stream, at| {
-        let _ = stream.stop_device(at, first_device(&stream));
+        let _ = stream.stop_device(at, first_device(stream));
     }),
     ("remove", |stream, at| {
-        let _ = stream.remove_device(at, first_device(&stream));
+        let _ = stream.remove_device(at, first_device(stream));
     }),
 ];
 

@@ -73,7 +73,7 @@ impl Story {
                 self.made.remove(&thread);
             }
             EventKind::AllocationCreated { .. } => {
-                self.made.entry(thread).or_default().push(subject)
+                self.made.entry(thread).or_default().push(subject);
             }
             EventKind::SurfacesBacked { .. } => {
                 let made = self.made.remove(&thread).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The tables of docs/benchmarks.md: measured, and put between the marks.
+//! Measures the tables of docs/benchmarks.md and writes them between the marks.
 
 use crate::{cargo, root};
 use std::process::Stdio;
@@ -13,7 +13,7 @@ pub(crate) fn run() -> Result<(), String> {
     let points = || format!("{PAGE} has no marks '{}' and '{TO}'", FROM.trim_end());
     let (before, rest) = page.split_once(FROM).ok_or_else(points)?;
     let (_, after) = rest.split_once(TO).ok_or_else(points)?;
-    println!("measuring, which takes some minutes; nothing else should run meanwhile");
+    println!("measuring for some minutes; nothing else should run meanwhile");
     let mut bench = cargo(&["run", "--release", "--quiet", "--", "bench", "--full"]);
     let told = bench.stderr(Stdio::inherit()).output();
     let told = told.map_err(|reason| format!("{bench:?} did not start: {reason}"))?;
@@ -22,9 +22,9 @@ pub(crate) fn run() -> Result<(), String> {
     }
     let said = String::from_utf8_lossy(&told.stdout);
     print!("{said}");
-    // What stands above the first table is said by the page in its own words.
+    // The page has its own introduction, so the text above the first table is skipped.
     let tables = said.find("| what |").and_then(|index| said.get(index..));
-    let tables = tables.ok_or_else(|| "there is no table in what it said".to_owned())?;
+    let tables = tables.ok_or_else(|| "the output contains no table".to_owned())?;
     let (rows, goals) = tables.trim_end().rsplit_once("\n\n").unwrap_or((tables.trim_end(), ""));
     let page = format!("{before}{FROM}\n{goals}\n\n{rows}\n\n{TO}{after}");
     std::fs::write(&path, page).map_err(|reason| format!("{PAGE}: {reason}"))

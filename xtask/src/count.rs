@@ -1,21 +1,21 @@
-//! How many instructions a pair, a packet, a pair of a user-mode driver and a frame take, counted by
-//! callgrind: what guards against getting slower, for a count repeats where a time does not.
+//! Counts the instructions of a pair, a packet, a user-mode driver's pair and a frame with
+//! callgrind. Guards against regressions, because counts repeat and times do not.
 
 use crate::{cargo, root};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The program is run with so many pairs and with so many, and what differs is the pairs'.
+/// The program runs with both numbers of pairs; the difference is the cost of the pairs.
 const FEW: u64 = 100;
 const MANY: u64 = 1100;
 
-/// More than so many per cent above the number in the file fails. With the verifier two runs
-/// may differ by two tenths of a per cent (maps with seeds), and with nobody watching two builds
-/// in two folders by less; another machine's C library may differ more.
+/// Fails if a count exceeds the file's by more than this percentage. With the verifier, two runs
+/// may differ by 0.2 % (seeded maps); without it, two builds in two folders by less. Another
+/// machine's C library may differ more.
 const TOLERANCE: u64 = 5;
 
-/// What is counted: a pair, a packet, a pair of a user-mode driver and a frame, with nobody
-/// watching, and with every live rule.
+/// What is counted: a pair, a packet, a user-mode driver's pair and a frame, without the verifier
+/// and with every live rule.
 const WATCHES: &[&str] = &[
     "off",
     "verifier",
@@ -34,10 +34,10 @@ const HEAD: &str = "\
 # `cargo xtask test` compares, `cargo xtask bless` rewrites.
 ";
 
-/// Counts, and compares with the file.
+/// Counts and compares with the file.
 pub(crate) fn check() -> Result<(), String> {
     if !there() {
-        println!("Skipped: valgrind is not on this machine, and could not be installed.");
+        println!("Skipped: valgrind is missing and could not be installed.");
         return Ok(());
     }
     let text = std::fs::read_to_string(file()).map_err(|reason| {
@@ -48,26 +48,26 @@ pub(crate) fn check() -> Result<(), String> {
         let was = read(&text, watch)
             .ok_or_else(|| format!("{} has no line '{watch}'", file().display()))?;
         let is = count(watch)?;
-        println!("{watch}: {is} instructions; {was} in the file");
+        println!("{watch}: {is} instructions; the file has {was}");
         if is * 100 > was * (100 + TOLERANCE) {
             slower.push(format!("{watch}: {is} instead of {was}"));
         } else if is * (100 + TOLERANCE) < was * 100 {
-            println!("That is less by more than {TOLERANCE} %: 'cargo xtask bless' writes it down");
+            println!("More than {TOLERANCE} % fewer: 'cargo xtask bless' records it");
         }
     }
     if slower.is_empty() {
         return Ok(());
     }
     Err(format!(
-        "more instructions are taken than before ({}); 'cargo xtask bless', if it has to",
+        "more instructions than before ({}); 'cargo xtask bless' accepts them",
         slower.join(", ")
     ))
 }
 
-/// Counts, and writes the file.
+/// Counts and writes the file.
 pub(crate) fn bless() -> Result<(), String> {
     if !there() {
-        println!("The instructions of a pair are as they were: valgrind is not on this machine.");
+        println!("Instruction counts are unchanged: valgrind is missing.");
         return Ok(());
     }
     let mut text = HEAD.to_owned();
@@ -88,7 +88,7 @@ fn read(text: &str, watch: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// Whether valgrind is there, now that it has been installed if that is possible.
+/// Whether valgrind is available; tries to install it.
 fn there() -> bool {
     let starts = || {
         let mut asked = Command::new("valgrind");
@@ -110,7 +110,7 @@ fn count(watch: &str) -> Result<u64, String> {
     Ok(many.saturating_sub(few) / (MANY - FEW))
 }
 
-/// The instructions of a run with so many pairs.
+/// The instructions of a run with this many pairs.
 fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     let runner = r#"target."cfg(all())".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]"#;
     let mut run = cargo(&["run", "--release", "--quiet", "--config", runner]);

@@ -1,11 +1,10 @@
-//! The C headers, made from the definitions of `abi` and `thunk`: one of the library, and one of
-//! user-mode drivers, which has the other one in it.
+//! Generates the C headers from `abi` and `thunk`: one for the library, and one for user-mode
+//! drivers, which includes the other.
 //!
-//! `abi` is written with a few macros of its own, so its source is read as text: what a macro
-//! says (`flags!`, `values!`, `layout!`, `table!`, `statuses!`, `results!`) is what a header
-//! says. A member that
-//! stands for a union says so in its doc comment, "A union with `name`: see", and then links a
-//! method of the struct, which has the other member's type.
+//! `abi` uses a few macros (`flags!`, `values!`, `layout!`, `table!`, `statuses!`, `results!`), so
+//! its source is read as text. A member that stands for a union says so in its doc comment,
+//! "A union with `name`: see", followed by a link to a method of the struct that returns the other
+//! member's type.
 
 mod emit;
 mod read;
@@ -22,7 +21,7 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Each header, and where it is.
+/// Each header with its path.
 fn generate() -> Result<[(PathBuf, String); 2], String> {
     let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
     let all = |names: &[&str]| names.iter().map(|text| source(text)).collect::<Result<Vec<_>, _>>();

@@ -1,4 +1,4 @@
-//! Putting the C library where a build looks for it.
+//! Installs the C library.
 
 use crate::{cargo, root, run as done, target};
 use std::fs;
@@ -8,7 +8,7 @@ const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
 const HEADERS: [(&str, &str); 3] =
     [("d3dkmt", "d3dkmt.h"), ("runtime", "d3dumddi.h"), ("d3dkmt", "softgpu.h")];
 
-/// `--prefix DIR`: the library, its headers, and what pkg-config wants to know.
+/// `--prefix DIR`: installs the library, its headers and a pkg-config file.
 pub(crate) fn run() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(2).collect();
     let prefix = match arguments.as_slice() {
@@ -18,7 +18,7 @@ pub(crate) fn run() -> Result<(), String> {
     into(&prefix)
 }
 
-/// Builds the library and puts everything below `prefix`.
+/// Builds the library and installs everything below `prefix`.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     done(&mut cargo(&["build", "--release", "--package", "windtunnel-d3dkmt"]))?;
     let built = target().join("release");

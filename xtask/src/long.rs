@@ -1,7 +1,7 @@
 //! The long mode of the test command: fuzzers for minutes, and sanitizers over the C library.
 //!
-//! Both need flags of the compiler that are not stable; `RUSTC_BOOTSTRAP` has the pinned
-//! toolchain take them, so no other one is needed.
+//! Both need unstable compiler flags; `RUSTC_BOOTSTRAP` lets the pinned toolchain accept them, so
+//! no other toolchain is needed.
 
 use crate::{cargo, root, run, target};
 use std::path::{Path, PathBuf};
@@ -13,28 +13,28 @@ const SECONDS: u32 = 120;
 /// The targets that must find nothing.
 const TARGETS: [&str; 3] = ["thunk", "lives", "texts"];
 
-/// Where sanitizers are; their flag needs it said.
+/// The target triple, which the sanitizer flag requires.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
 
-/// Runs each fuzzer from the corpus that is kept, then one that must find a planted bug.
+/// Runs each fuzzer from the stored corpus, then one that must find a planted bug.
 pub(crate) fn fuzz() -> Result<(), String> {
     install_fuzzer()?;
     for name in TARGETS {
         println!("-- {name}, for {SECONDS} s");
-        let found = |reason| format!("{reason}\nWhat it found is in target/fuzz/{name}.");
+        let found = |reason| format!("{reason}\nThe findings are in target/fuzz/{name}.");
         run(&mut fuzzer(name, SECONDS)?).map_err(found)?;
     }
-    println!("-- planted: a door that guards nothing");
+    println!("-- planted: a door without checks");
     let told = output(&mut fuzzer("planted", SECONDS)?)?;
     expect(&told, "a planted bug of the door", "deadly signal")
 }
 
-/// A fuzzer. What is new goes into the target folder, and so does what breaks something.
+/// A fuzzer. New inputs and failing inputs go into the target folder.
 fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
     let work = target().join("fuzz").join(name);
     let corpus = work.join("corpus");
     std::fs::create_dir_all(&corpus).map_err(|reason| format!("{}: {reason}", corpus.display()))?;
-    // No sanitizer: its shadow lies where the hostile caller's addresses are to be nowhere.
+    // No sanitizer: its shadow memory occupies addresses that the hostile caller expects unmapped.
     let mut fuzz = cargo(&["fuzz", "run", "--sanitizer", "none", "--target-dir"]);
     fuzz.arg(target().join("fuzz/build")).arg(name).arg(corpus);
     let kept = root().join("fuzz/corpus").join(name);
@@ -94,7 +94,7 @@ fn output(command: &mut Command) -> Result<Output, String> {
     command.output().map_err(|reason| format!("{command:?} did not start: {reason}"))
 }
 
-/// A bug that was planted is found, and said with these words.
+/// Checks that a planted bug was found with this message.
 fn expect(told: &Output, what: &str, words: &str) -> Result<(), String> {
     let text = String::from_utf8_lossy(&told.stderr);
     if told.status.success() || !text.contains(words) {

@@ -26,20 +26,20 @@ use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total and the time of
-                    each step; with --long it does the next two things, too, and proofs are
-                    longer
+                    each step; with --long it also runs the next two commands, and longer
+                    proofs
 cargo xtask fuzz    runs each fuzzer for two minutes
 cargo xtask sanitize
                     runs the tests of the C library with sanitizers
-cargo xtask bless   rewrites the golden traces, and the count of instructions a pair takes;
-                    read the diff before you commit it
-cargo xtask count   only counts those instructions, and compares
-cargo xtask docs    rewrites docs/support.md from the code, and what pages quote
+cargo xtask bless   rewrites the golden traces and the instruction counts; read the diff before
+                    you commit it
+cargo xtask count   counts the instructions and compares
+cargo xtask docs    rewrites docs/support.md and quoted output in other pages from the code
 cargo xtask bench-page
-                    measures for some minutes, and rewrites the tables of docs/benchmarks.md
+                    measures for some minutes and rewrites the tables of docs/benchmarks.md
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
-                    builds the C library, and puts it there with headers and a pkg-config file";
+                    builds and installs the C library, with headers and a pkg-config file";
 
 fn main() -> ExitCode {
     let done = match std::env::args().nth(1).as_deref() {
@@ -64,7 +64,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs modules of the test program `command`, which write what they would compare.
+/// Runs modules of the test program `command` with `WINDTUNNEL_BLESS`: they write the files that
+/// they would otherwise compare.
 fn rewrite(modules: &[&str]) -> Result<(), String> {
     let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
     cargo.args(modules.iter().map(|module| format!("{module}::")));
@@ -78,7 +79,7 @@ fn root() -> PathBuf {
     here
 }
 
-/// The folder for what is built: this program is in it, in the folder of a profile.
+/// The target folder: this program is in its profile folder.
 fn target() -> PathBuf {
     let here = std::env::current_exe().ok();
     let target = here.as_deref().and_then(Path::parent).and_then(Path::parent);
@@ -93,7 +94,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end, which must be a good one.
+/// Runs a command. Fails if it does not succeed.
 fn run(command: &mut Command) -> Result<(), String> {
     let text = format!("{command:?}");
     match command.status() {

@@ -1,4 +1,4 @@
-//! `cargo xtask measure`: counts what the plan of the house wants less of.
+//! `cargo xtask measure`: counts what should become fewer.
 
 use crate::sources::{Source, has_extension, in_identifier, read, words};
 use std::fmt::Write;
@@ -8,10 +8,10 @@ cargo xtask measure counts lines, test programs, methods of the kernel's types, 
                     and words that LANGUAGE.md retires, and prints a table; with --json it
                     prints an object";
 
-/// Pronouns for people, which code and pages use for threads and drivers.
+/// Pronouns for people, which must not stand for threads and drivers.
 const PRONOUNS: [&str; 5] = ["who", "whoever", "nobody", "somebody", "whom"];
 
-/// Where `word` means a driver's handle.
+/// Folders where `word` means a driver handle.
 const DRIVER_HANDLES: [&str; 4] = ["crates/kernel/", "crates/port/", "crates/softgpu/", "drivers/"];
 
 /// One number: its key in JSON, what it counts, and the count.
@@ -70,7 +70,7 @@ fn measure(sources: &[Source]) -> Vec<Row> {
 }
 
 /// The integration-test programs that `cargo test` builds, by the path of their main file. A
-/// `[[test]]` with `required-features` is in a build of its own and does not count.
+/// `[[test]]` with `required-features` is a separate build and does not count.
 pub(crate) fn programs(sources: &[Source]) -> Vec<String> {
     let manifests = sources.iter().filter(|source| {
         source.path.ends_with("Cargo.toml")

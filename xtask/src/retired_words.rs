@@ -1,17 +1,17 @@
-//! Names that the project no longer uses do not come back.
+//! Checks that retired names are not used.
 //!
-//! `docs/retired-words.txt` lists them, each with what is written instead. Every `*.rs` and `*.md`
-//! file is read but for `CHANGELOG.md`, which tells what once was.
+//! `docs/retired-words.txt` lists them, each with its replacement. Every `*.rs` and `*.md` file is
+//! checked except `CHANGELOG.md`, which describes earlier versions.
 
 use crate::root;
 use crate::sources::{Source, in_identifier, read};
 
 const LIST: &str = "docs/retired-words.txt";
 
-/// The line below which names are listed but not looked for.
+/// The line below which names are listed but not checked.
 const PENDING: &str = "# pending";
 
-/// A name or phrase, and what is written instead.
+/// A name or phrase, and its replacement.
 struct Retired<'a> {
     name: &'a str,
     instead: &'a str,

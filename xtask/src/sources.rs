@@ -9,8 +9,8 @@ pub(crate) struct Source {
     pub(crate) text: String,
 }
 
-/// Reads every file with one of these extensions, sorted by path. Folders of builds, of the fuzzers'
-/// corpus and those whose name begins with a dot are left out.
+/// Reads every file with one of these extensions, sorted by path. Skips build folders, the fuzz
+/// corpus, and folders whose name begins with a dot.
 pub(crate) fn read(extensions: &[&str]) -> Result<Vec<Source>, String> {
     let mut found = Vec::new();
     walk(&root(), "", extensions, &mut found)?;
@@ -43,7 +43,7 @@ fn walk(
     Ok(())
 }
 
-/// Whether a path or a name of a file ends with a dot and this.
+/// Whether a path has this extension.
 pub(crate) fn has_extension(name: &str, extension: &str) -> bool {
     name.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
 }

@@ -1,10 +1,10 @@
-//! What the flights of the tests judged: a live rule that judged nothing is not green.
+//! Checks that every live rule was evaluated by at least one flight of the tests.
 
 use flight::RuleId;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Reads what all flights added to the file; fails when a live rule is not in it.
+/// Reads the tally file. Fails if a live rule is missing.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(path)
         .map_err(|reason| format!("the flights left no tally at {}: {reason}", path.display()))?;

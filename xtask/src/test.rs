@@ -1,4 +1,4 @@
-//! The test command: everything that must hold, in one go.
+//! The test command: all checks in one run.
 
 use crate::times::Times;
 use crate::{
@@ -41,7 +41,7 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     run_tests(&mut total, times, long)?;
     times.begin("races, in orders drawn by shuttle");
     run_races(&mut total)?;
-    times.begin("names, in every order, by loom");
+    times.begin("handle table, in every order, by loom");
     run_names(&mut total)?;
     if long {
         times.begin("fuzzers, for minutes");
@@ -58,7 +58,7 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     Ok(total)
 }
 
-/// Installs the C library, and builds and runs the example with what was installed.
+/// Installs the C library, then builds and runs the example with it.
 fn run_installed() -> Result<(), String> {
     let prefix = target().join("installed");
     install::into(&prefix)?;
@@ -75,11 +75,12 @@ fn run_installed() -> Result<(), String> {
     done(Command::new(example).env("LD_LIBRARY_PATH", prefix.join("lib")).stdout(Stdio::null()))
 }
 
-/// Runs every test, counts them, and looks at what they judged. Each program is a step, so that the
-/// table of times names it; all steps select the whole workspace, so that nothing is built twice.
+/// Runs and counts every test, and checks which rules were evaluated. Each program is a step, so
+/// that the table of times names it; all steps select the whole workspace, so that nothing is
+/// built twice.
 fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), String> {
     let counts = target().join("tally.txt");
-    // There may be no folder yet, and no file.
+    // Folder and file may not exist yet.
     let _ = std::fs::create_dir_all(target());
     let _ = std::fs::remove_file(&counts);
     times.begin("building the tests");
@@ -107,7 +108,7 @@ fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), Str
     tally::check(&counts)
 }
 
-/// Runs the races, in a build of their own: its locks and threads are shuttle's.
+/// Runs the race tests in a separate build with shuttle's locks and threads.
 fn run_races(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
     tests.args(["--features", "race"]);
@@ -115,14 +116,14 @@ fn run_races(total: &mut Total) -> Result<(), String> {
     count(tests.stdout(Stdio::piped()), total)
 }
 
-/// Runs the handle table under loom, in a build of its own.
+/// Runs the handle table tests under loom, in a separate build.
 fn run_names(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-kernel", "--lib"]);
     tests.arg("--target-dir").arg(target().join("loom")).env("RUSTFLAGS", "--cfg loom");
     count(tests.arg("handle_loom").stdout(Stdio::piped()), total)
 }
 
-/// Runs tests, and counts them.
+/// Runs and counts tests.
 fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
     let failed = total.failed;
     let mut child =
@@ -154,7 +155,7 @@ impl Total {
     }
 }
 
-/// Installs a component of the toolchain if it is missing, and says so first.
+/// Installs a component of the toolchain if it is missing, and prints that first.
 fn install(tool: &str, component: &str) -> Result<(), String> {
     let there = cargo(&[tool, "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if there.is_ok_and(|exit_status| exit_status.success()) {
@@ -164,7 +165,7 @@ fn install(tool: &str, component: &str) -> Result<(), String> {
     done(Command::new("rustup").args(["component", "add", component]))
 }
 
-/// Installs what builds clients in C and C++ if it is missing, and says so first.
+/// Installs the C and C++ tools if they are missing, and prints that first.
 fn install_program(name: &str) -> Result<(), String> {
     let there =
         Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -1,15 +1,15 @@
-//! How long the steps of the test command take.
+//! Times of the steps of the test command.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-/// Steps that have ended, and the one that runs.
+/// The finished steps, and the running one.
 pub(crate) struct Times {
     ended: Vec<Step>,
     running: Option<(String, Instant, Option<Duration>)>,
 }
 
-/// What a step took: time on the clock, and processor time of all it started, where that is known.
+/// The time of a step: wall clock, and processor time of its child processes, if known.
 struct Step {
     name: String,
     clock: Duration,
@@ -21,7 +21,7 @@ impl Times {
         Self { ended: Vec::new(), running: None }
     }
 
-    /// Ends the step that runs, begins another one, and prints both.
+    /// Ends the running step, begins another one, and prints both.
     pub(crate) fn begin(&mut self, name: &str) {
         self.end();
         println!("\n== {name}");
@@ -37,7 +37,7 @@ impl Times {
         self.ended.push(step);
     }
 
-    /// Ends the step that runs, and lists all of them with their sum.
+    /// Ends the running step, and lists all steps with their sum.
     pub(crate) fn table(&mut self) -> String {
         self.end();
         let mut text = "   clock  processor  step\n".to_owned();
@@ -65,7 +65,7 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-/// The processor time of every child that has ended, and of theirs, as Linux counts it.
+/// The processor time of all finished descendants, as Linux counts it.
 fn processor_time() -> Option<Duration> {
     parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }

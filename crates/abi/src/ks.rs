@@ -1,4 +1,4 @@
-//! The interface of an AVStream minidriver, as in `ks.h`.
+//! The interface of an `AVStream` minidriver, as in `ks.h`.
 //!
 //! Two sources agree on layouts that are not marked: mingw-w64 and the docs, `ReactOS` or
 //! `windows-sys`. The numbers of flags and GUIDs are those of `windows-sys`.

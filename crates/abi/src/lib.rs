@@ -1,4 +1,4 @@
-//! Windows's definitions for a display driver and an AVStream minidriver: layouts, constants and
+//! Windows's definitions for a display driver and an `AVStream` minidriver: layouts, constants and
 //! statuses, as of WDDM 2.0.
 //!
 //! Names are Windows's own, so that they can be looked up in Microsoft's documentation. There is no

@@ -1,6 +1,6 @@
-//! How fast bytes come and go: through the whole path, beside a plain copy of as many.
+//! Paging bandwidth through the whole path, compared with a plain copy of the same size.
 //!
-//! The built-in driver with memory, whose hardware copies: nobody looks at the bytes meanwhile.
+//! Uses the built-in driver with memory, whose hardware copies. The memory oracle is off.
 
 use crate::clock::{Span, timed};
 use crate::memory::{MemoryRow, SPEED, nanoseconds_each};
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// Nearly as fast as a plain copy.
 const GOAL: f64 = 0.8;
 const PAGE: usize = 4096;
-/// So many bytes come and go in a turn.
+/// The number of bytes paged in and out in a turn.
 const ALL: usize = 32 << 20;
-/// So many of them in a call.
+/// The number of bytes in a call.
 const CALL: usize = 4 << 20;
-/// A row for each: what it is called, and how long an allocation is.
+/// The rows: name and size of an allocation.
 const KINDS: [(&str, usize); 3] = [
     ("paging bandwidth, 64 of 64 KiB a call", 64 << 10),
     ("paging bandwidth, 4 of 1 MiB a call", 1 << 20),
@@ -41,7 +41,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// How fast the path is, and how fast a plain copy.
+/// The bandwidth of the path and of a plain copy.
 fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let log = Arc::new(Log::silent());
     let flight_result = DeterministicHost::fly(0, &log, |host, at| {
@@ -79,15 +79,15 @@ fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), M
         if gpu.faults() != 0 {
             return Err(MeasureError("hardware that does not fault".to_owned()));
         }
-        // Bytes a nanosecond are billions a second; each goes out and comes in.
+        // Bytes per nanosecond are GB/s; each byte is paged out and in.
         let speed = |durations| 1.0 / nanoseconds_each(durations, 2 * ALL);
         Ok((speed(ours), speed(plain)))
     });
     flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
 
-/// As many bytes, which are copied to where they fit a call at a time, and back. Who comes gets
-/// the place of who left just before, so the kernel uses no more of the GPU's memory either.
+/// The plain copy: the same number of bytes, copied one call at a time, out and back. A new
+/// allocation gets the location of the previous one, so the kernel uses no more GPU memory either.
 struct Copies {
     size: usize,
     system: Vec<u8>,
@@ -110,7 +110,7 @@ impl Copies {
     }
 }
 
-/// So many bytes from the first page on: what begins elsewhere is copied more slowly.
+/// The first `length` bytes from a page boundary: misaligned copies are slower.
 fn whole_pages(block: &mut [u8], length: usize) -> &mut [u8] {
     let start = block.as_ptr().align_offset(PAGE).min(PAGE);
     &mut block[start..start + length]

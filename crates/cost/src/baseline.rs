@@ -1,8 +1,8 @@
-//! The floors: what the least that could be called a kernel costs.
+//! The floors: the cost of a minimal kernel.
 //!
-//! Bare: a pair is one counted object of 256 bytes put into a table and one taken out, by names
-//! that are not believed once they are stale, under one lock. Composite: each object also has a
-//! page of a segment, which a two-level segregated fit gives out and takes back under that lock.
+//! Bare: a pair inserts one reference-counted object of 256 bytes into a table and removes one, by
+//! handles that detect staleness, under one lock. Composite: each object also has a page of a
+//! segment, which a two-level segregated fit allocates and frees under that lock.
 
 use crate::MeasureError;
 use crate::clock::{Span, run_in_parallel, timed};
@@ -11,10 +11,10 @@ use offset_allocator::{Allocation, Allocator};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A name: a place, and which object of that place.
+/// A handle: a slot and its generation.
 type Name = (usize, u32);
 
-/// A table of objects, each with its page of the segment if there is one.
+/// A table of objects, each with its page of the segment, if any.
 struct Baseline(Mutex<Slab>);
 
 struct Slab {
@@ -60,7 +60,7 @@ impl Maker<()> for &Baseline {
             let mut slab = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let slot = &mut slab.slots[place];
             if slot.turn != turn {
-                return Err(MeasureError("a name that is not stale".to_owned()));
+                return Err(MeasureError("a handle that is not stale".to_owned()));
             }
             slot.turn += 1;
             let (gone, page) = (slot.object.take(), slot.page.take());
@@ -75,13 +75,13 @@ impl Maker<()> for &Baseline {
     }
 }
 
-/// Both floors, with as many others alive and on as many threads as the row.
+/// Both floors, with as many live objects and threads as the row.
 pub(crate) struct Baselines {
     bare: PopulatedBaseline,
     composite: PopulatedBaseline,
 }
 
-/// A floor, and those who live there, each thread's apart.
+/// A floor and its live objects, separate for each thread.
 struct PopulatedBaseline {
     floor: Baseline,
     rings: Vec<Ring<Name>>,
@@ -89,7 +89,7 @@ struct PopulatedBaseline {
 
 impl Baselines {
     pub(crate) fn new(live: usize, threads: usize) -> Result<Self, MeasureError> {
-        // Room for all, for one more on each thread, and for what the allocator keeps free.
+        // Room for all objects, one more per thread, and the allocator's reserve.
         let pages = u32::try_from(live + 1024).unwrap_or(u32::MAX / 2);
         let segment = Allocator::with_max_allocs(pages, pages);
         Ok(Self {
@@ -98,7 +98,7 @@ impl Baselines {
         })
     }
 
-    /// A turn of each.
+    /// Runs a turn of both floors.
     pub(crate) fn turn(
         &mut self,
         random: bool,

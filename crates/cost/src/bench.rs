@@ -1,5 +1,5 @@
-//! The whole run: the table of pairs, that of memory, that of scheduling and addresses, that of
-//! user-mode drivers, that of streams, the goals of pairs.
+//! The whole run: the tables of pairs, memory, scheduling and addresses, user-mode drivers and
+//! streams, and the goals of pairs.
 
 use crate::page::{
     MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, head, line, memory_line, stream_line,
@@ -10,7 +10,7 @@ use crate::{
     streaming, umd_calls, work,
 };
 
-/// What a run measured.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct BenchReport {
     /// Pairs.
@@ -25,7 +25,7 @@ pub struct BenchReport {
     pub streams: Vec<StreamRow>,
 }
 
-/// Measures what is asked for, and says the tables as they come.
+/// Measures the selected rows and prints each table when it is complete.
 pub fn bench(
     extent: &BenchSize,
     push_row: &mut dyn FnMut(&str),
@@ -73,7 +73,7 @@ pub fn bench(
     })?;
     if none && streams.is_empty() {
         return Err(MeasureError(
-            "a row of that name; without --only it names them all".to_owned(),
+            "a row of that name; run without --only to see all names".to_owned(),
         ));
     }
     if !rows.is_empty() {

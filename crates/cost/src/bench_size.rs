@@ -1,41 +1,41 @@
-//! How much is measured.
+//! The size of a benchmark run.
 
-/// How much is measured.
+/// The size of a benchmark run.
 #[derive(Clone, Debug)]
 pub struct BenchSize {
-    /// How many others live, for each part of the table.
+    /// The numbers of live allocations, one for each part of the table.
     pub live: Vec<usize>,
-    /// How many other ranges are placed, likewise.
+    /// The numbers of other placed ranges.
     pub ranges: Vec<usize>,
-    /// How many other objects, ranges or spaces there are for scheduling and addresses, likewise.
+    /// The numbers of other objects, ranges or address spaces for scheduling and addresses.
     pub objects: Vec<usize>,
-    /// How many pairs a turn has.
+    /// The number of pairs in a turn.
     pub pairs: usize,
-    /// How many turns there are.
+    /// The number of turns.
     pub turns: usize,
-    /// Only rows whose name has these words in it.
+    /// Only rows whose name contains this text.
     pub only: Option<String>,
 }
 
-/// Threads have to be started for a turn: they do so much more in so many fewer turns.
+/// Rows that start threads for each turn have turns longer by this factor, and fewer of them.
 const LONGER: usize = 20;
 
 impl BenchSize {
-    /// Enough to see that it runs.
+    /// A smoke test.
     pub fn quick() -> Self {
         let few = || vec![10];
         Self { live: few(), ranges: few(), objects: few(), pairs: 20, turns: 1, only: None }
     }
 
-    /// A thousand and a hundred thousand others. A turn is short, so that most turns are not
-    /// interrupted by what else the machine does.
+    /// A thousand and a hundred thousand live allocations. Turns are short, so that other processes
+    /// interrupt few of them.
     pub fn default_size() -> Self {
         let (live, ranges) = (vec![1_000, 100_000], vec![10_000, 100_000]);
         let objects = vec![1, 1_000, 100_000];
         Self { live, ranges, objects, pairs: 200, turns: 51, only: None }
     }
 
-    /// A million others besides.
+    /// Also a million live allocations.
     pub fn full() -> Self {
         let (live, ranges) = (vec![1_000, 100_000, 1_000_000], vec![10_000, 100_000, 1_000_000]);
         Self { live, ranges, turns: 101, ..Self::default_size() }
@@ -48,7 +48,7 @@ impl BenchSize {
         Self { live: none(), ranges: none(), objects: none(), pairs, turns, only: None }
     }
 
-    /// Whether a row of this name is asked for.
+    /// Whether a row of this name is selected.
     pub(crate) fn asks(&self, what: &str) -> bool {
         self.only.as_ref().is_none_or(|words| what.contains(words))
     }

@@ -1,5 +1,4 @@
-//! The same client as one in C: it calls the exported functions, and its kernel is the one
-//! global kernel behind them.
+//! A client like one in C: it calls the exported functions, behind which is the global kernel.
 #![expect(unsafe_code, reason = "calls functions as C does")]
 
 use crate::ring::Maker;
@@ -23,7 +22,7 @@ impl CLibraryClient {
     pub(crate) fn open() -> Result<Self, MeasureError> {
         let mut first = D3DKMT_ADAPTERINFO::ZERO;
         let mut list = D3DKMT_ENUMADAPTERS2 { NumAdapters: 1, pAdapters: &raw mut first };
-        // SAFETY: The list and its one place live here.
+        // SAFETY: `list` has one element and outlives the call.
         let status = unsafe { d3dkmt::D3DKMTEnumAdapters2(&raw mut list) };
         done("D3DKMTEnumAdapters2", status)?;
         let adapter = first.hAdapter;
@@ -34,7 +33,7 @@ impl CLibraryClient {
         Ok(Self { adapter, device: args.hDevice, private: format::describe(4096) })
     }
 
-    /// The device goes, and what is left on it.
+    /// Destroys the device with its remaining objects.
     pub(crate) fn close(self) -> Result<(), MeasureError> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.device };
         // SAFETY: The arguments live here.
@@ -75,7 +74,7 @@ impl Maker<()> for CLibraryClient {
             AllocationCount: 1,
             ..D3DKMT_DESTROYALLOCATION2::ZERO
         };
-        // SAFETY: The arguments and the one name live here.
+        // SAFETY: The arguments and the one handle outlive the call.
         let status = unsafe { d3dkmt::D3DKMTDestroyAllocation2(&raw const args) };
         done("D3DKMTDestroyAllocation2", status)
     }

@@ -1,10 +1,10 @@
-//! How long things take, also on several threads.
+//! Measures times, also on several threads.
 
 use crate::MeasureError;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// From when to when something went on.
+/// Start and end of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span(Instant, Instant);
 
@@ -27,7 +27,8 @@ pub(crate) fn timed(body: impl FnOnce() -> Result<(), MeasureError>) -> Result<S
     Ok(Span(start, Instant::now()))
 }
 
-/// Does it for each, on a thread each. Starting them is not counted: they wait for each other.
+/// Runs the body for each element on its own thread. Thread start is not measured: the threads
+/// wait for each other first.
 pub(crate) fn run_in_parallel<T: Send>(
     clients: &mut [T],
     body: impl Fn(&mut T) -> Result<(), MeasureError> + Sync,

@@ -1,7 +1,7 @@
-//! An allocator that can count: how many bytes more are in use after something than before.
+//! An allocator that can count the bytes that an operation leaves allocated.
 //!
-//! It is off but for the moment somebody counts, and then costs one look at a flag; counters
-//! that all threads write would slow down what is measured on two of them.
+//! Counting is off by default and then costs one check of a flag; counters that all threads write
+//! would slow down measurements on two threads.
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// The system's allocator, which can count. A program that shows bytes makes it its own:
+/// The system allocator with optional counting. A program that reports bytes installs it:
 /// `#[global_allocator] static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;`.
 #[derive(Debug)]
 pub struct CountingAllocator;
 
-/// Runs the body; answers how many bytes more are in use than before, as they were asked for.
-/// `None` if this program's allocator does not count.
+/// Runs the body and returns how many more requested bytes are in use than before. `None` if this
+/// program's allocator does not count.
 pub(crate) fn bytes_added<T>(body: impl FnOnce() -> T) -> (T, Option<isize>) {
     BYTES.store(0, Ordering::Relaxed);
     ENABLED.store(true, Ordering::Relaxed);
@@ -28,37 +28,37 @@ pub(crate) fn bytes_added<T>(body: impl FnOnce() -> T) -> (T, Option<isize>) {
     (answer, counts.then(|| BYTES.load(Ordering::Relaxed)))
 }
 
-/// A block came or went.
+/// Counts an allocated or freed block.
 fn count(came: usize, went: usize) {
     if ENABLED.load(Ordering::Relaxed) {
-        // A layout is at most `isize::MAX` long.
+        // A layout has at most `isize::MAX` bytes.
         BYTES.fetch_add(came.cast_signed() - went.cast_signed(), Ordering::Relaxed);
     }
 }
 
-// SAFETY: Everything is done by the system's allocator; counting allocates nothing.
+// SAFETY: Every call is forwarded to the system allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: The caller's promise, passed on.
+        // SAFETY: The caller's contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: The caller's promise, passed on.
+        // SAFETY: The caller's contract.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: The caller's promise, passed on.
+        // SAFETY: The caller's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: The caller's promise, passed on.
+        // SAFETY: The caller's contract.
         unsafe { System.realloc(block, layout, size) }
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         let (kept, bytes) = bytes_added(|| vec![1_u8; BLOCK]);
         assert!(near(bytes, 1), "{bytes:?}");
         let (kept, bytes) = bytes_added(|| [kept, vec![0_u8; BLOCK]].concat());
-        assert!(near(bytes, 1), "two came at the end, and one of before went: {bytes:?}");
+        assert!(near(bytes, 1), "two blocks were allocated and an earlier one freed: {bytes:?}");
         let ((), bytes) = bytes_added(|| drop(vec![1_u8; BLOCK]));
         assert!(near(bytes, 0), "{bytes:?}");
         drop(kept);

@@ -1,4 +1,4 @@
-//! A kernel with a driver in it, clients with a device each, and who watches.
+//! A kernel with a driver, clients with a device each, and an optional observer.
 
 use crate::ring::{Maker, Ring};
 use crate::row_kinds::{Driver, Kind, Watch};
@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::Verifier;
 
-/// How many bytes of private data an allocation has; the other drivers' form has 16.
+/// The size of an allocation's private data; the other drivers' format has 16 bytes.
 const PRIVATE: usize = 32;
-/// How many others live while instructions are counted.
+/// The number of live allocations while instructions are counted.
 const COUNTED: usize = 100;
 
-/// A kernel with a driver in it.
+/// A kernel with a driver.
 pub(crate) struct Site {
     kernel: Arc<Kernel>,
     adapter: AdapterId,
-    /// What a client says of an allocation.
+    /// The private data of an allocation.
     private: Vec<u8>,
     watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
@@ -32,8 +32,7 @@ pub(crate) struct Part {
     watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
-/// Who gets the events of all parts, in their order: taking them and looking at them is done
-/// under one lock.
+/// The observer of all events, in order: taking and observing them happens under one lock.
 pub(crate) struct EventWatcher {
     log: Arc<Log>,
     verifier: Option<Verifier>,
@@ -65,7 +64,7 @@ impl Site {
         Ok(Self { kernel, adapter, private, watcher })
     }
 
-    /// A client of its own process, with a device.
+    /// Creates a process with a device.
     pub(crate) fn part(&self, at: &mut Passive) -> Result<Part, MeasureError> {
         let client = Client::new(&self.kernel);
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
@@ -75,7 +74,7 @@ impl Site {
         Ok(Part { client, order, watcher: self.watcher.clone() })
     }
 
-    /// Ends everything; a watched run that was not clean is no measurement.
+    /// Ends everything. Fails if the verifier found something: then the measurement is invalid.
     pub(crate) fn close(self, at: &mut Passive, clients: &[Part]) -> Result<(), MeasureError> {
         for part in clients {
             part.client.kill(at);
@@ -86,7 +85,7 @@ impl Site {
     }
 }
 
-/// A log that somebody watches, or nobody.
+/// A log, with or without an observer.
 pub(crate) fn log(watch: Watch) -> Arc<Log> {
     Arc::new(if watch == Watch::Off { Log::silent() } else { Log::new() })
 }
@@ -100,7 +99,7 @@ fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureEr
             Ok((listed.make)(log))
         }
         Driver::BuiltIn => {
-            // As the C library has it.
+            // As in the C library.
             let ram = nt::Ram::new(4 << 30);
             let ram =
                 ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
@@ -110,7 +109,7 @@ fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureEr
     }
 }
 
-/// Starts the kernel's and the hardware's threads, which the C library has, too.
+/// Starts the threads of the kernel and the hardware, as in the C library.
 pub(crate) fn serve(host: &Arc<dyn Spawner>, kernel: &Arc<Kernel>, adapter: AdapterId) {
     let (worker, bell) = (kernel.clone(), kernel.work_available());
     host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
@@ -142,14 +141,14 @@ impl Maker<Passive> for Part {
 }
 
 impl EventWatcher {
-    /// Who watches, if somebody does.
+    /// The observer, if any.
     pub(crate) fn of(watch: Watch, log: &Arc<Log>) -> Option<Self> {
         let verifier = (watch == Watch::Verifier).then(Verifier::new);
         let it = Self { log: log.clone(), verifier, text: Vec::new() };
         (watch != Watch::Off).then_some(it)
     }
 
-    /// A watched run that was not clean is no measurement.
+    /// Fails if the verifier found something: then the measurement is invalid.
     pub(crate) fn end(&mut self) -> Result<(), MeasureError> {
         self.look();
         let finding = self.verifier.as_ref().and_then(|verifier| verifier.findings().first());
@@ -165,26 +164,26 @@ impl EventWatcher {
             }
         } else {
             self.text.clear();
-            let _ = flight::trace::write(&events, &mut self.text); // Memory takes it all.
+            let _ = flight::trace::write(&events, &mut self.text); // Writing to memory cannot fail.
         }
     }
 }
 
-/// What can be counted.
+/// The operations whose instructions can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedOperation {
     /// An allocation created and opened, one closed and destroyed.
     Pair,
-    /// A packet submitted, done and retired, one at a time.
+    /// A packet submitted, completed and retired, one at a time.
     Packet,
-    /// An allocation made and freed by a user-mode driver that calls back.
+    /// An allocation created and freed through callbacks by a user-mode driver.
     Callback,
-    /// A frame of 64 bytes filled, taken, read and given back, one at a time.
+    /// A frame of 64 bytes filled, received, read and returned, one at a time.
     Frame,
 }
 
-/// As many of them as asked for, and nothing else: the same instructions each time, to be
-/// counted. Pairs and packets come while a hundred others live.
+/// Runs `count` operations and nothing else, with the same instructions each time. Pairs and
+/// packets run with a hundred live allocations.
 pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(), MeasureError> {
     let watch = if verifier { Watch::Verifier } else { Watch::Off };
     match what {

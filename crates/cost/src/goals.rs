@@ -1,4 +1,4 @@
-//! What it should cost: shown, and never asserted.
+//! The cost goals: shown, never asserted.
 
 use crate::Row;
 use crate::row_kinds::{
@@ -8,36 +8,36 @@ use crate::row_kinds::{
 
 /// A packet from its submission until it is retired, in nanoseconds.
 pub(crate) const PACKET: f64 = 500.0;
-/// More that live may make a call of scheduling or of addresses so many times slower: caches do.
+/// The factor by which more live objects may slow down scheduling and addresses (cache misses).
 pub(crate) const FLAT: f64 = 2.0;
 
-/// A goal, and what was measured.
+/// A goal and the measured numbers.
 #[derive(Clone, Debug)]
 pub struct Goal {
     /// What is measured.
     pub what: &'static str,
-    /// How much it should be at most, or, if `least`, at least.
+    /// The maximum, or, if `least`, the minimum.
     pub wanted: f64,
     /// More is better.
     pub least: bool,
-    /// What it is: how many others live, which dies, and the number.
+    /// The measured cells: number of live allocations, which one dies, and the number.
     pub cells: Vec<(usize, &'static str, f64)>,
 }
 
 impl Goal {
-    /// Whether a number is as it should be.
+    /// Whether a number meets the goal.
     pub fn met_by(&self, number: f64) -> bool {
         if self.least { number >= self.wanted } else { number <= self.wanted }
     }
 
-    /// Whether every number is; `None` without numbers.
+    /// Whether every number meets the goal; `None` without numbers.
     pub fn met(&self) -> Option<bool> {
         let all = self.cells.iter().all(|entry| self.met_by(entry.2));
         (!self.cells.is_empty()).then_some(all)
     }
 }
 
-/// The goals, with what the rows say of them.
+/// The goals with the numbers of the rows.
 pub fn goals(rows: &[Row]) -> Vec<Goal> {
     let times = |parents: &'static str, below: &'static str| {
         move |rows: &GoalRows<'_>| Some(rows.of(parents)?.pair / rows.of(below)?.pair)
@@ -64,7 +64,7 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
     ]
 }
 
-/// The rows with so many others and the same one that dies.
+/// The rows with the same number of live allocations and the same one that dies.
 #[derive(Clone, Copy)]
 struct GoalRows<'a> {
     rows: &'a [Row],
@@ -78,7 +78,7 @@ impl GoalRows<'_> {
     }
 }
 
-/// How a goal's number is made.
+/// Computes a goal's number.
 type Number<'a> = dyn Fn(&GoalRows<'_>) -> Option<f64> + 'a;
 
 fn goal(

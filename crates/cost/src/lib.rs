@@ -1,15 +1,15 @@
-//! What a pair costs: one stand-alone allocation created and opened, one closed and destroyed,
-//! while others live. What video memory costs: places, residency, paging. What scheduling and
-//! addresses cost: packets, fences, pages mapped. What the runtime of user-mode drivers adds. And
-//! what a frame costs that a minidriver streams.
+//! Measures costs. A *pair* is one standalone allocation created and opened, and one closed and
+//! destroyed, with others live. Other tables: video memory (placement, residency, paging),
+//! scheduling and addresses (packets, fences, mapped pages), the overhead of the user-mode runtime,
+//! and frames of a streaming minidriver.
 //!
 //! # Invariants
 //!
-//! 1. Every row is measured in turns with two floors (`floor.rs`), in the same process and the
-//!    same moment; what is reported is the median turn.
-//! 2. A watched run that was not clean is no measurement.
-//! 3. Goals are shown (`goals.rs`), and nothing fails because of time. What guards against
-//!    getting slower is a count of instructions: [`count`], run by the test command.
+//! 1. Every row is measured in turns with two floors (`baseline.rs`), in the same process at the
+//!    same time; the median turn is reported.
+//! 2. A run with findings is not a measurement.
+//! 3. Goals are shown (`goals.rs`); no test fails because of time. Instruction counts guard against
+//!    regressions: [`count`], run by the test command.
 
 mod bandwidth;
 mod baseline;
@@ -50,11 +50,11 @@ pub use streaming::StreamRow;
 pub use umd_calls::UmdRow;
 pub use work::WorkRow;
 
-/// It could not be measured: what was missing, in words that follow 'it needs'.
+/// Why a measurement failed, as text that follows 'needs'.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeasureError(pub String);
 
-/// A call that has to succeed.
+/// Returns the value of a successful call.
 fn wanted<T>(call: &str, answer: Result<T, abi::NTSTATUS>) -> Result<T, MeasureError> {
-    answer.map_err(|status| MeasureError(format!("{call} to succeed; it answered {status:?}")))
+    answer.map_err(|status| MeasureError(format!("{call} to succeed; it returned {status:?}")))
 }

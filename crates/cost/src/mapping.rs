@@ -1,7 +1,7 @@
-//! What a page costs that is mapped at a GPU virtual address and freed again.
+//! The cost of mapping a page at a GPU virtual address and freeing it.
 //!
-//! The driver writes no entry (`pager.rs`): what is left is the two calls, the search for
-//! addresses, the entries as the kernel makes them, the paging work and its way back.
+//! The driver writes no page-table entries (`paging_driver.rs`), so the cost is that of the two
+//! calls, the address search, the kernel's entries, and the paging work with its completion.
 
 use crate::clock::{Span, timed};
 use crate::memory::nanoseconds_each;
@@ -17,16 +17,16 @@ use abi::ukm::{
 use flight::{Passive, Ram as _};
 use thunk::{Client, PagingQueue, PagingStatus};
 
-/// An allocation is as long as the longest range.
+/// The size of an allocation: the longest range.
 const PAGES: u64 = 1024;
-/// Of the adapter: room for two allocations, and for the tables of all ranges and spaces.
+/// The adapter's memory: two allocations, and the page tables of all ranges and spaces.
 const MEMORY: u64 = 1 << 30;
 
 /// A kind of row.
 struct Kind {
     what: &'static str,
     pages: u64,
-    /// What lives besides: spaces of other processes, or else ranges of this one.
+    /// Whether the other live objects are address spaces of other processes, or ranges of this one.
     spaces: bool,
 }
 
@@ -63,7 +63,7 @@ fn number(kind: &Kind, live: usize, extent: &BenchSize) -> Result<f64, MeasureEr
         for turn in 0..=extent.turns.div_ceil(4) {
             let took = timed(|| (0..count).try_for_each(|_| mapper.map_and_free(at, kind.pages)))?;
             if turn > 0 {
-                times.push(Span::duration(took)); // The first is not counted: buffers grow.
+                times.push(Span::duration(took)); // The first turn grows buffers.
             }
         }
         for background in &others {
@@ -73,11 +73,11 @@ fn number(kind: &Kind, live: usize, extent: &BenchSize) -> Result<f64, MeasureEr
     })
 }
 
-/// A client that maps what is resident.
+/// A client that maps resident allocations.
 struct Mapper<'a> {
     fixture: &'a WorkFixture,
     queue: PagingQueue,
-    /// Who is mapped and freed, and who stays mapped.
+    /// The allocation that is mapped and freed, and the one that stays mapped.
     one: D3DKMT_HANDLE,
     background: D3DKMT_HANDLE,
 }
@@ -93,7 +93,7 @@ impl<'a> Mapper<'a> {
         Ok(it)
     }
 
-    /// So many ranges of one page, or processes with an address space.
+    /// Creates `count` one-page ranges, or processes with an address space.
     fn create_background(
         &self,
         at: &mut Passive,

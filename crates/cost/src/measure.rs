@@ -1,4 +1,4 @@
-//! The table: every kind of row, in turns with its floors.
+//! The table of pairs: every kind of row, in turns with its floors.
 
 use crate::baseline::Baselines;
 use crate::c_library::CLibraryClient;
@@ -13,24 +13,24 @@ use flight::{DeterministicHost, Passive, Spawner, ThreadedHost, WaitResult};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// What was measured.
     pub what: &'static str,
-    /// While so many others lived.
+    /// The number of live allocations.
     pub live: usize,
-    /// Which one died: `oldest` or `random`.
+    /// Which allocation is destroyed: `oldest` or `random`.
     pub dies: &'static str,
-    /// On so many threads.
+    /// The number of threads.
     pub threads: usize,
-    /// A pair, in nanoseconds; on two threads the time that passes for each pair of either.
+    /// Nanoseconds per pair; on two threads, elapsed time divided by all pairs.
     pub pair: f64,
     /// The bare floor's pair in the same turns.
     pub bare: f64,
     /// The composite floor's.
     pub composite: f64,
-    /// How many bytes each of the others takes, if the program's allocator counts.
+    /// Bytes per live allocation, if the program's allocator counts.
     pub bytes: Option<f64>,
 }
 
@@ -50,16 +50,16 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// Who does the pairs of a row.
+/// Runs the pairs of a row.
 trait PairRunner {
-    /// Creates those who live.
+    /// Creates the live allocations.
     fn fill(&mut self) -> Result<(), MeasureError>;
 
-    /// So many pairs, shared among the threads.
+    /// Runs `count` pairs, shared among the threads.
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError>;
 }
 
-/// Both rows of a kind: the oldest dies, and then a random one.
+/// Both rows of a kind: destroying the oldest allocation, and a random one.
 fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, MeasureError> {
     let rings = (0..kind.threads).map(|_| Ring::with_room(live / kind.threads));
     let rings: Vec<Ring<D3DKMT_HANDLE>> = rings.collect();
@@ -129,7 +129,7 @@ impl Run<'_> {
         random: bool,
         bytes: Option<isize>,
     ) -> Result<Row, MeasureError> {
-        // What starts threads for each turn has longer turns.
+        // Rows that start threads for each turn have longer turns.
         let longer = self.kind.way != Way::Stepped;
         let extent = if longer { self.extent.with_more_pairs() } else { self.extent.clone() };
         let mut times = [const { Vec::new() }; 3];
@@ -174,7 +174,7 @@ impl PairRunner for Alone<'_> {
     }
 }
 
-/// Clients on one kernel, each on a virtual thread of its own with allocations of its own.
+/// Clients of one kernel, each on its own virtual thread with its own allocations.
 struct ParallelClients<'a> {
     host: Arc<dyn Spawner>,
     at: &'a mut Passive,
@@ -194,7 +194,7 @@ impl PairRunner for ParallelClients<'_> {
         for (mut part, mut ring) in self.clients.drain(..) {
             let (done, together) = (done.clone(), together.clone());
             ends.push(self.host.spawn("client", move |at| {
-                together.wait(); // Starting them is not counted.
+                together.wait(); // Thread start is not measured.
                 let told = timed(|| ring.pairs(&mut part, at, random, each));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 done.push(told.map(|span| (span, (part, ring))));

@@ -1,32 +1,32 @@
-//! What video memory costs: its own table, each row with its goal if it has one.
+//! The table of video memory.
 
 use crate::{BenchSize, MeasureError, bandwidth, ranges, residency};
 use std::time::Duration;
 
-/// A line of the table of memory.
+/// A row of the table of video memory.
 #[derive(Clone, Debug)]
 pub struct MemoryRow {
     /// What was measured.
     pub what: &'static str,
-    /// While so many lived.
+    /// The number of live objects.
     pub live: usize,
-    /// Which one was chosen each time.
+    /// Which object was chosen each time.
     pub which: &'static str,
-    /// What it is.
+    /// The measured number.
     pub number: f64,
-    /// In what: more of `GB/s` is better, less of `ns`.
+    /// The unit: more `GB/s` is better, fewer `ns` are better.
     pub unit: &'static str,
-    /// What others are, in the same turns or the same run.
+    /// The numbers of alternatives, in the same turns or the same run.
     pub beside: Vec<(&'static str, f64)>,
-    /// The number divided by the best of the others, and how much that should be.
+    /// The goal for the number divided by the best alternative.
     pub wanted: Option<f64>,
-    /// How many bytes each that lives takes, if the program's allocator counts.
+    /// Bytes per live object, if the program's allocator counts.
     pub bytes: Option<f64>,
 }
 
 /// Nanoseconds.
 pub(crate) const TIME: &str = "ns";
-/// A billion bytes a second.
+/// Billions of bytes per second.
 pub(crate) const SPEED: &str = "GB/s";
 
 impl MemoryRow {
@@ -35,14 +35,14 @@ impl MemoryRow {
         self.unit == SPEED
     }
 
-    /// Times the best of the others.
+    /// The number divided by the best alternative.
     pub fn times(&self) -> Option<f64> {
         let others = self.beside.iter().map(|pair| pair.1);
         let best = others.reduce(if self.least() { f64::max } else { f64::min })?;
         Some(self.number / best)
     }
 
-    /// Whether it is as it should be; `None` without a goal.
+    /// Whether the goal is met; `None` without a goal.
     pub fn met(&self) -> Option<bool> {
         let (wanted, times) = self.wanted.zip(self.times())?;
         Some(if self.least() { times >= wanted } else { times <= wanted })
@@ -66,7 +66,7 @@ fn push_row(rows: &mut Vec<MemoryRow>, row: MemoryRow, said: &mut dyn FnMut(&Mem
     rows.push(row);
 }
 
-/// Nanoseconds each, of the median turn.
+/// Nanoseconds per operation of the median turn.
 #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
 pub(crate) fn nanoseconds_each(turns: Vec<Duration>, count: usize) -> f64 {
     crate::measure::median(turns).as_secs_f64() * 1e9 / count as f64

@@ -1,5 +1,4 @@
-//! A user-mode driver that does nothing but call back, as often as it is told: what is measured
-//! is the runtime.
+//! A user-mode driver that only calls back, as often as requested, so that the runtime is measured.
 
 use abi::D3DKMT_HANDLE;
 use abi::hresult::E_FAIL;
@@ -11,7 +10,7 @@ use umd::{
     UmdResult, UserAdapter, UserDevice, UserDriver,
 };
 
-/// How many bytes of private data an allocation, and a packet, has.
+/// The size of the private data of an allocation and of a packet.
 pub(crate) const PRIVATE: usize = 32;
 
 /// The driver.
@@ -26,7 +25,7 @@ impl UserDriver for MeteredUmd {
         _order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
     ) -> UmdResult<Box<dyn UserAdapter>> {
-        // A good driver asks; this one can do with any answer.
+        // A good driver queries the adapter; this one ignores the response.
         let _ = callbacks.query_adapter_info(&mut [0; 4]);
         Ok(Box::new(MeteredUmd))
     }
@@ -51,14 +50,14 @@ impl UserAdapter for MeteredUmd {
 struct MeteredDevice {
     callbacks: Callbacks,
     context: RuntimeContext,
-    /// Something is to be submitted.
+    /// Set when commands wait for submission.
     filled: bool,
     groups: BTreeMap<u64, (RuntimeResource, D3DKMT_HANDLE)>,
     last: u64,
 }
 
 impl MeteredDevice {
-    /// One allocation, of a resource or of none.
+    /// One allocation, in a resource or standalone.
     fn allocate(&self, resource: RuntimeResource) -> UmdResult<D3DKMT_HANDLE> {
         let allocation = NewAllocation { private: vec![0xa5; PRIVATE], ..NewAllocation::default() };
         let made = self.callbacks.allocate(resource, &[], &mut [allocation])?;
@@ -79,7 +78,7 @@ impl UserDevice for MeteredDevice {
         self.callbacks.deallocate(&DeallocateRequest { resource: runtime, list: Vec::new() })
     }
 
-    /// As many allocations as its colour says are made and freed; without one it fills.
+    /// Creates and frees as many allocations as the color says; fills if the color is zero.
     fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
         self.filled |= order.color == 0;
         for _ in 0..order.color {
@@ -90,7 +89,7 @@ impl UserDevice for MeteredDevice {
         Ok(())
     }
 
-    /// As often as its priority says it is asked where the allocation is.
+    /// Queries the residency of the allocation as often as the priority says.
     fn set_priority(&mut self, resource: Resource, priority: u32) -> UmdResult<()> {
         let (_, allocation) = self.groups.get(&resource.number).ok_or(E_FAIL)?;
         let of = DeallocateRequest { list: vec![*allocation], ..DeallocateRequest::default() };

@@ -1,4 +1,4 @@
-//! A driver that does nothing but give words, so that what is measured is the kernel.
+//! A driver that only returns driver handles, so that the kernel is measured.
 
 use flight::{HardwareModel, InterruptLine, Passive, Pool};
 use kernel::DriverSetup;
@@ -14,18 +14,18 @@ use std::vec::Drain;
 
 const PAGE: u64 = 4096;
 
-/// The driver, with hardware and memory that do nothing either.
+/// The driver, with hardware and memory that also do nothing.
 pub(crate) fn plug() -> DriverSetup {
     let it = Arc::new(Idle::default());
     DriverSetup { miniport: it.clone(), hardware: it.clone(), pool: it }
 }
 
-/// The last word it gave.
+/// The last driver handle.
 #[derive(Default)]
 pub(crate) struct Idle(AtomicUsize);
 
 impl Idle {
-    /// Words rise, as addresses of blocks that are never used again would.
+    /// Returns rising handles, like addresses that are never reused.
     pub(crate) fn word(&self) -> usize {
         0x10 * (1 + self.0.fetch_add(1, Ordering::Relaxed))
     }

@@ -1,7 +1,7 @@
-//! What a packet costs, from its submission until it is retired, and what fences cost.
+//! The cost of a packet from submission to retirement, and of fences.
 //!
-//! The driver and its hardware take no time (`pager.rs`), and no thread takes a turn: what is
-//! left is the call, the line of the context, the driver's three calls, and the fence's way back.
+//! The driver and its hardware take no time (`paging_driver.rs`), and no other thread runs, so the
+//! cost is that of the call, the context's queue, the driver's three calls, and the completion.
 
 use crate::clock::{Span, timed};
 use crate::goals::PACKET;
@@ -14,16 +14,16 @@ use abi::D3DKMT_HANDLE;
 use flight::Passive;
 use thunk::CpuWait;
 
-/// So many packets are on their way at once, and whoever watches gets the events after so many.
+/// The number of packets in flight at once, and between two runs of the observer.
 const BATCH: usize = 64;
-/// How many others live while instructions are counted.
+/// The number of live objects while instructions are counted.
 const COUNTED: usize = 100;
 
-/// A kind of row about packets.
+/// A kind of packet row.
 struct Kind {
     what: &'static str,
     watch: Watch,
-    /// So many are submitted before the hardware does them all.
+    /// The number of packets submitted before the hardware executes them.
     batch: usize,
     /// In nanoseconds.
     wanted: Option<f64>,
@@ -60,7 +60,7 @@ pub(crate) fn measure(
     rows(extent, "a packet behind a fence that the CPU signals", None, number, text)
 }
 
-/// As many packets as asked for, one after the other, and nothing else: to be counted.
+/// Runs `count` packets one after the other and nothing else, for instruction counts.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     WorkFixture::fly(watch, None, |fixture, at| {
         let line = Line::new(fixture, at, COUNTED)?;
@@ -68,12 +68,12 @@ pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     })
 }
 
-/// Each of what a turn does so often, by the clock.
+/// Nanoseconds per operation of a turn.
 fn turns(
     extent: &BenchSize,
     mut turn: impl FnMut() -> Result<(), MeasureError>,
 ) -> Result<f64, MeasureError> {
-    turn()?; // Not counted: buffers grow.
+    turn()?; // Not measured: buffers grow.
     let times: Result<Vec<_>, _> =
         (0..extent.turns).map(|_| timed(&mut turn).map(Span::duration)).collect();
     Ok(nanoseconds_each(times?, extent.pairs))
@@ -97,17 +97,17 @@ fn fences(
     })
 }
 
-/// A context that works, while others of everything live.
+/// A working context, with other live objects of every kind.
 struct Line {
     context: D3DKMT_HANDLE,
-    /// Signalled when all packets are done.
+    /// Signaled when all packets are completed.
     last: D3DKMT_HANDLE,
-    /// All that live.
+    /// All live fences.
     fences: Vec<D3DKMT_HANDLE>,
 }
 
 impl Line {
-    /// So many allocations, contexts with nothing to do, and fences.
+    /// Creates `count` allocations, idle contexts and fences.
     fn new(fixture: &mut WorkFixture, at: &mut Passive, live: usize) -> Result<Self, MeasureError> {
         let mut fences = Vec::new();
         for number in 0..live.max(1) {
@@ -123,7 +123,7 @@ impl Line {
         Ok(Self { context, last, fences })
     }
 
-    /// So many packets, each of them done when this returns.
+    /// Submits `count` packets and waits until all are completed.
     fn packets(
         &self,
         fixture: &mut WorkFixture,
@@ -133,7 +133,7 @@ impl Line {
     ) -> Result<(), MeasureError> {
         let mut left = count;
         while left > 0 {
-            // Those who watch look after as many packets, in whichever way they come.
+            // The observer runs after the same number of packets in every row.
             for _ in 0..BATCH.div_ceil(batch) {
                 let some = batch.min(left);
                 left -= some;
@@ -149,7 +149,7 @@ impl Line {
         self.check(fixture, at)
     }
 
-    /// Everything it was given is done.
+    /// Waits until all submitted packets are completed.
     fn check(&self, fixture: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
         let all = [(self.last, 1)];
         let signals = fixture.client.signal_gpu(at, self.context, &all);
@@ -162,14 +162,14 @@ impl Line {
         wanted("D3DKMTSubmitCommand", fixture.client.submit(at, self.context, &[0xa5; 32]))
     }
 
-    /// The fence whose turn it is, with its next value.
+    /// The next fence, with its next value.
     fn fence(&self, next: u64) -> [(D3DKMT_HANDLE, u64); 1] {
         let count = self.fences.len() as u64;
         let place = usize::try_from(next % count).unwrap_or(0);
         [(self.fences[place], 1 + next / count)]
     }
 
-    /// The CPU signals a fence, and waits for it.
+    /// Signals a fence from the CPU and waits for it.
     fn signal_by_cpu(
         &self,
         fixture: &WorkFixture,
@@ -182,7 +182,7 @@ impl Line {
         wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
     }
 
-    /// A context waits for a fence before its packet, and the CPU signals it.
+    /// Lets a context wait for a fence before its packet, and signals it from the CPU.
     fn released(
         &self,
         fixture: &WorkFixture,

@@ -1,10 +1,10 @@
-//! The tables as text, which is Markdown.
+//! The tables as Markdown.
 
 use crate::goals::FLAT;
 use crate::{BenchSize, Goal, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
 use std::fmt::Write as _;
 
-/// What stands above the rows.
+/// Introduction and header of the table of pairs.
 pub(crate) fn head(extent: &BenchSize) -> String {
     let BenchSize { pairs, turns, .. } = extent;
     let debug = if cfg!(debug_assertions) {
@@ -13,7 +13,7 @@ pub(crate) fn head(extent: &BenchSize) -> String {
         ""
     };
     format!(
-        "One stand-alone allocation created and opened, one closed and destroyed, while others\n\
+        "One standalone allocation created and opened, one closed and destroyed, with others\n\
          live: nanoseconds a pair, median of {turns} turns of {pairs} (with threads longer, fewer).\n\
          bare: an Arc of 256 bytes in and out of a table under one lock; composite: and a page of\n\
          a segment. Both in turns with the row. bytes: of each that lives.\n{debug}\n\
@@ -22,7 +22,7 @@ pub(crate) fn head(extent: &BenchSize) -> String {
     )
 }
 
-/// A row.
+/// A row of the table of pairs.
 pub(crate) fn line(it: &Row) -> String {
     let Row { what, live, dies, pair, bare, composite, .. } = it;
     let bytes = it.bytes.map_or("-".to_owned(), |value| format!("{value:.0}"));
@@ -32,7 +32,7 @@ pub(crate) fn line(it: &Row) -> String {
     )
 }
 
-/// What stands above the rows of memory.
+/// The header of the table of memory.
 pub(crate) const MEMORY_HEAD: &str = "\
 | video memory | live | which | number | beside | times the best | wanted | met | bytes |
 |---|---:|---|---:|---|---:|---:|---|---:|
@@ -60,7 +60,7 @@ pub(crate) fn memory_line(it: &MemoryRow) -> String {
     )
 }
 
-/// What stands above the rows of scheduling and addresses.
+/// The header of the table of scheduling and addresses.
 pub(crate) const WORK_HEAD: &str = "\
 | scheduling and addresses | live | ns | wanted | times the fewest live | wanted | met |
 |---|---:|---:|---:|---:|---:|---|
@@ -77,7 +77,7 @@ pub(crate) fn work_line(it: &WorkRow) -> String {
     format!("| {what} | {live} | {number:.0} | {wanted} | {times} | {flat} | {met} |\n")
 }
 
-/// What stands above the rows of user-mode drivers.
+/// The header of the table of user-mode drivers.
 pub(crate) const THROUGH_HEAD: &str = "\
 | user-mode drivers | calls | ns, thunks | ns, runtime | added a call | wanted | met |
 |---|---:|---:|---:|---:|---:|---|
@@ -92,7 +92,7 @@ pub(crate) fn through_line(it: &UmdRow) -> String {
     format!("| {what} | {calls} | {thunk:.0} | {runtime:.0} | {added:.0} | {wanted} | {met} |\n")
 }
 
-/// What stands above the rows of streams.
+/// The header of the table of streams.
 pub(crate) const STREAM_HEAD: &str = "\
 | streams | bytes | ns a frame | bare queue | times | wanted | met |
 |---|---:|---:|---:|---:|---:|---|
@@ -107,7 +107,7 @@ pub(crate) fn stream_line(it: &StreamRow) -> String {
     format!("| {what} | {bytes} | {number:.0} | {bare:.0} | {times:.1} | {wanted} | {met} |\n")
 }
 
-/// The goals: a line each, a column for each place.
+/// The goals: one row each, one column for each cell.
 pub(crate) fn table_of_goals(rows: &[Row]) -> String {
     let mut places: Vec<(usize, &str)> = Vec::new();
     for row in rows {
@@ -118,7 +118,7 @@ pub(crate) fn table_of_goals(rows: &[Row]) -> String {
     let mut text = "| goal | wanted |".to_owned();
     let mut rule = "|---|---:|".to_owned();
     for (live, dies) in &places {
-        let _ = write!(text, " {live} {dies} |"); // A string takes it all.
+        let _ = write!(text, " {live} {dies} |"); // To a String.
         rule.push_str("---:|");
     }
     text = format!("{text} met |\n{rule}---|\n");
@@ -135,7 +135,7 @@ fn goal(it: &Goal, places: &[(usize, &str)]) -> String {
         let cell = it.cells.iter().find(|cell| (cell.0, cell.1) == *place);
         let digits = if it.wanted < 100.0 { 2 } else { 0 };
         let number = cell.map_or("-".to_owned(), |cell| format!("{:.digits$}", cell.2));
-        let _ = write!(text, " {number} |"); // A string takes it all.
+        let _ = write!(text, " {number} |"); // To a String.
     }
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     text + &format!(" {met} |\n")

@@ -1,5 +1,5 @@
-//! The idle driver with work: packets and paging take no commands and no time, so that what is
-//! measured is the kernel. Its adapter has memory and page tables if they are asked for.
+//! The no-op driver with submission: packets and paging need no commands and no time, so that the
+//! kernel is measured. Its adapter has memory and page tables on request.
 
 use crate::noop_driver::Idle;
 use flight::{DeviceLevel, Dispatch, Fence, HardwareModel, InterruptLine, Passive, Ram};
@@ -20,14 +20,14 @@ use kernel::segment::{
 use softgpu::MmuPlan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// So long is an allocation, and a buffer.
+/// The size of an allocation and of a buffer.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Where its memory begins; before it is the aperture, which has to be there.
+/// The start of its memory, behind the required aperture.
 const BASE: u64 = 1 << 40;
-/// The segment that is memory.
+/// The memory segment.
 const MEMORY: u32 = 2;
-/// How addresses are translated: as the built-in GPU does, with all tables in the one memory.
+/// The address translation of the built-in GPU, with all page tables in the memory segment.
 const PLAN: MmuPlan = MmuPlan {
     levels: 3,
     index_bits: 9,
@@ -36,17 +36,17 @@ const PLAN: MmuPlan = MmuPlan {
     mode: UpdateMode::Physical,
     window: 0,
 };
-/// What any allocation is worth.
+/// The priority of every allocation.
 const NORMAL: u32 = 0x7800_0000;
 
-/// What an adapter has besides its node.
+/// The memory of an adapter.
 pub(crate) struct AdapterConfig {
     pub(crate) ram: Arc<dyn Ram>,
-    /// So many bytes of memory, in which nothing is ever written.
+    /// The size of the memory in bytes; nothing is ever written to it.
     pub(crate) bytes: u64,
-    /// An allocation has so many pages.
+    /// The number of pages of an allocation.
     pub(crate) pages: u64,
-    /// Where the CPU sees all of its memory, on an adapter that translates addresses.
+    /// The CPU address of the memory, on an adapter that translates addresses.
     pub(crate) tables: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
     set_up_with(Some(AdapterConfig { ram, bytes, pages: 1, tables: None }))
 }
 
-/// The driver of an adapter that takes packets, with what it is fitted with.
+/// The driver of an adapter with submission, with or without memory.
 pub(crate) fn set_up_with(fitted: Option<AdapterConfig>) -> DriverSetup {
     let it = Arc::new(PagingDriver { idle: Idle::default(), fitted, state: Mutex::default() });
     let pool = Arc::new(Idle::default());
@@ -71,9 +71,9 @@ struct PagingDriver {
 #[derive(Default)]
 struct State {
     services: Option<Arc<KernelCallbacks>>,
-    /// The last fence that was submitted and not interrupted for.
+    /// The last fence that was submitted without an interrupt yet.
     queued: Option<Fence>,
-    /// The last one that was, and not reported.
+    /// The last fence with an interrupt that is not reported yet.
     done: Option<Fence>,
 }
 
@@ -99,7 +99,7 @@ impl Miniport for PagingDriver {
 
     fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
         let services = self.state().services.take();
-        drop(services); // Not under the lock.
+        drop(services); // Before the callback, which must not run under the lock.
         Ok(())
     }
 
@@ -224,7 +224,7 @@ impl AdapterConfig {
         MemoryFeatures { segments: vec![shape(0, PAGE, aperture), memory], paging }
     }
 
-    /// As the built-in GPU translates.
+    /// Translates like the built-in GPU.
     fn mmu(&self) -> Option<MmuFeatures> {
         self.tables.map(|_| PLAN.features())
     }

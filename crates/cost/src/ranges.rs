@@ -1,8 +1,8 @@
-//! What it costs to place a range of a memory and to free another, while others are placed.
+//! The cost of placing a range in a memory and freeing another, with others placed.
 //!
-//! Three allocators that keep what they know beside the memory do the same in turns: the
+//! Three allocators with external metadata do the same in turns: the
 //! kernel's, `offset-allocator`, and the frames of `buddy_system_allocator`. Half of the memory
-//! is placed, in ranges of 4 KiB to 1 MiB, of which every size is as likely as its double. (The
+//! is placed, in ranges of 4 KiB to 1 MiB; each size is as likely as its double. (The
 //! buddies round a size up to a power of two, so of their memory two thirds are placed.)
 
 use crate::memory::{MemoryRow, TIME, nanoseconds_each};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 const ROW_NAME: &str = "a range placed, another freed";
 const GRANULE: u64 = 4096;
-/// So long are the ranges, in granules: at most, and in the mean, rounded up.
+/// Maximum and mean length of a range in granules, rounded up.
 const LONGEST: f64 = 256.0;
 const MEAN: usize = 47;
-/// A turn begins with what the others' turns left in the caches: it is so much longer.
+/// Turns are longer by this factor, because each begins with caches that the others filled.
 const LONGER: usize = 10;
-/// As fast as the fastest of the others, or nearly.
+/// The goal: nearly as fast as the fastest alternative.
 const GOAL: f64 = 1.2;
 
 /// Measures the rows.
@@ -39,7 +39,7 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Nothing, if one of them has no room: then it is no comparison.
+/// Returns `None` if one allocator runs out of memory: then there is no comparison.
 fn row(live: usize, random: bool, extent: &BenchSize) -> Option<MemoryRow> {
     let mut ours = Site::<Ranges>::fill(live, random)?;
     let mut offsets = Site::<Allocator>::fill(live, random)?;
@@ -64,10 +64,10 @@ fn row(live: usize, random: bool, extent: &BenchSize) -> Option<MemoryRow> {
     })
 }
 
-/// What is measured: lengths are in granules.
+/// An allocator under test. Lengths are in granules.
 trait RangeAllocator: Sized {
     type Spot;
-    /// A memory so long, for so many ranges at most.
+    /// A memory of this length, for at most this many ranges.
     fn memory(length: usize, ranges: usize) -> Option<Self>;
     fn put(&mut self, length: u32) -> Option<Self::Spot>;
     fn take(&mut self, spot: Self::Spot);
@@ -93,7 +93,7 @@ impl RangeAllocator for Allocator {
     type Spot = Allocation;
 
     fn memory(length: usize, ranges: usize) -> Option<Self> {
-        // A free range between any two.
+        // A free range between any two placed ones.
         let nodes = u32::try_from(2 * ranges + 8).ok()?;
         Some(Self::with_max_allocs(u32::try_from(length).ok()?, nodes))
     }
@@ -128,7 +128,7 @@ impl RangeAllocator for Buddies {
     }
 }
 
-/// A memory that is half placed. All sites draw the same.
+/// A half-placed memory. All allocators get the same random sequence.
 struct Site<T: RangeAllocator> {
     memory: T,
     placed: Vec<T::Spot>,
@@ -141,7 +141,7 @@ struct Site<T: RangeAllocator> {
 impl<T: RangeAllocator> Site<T> {
     fn fill(live: usize, random: bool) -> Option<Self> {
         let live = live.max(1);
-        // For few the mean means little.
+        // The mean says little about few ranges.
         let memory = T::memory((live * MEAN * 2).max(1 << 14), live + 1)?;
         let placed = Vec::with_capacity(live);
         let mut it = Self { memory, placed, lengths: lengths(), random, drawn: 1, next: 0 };
@@ -149,7 +149,7 @@ impl<T: RangeAllocator> Site<T> {
             let spot = it.put()?;
             it.placed.push(spot);
         }
-        // So that it is as fragmented as it will be.
+        // Reach the steady state of fragmentation.
         it.pairs(live * 2)?;
         Some(it)
     }
@@ -185,12 +185,12 @@ impl<T: RangeAllocator> Site<T> {
     }
 }
 
-/// A number below `end`, from one that was drawn.
+/// Maps a random number to one below `end`.
 fn below(drawn: u64, end: usize) -> usize {
     usize::try_from(drawn % end as u64).unwrap_or(0)
 }
 
-/// Lengths as they are likely.
+/// A random length.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 256")]
 fn lengths() -> Vec<u32> {
     (0..4096).map(|value| LONGEST.powf(f64::from(value) / 4096.0) as u32).collect()

@@ -1,7 +1,7 @@
-//! What it costs that an allocation comes and goes, while others live.
+//! The cost of making an allocation resident and evicting it, with others live.
 //!
-//! The driver's paging takes no time (`pager.rs`) and no thread takes a turn, so what is left is
-//! the kernel's: calls, places, the plan, the driver's calls, the interrupt and its DPC.
+//! The driver's paging takes no time (`paging_driver.rs`) and no other thread runs, so the cost is
+//! the kernel's: calls, placement, the paging plan, the driver's calls, the interrupt and its DPC.
 
 use crate::clock::{Span, timed};
 use crate::counting::bytes_added;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 /// A kind of row.
 struct Kind {
     what: &'static str,
-    /// Not all of those who live have a place at once: half.
+    /// Only half of the live allocations fit into memory at once.
     short: bool,
-    /// Each stays where it is until its place is needed.
+    /// An evicted allocation keeps its location until that is needed.
     lazily: bool,
 }
 
-/// With more the machine's memory has to be large: each page that is given back is zeroed.
+/// The limit of live allocations: each returned page is zeroed, so more need a large machine.
 const MAX_LIVE: usize = 100_000;
 
 const KINDS: [Kind; 3] = [
@@ -53,13 +53,13 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// Both rows: the next one of the list each time, and then a random one.
+/// Both rows: allocations in order, and in random order.
 fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow>, MeasureError> {
     let log = Arc::new(Log::silent());
     let flight_result = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let bytes = live as u64 * PAGE;
-        // For those who live, for the queue's fence, and for buffers.
+        // For the live allocations, the paging queue's fence, and buffers.
         let ram = nt::Ram::new(bytes + (16 << 20));
         let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
@@ -68,7 +68,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow
         let mut list = Vec::with_capacity(live.max(1));
         let (filled, bytes) = bytes_added(|| fixture.fill(at, &mut list, &[0xa5; 32], kind.lazily));
         filled?;
-        #[expect(clippy::cast_precision_loss, reason = "there are not that many")]
+        #[expect(clippy::cast_precision_loss, reason = "the count is small")]
         let bytes = bytes.map(|value| value as f64 / live as f64);
         let mut rows = Vec::new();
         for random in [false, true] {

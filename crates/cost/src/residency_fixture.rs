@@ -1,7 +1,7 @@
-//! A client of an adapter with memory: it has allocations come and go.
+//! A client of an adapter with memory that makes allocations resident and evicts them.
 //!
-//! What threads of the kernel and the hardware would do it does itself before it waits: on
-//! `Stepped` only one thread runs at a time, and what their turns cost is the system's.
+//! The client runs the work of the kernel's and the hardware's threads itself before it waits: a
+//! deterministic host runs one thread at a time, and thread switches are a cost of the system.
 
 use crate::fixture::serve;
 use crate::{MeasureError, wanted};
@@ -12,7 +12,7 @@ use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, PagingQueue, PagingStatus};
 
-/// At most so many are named in a call while all of them come for the first time.
+/// The most allocations in a call while all become resident for the first time.
 const CHUNK: usize = 50;
 
 /// A kernel with a driver that pages, and its one client.
@@ -44,14 +44,14 @@ impl ResidencyFixture {
         Ok(Self { host: host.clone(), kernel, adapter, client, device, queue })
     }
 
-    /// Ends everything.
+    /// Ends the client and removes the adapter.
     pub(crate) fn close(self, at: &mut Passive) {
         serve(&self.host, &self.kernel, self.adapter);
         self.client.kill(at);
         self.kernel.remove_adapter(at, self.adapter);
     }
 
-    /// Creates as many as there is room for in the list, and has each come once and go.
+    /// Fills the list with new allocations, and makes each resident and evicts it once.
     pub(crate) fn fill(
         &self,
         at: &mut Passive,
@@ -64,7 +64,7 @@ impl ResidencyFixture {
             let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &order))?;
             list.extend(made.allocations.first());
         }
-        // Not more than there may be room for.
+        // Not more than fit into memory.
         for chunk in list.chunks((list.len() / 4).clamp(1, CHUNK)) {
             self.make_resident(at, chunk)?;
             self.evict(at, chunk, lazily)?;
@@ -72,7 +72,7 @@ impl ResidencyFixture {
         Ok(())
     }
 
-    /// Has them come, and waits until they are there.
+    /// Makes allocations resident and waits for the paging fence.
     pub(crate) fn make_resident(
         &self,
         at: &mut Passive,
@@ -94,7 +94,7 @@ impl ResidencyFixture {
         }
     }
 
-    /// Has them go: at once, or once their place is needed.
+    /// Evicts allocations: at once, or when their location is needed.
     pub(crate) fn evict(
         &self,
         at: &mut Passive,

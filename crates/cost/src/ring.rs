@@ -1,29 +1,29 @@
-//! Those who live, and which of them dies next.
+//! The live objects, and which one is destroyed next.
 
 use crate::MeasureError;
 
-/// After so many pairs whoever watches gets the events.
+/// The number of pairs between two runs of the observer.
 const BATCH: usize = 64;
 
-/// Something that makes and ends. `At` is what its calls are made with.
+/// Creates and destroys objects. `At` is the argument of its calls.
 pub(crate) trait Maker<At> {
     type Name: Copy;
 
     fn create(&mut self, at: &mut At) -> Result<Self::Name, MeasureError>;
     fn destroy(&mut self, at: &mut At, name: Self::Name) -> Result<(), MeasureError>;
 
-    /// Whoever watches gets what has happened.
+    /// Runs the observer, if any.
     fn watch(&mut self) {}
 }
 
-/// The names of those who live.
+/// The handles of the live objects.
 pub(crate) struct Ring<N> {
     live: Vec<N>,
     next: u64,
 }
 
 impl<N: Copy> Ring<N> {
-    /// Room for so many, so that filling it takes no memory but for what is filled in.
+    /// A ring with this capacity, so that filling it allocates only the objects' memory.
     pub(crate) fn with_room(count: usize) -> Self {
         Self { live: Vec::with_capacity(count.max(1)), next: 0 }
     }
@@ -43,7 +43,7 @@ impl<N: Copy> Ring<N> {
         Ok(())
     }
 
-    /// As many pairs as asked for; of those who live the oldest dies, or a random one.
+    /// Runs `count` pairs; each destroys the oldest live object, or a random one.
     pub(crate) fn pairs<At, M: Maker<At, Name = N>>(
         &mut self,
         maker: &mut M,
@@ -63,7 +63,7 @@ impl<N: Copy> Ring<N> {
         Ok(())
     }
 
-    /// One comes, and one goes, whom this answers.
+    /// Inserts an object and returns the one to destroy.
     fn turn(&mut self, new: N, random: bool) -> N {
         let draw = if random { splitmix64(self.next) } else { self.next };
         self.next += 1;
@@ -72,7 +72,7 @@ impl<N: Copy> Ring<N> {
     }
 }
 
-/// A number that looks random, the same one each time: splitmix64.
+/// A pseudorandom number, the same sequence each time: splitmix64.
 pub(crate) fn splitmix64(number: u64) -> u64 {
     let it = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -84,7 +84,7 @@ pub(crate) fn splitmix64(number: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Names rise; it remembers who died.
+    /// Handles rise; records the destroyed ones.
     #[derive(Default)]
     struct Counter {
         made: u32,

@@ -1,6 +1,6 @@
-//! What the rows measure.
+//! The kinds of rows.
 
-/// Who watches.
+/// The observer of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Off,
@@ -8,18 +8,18 @@ pub(crate) enum Watch {
     Trace,
 }
 
-/// Which driver is flown.
+/// The driver of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Driver {
-    /// In Rust, and it does nothing: `idle.rs`.
+    /// A driver in Rust that does nothing: `noop_driver.rs`.
     Idle,
-    /// With a table, and its pool.
+    /// A driver with a function table and a pool.
     Table,
-    /// The one of the C library.
+    /// The driver of the C library.
     BuiltIn,
 }
 
-/// The way in, and who runs the threads.
+/// The API that the client uses, and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Stepped,

@@ -1,7 +1,7 @@
-//! What a frame costs on its way through a pin, beside a bare queue of the same frames.
+//! The cost of a frame through a pin, compared with a bare queue of the same frames.
 //!
-//! A driver fills it, the client takes it, reads it and gives it back. No thread takes a turn:
-//! the client itself does what the class driver's would do (`holder.rs` says why).
+//! A driver fills a frame; the client receives, reads and returns it. No other thread runs: the
+//! client does the class driver's work itself (see `residency_fixture.rs`).
 
 use crate::clock::{Span, timed};
 use crate::fixture::{EventWatcher, log};
@@ -16,31 +16,31 @@ use std::hint::black_box;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::{DriverSetup, FramingRequest, Graph, PinState, Stream, SystemMemory};
 
-/// How many times the bare queue a frame may cost.
+/// The goal: the cost of a frame divided by that of the bare queue.
 const TIMES: f64 = 5.0;
 
-/// A line of the table of streams.
+/// A row of the table of streams.
 #[derive(Clone, Debug)]
 pub struct StreamRow {
     /// What was measured.
     pub what: &'static str,
-    /// How many bytes a frame has.
+    /// The size of a frame in bytes.
     pub bytes: u32,
-    /// Nanoseconds a frame.
+    /// Nanoseconds per frame.
     pub number: f64,
-    /// Nanoseconds a frame of the bare queue, in the same turns.
+    /// Nanoseconds per frame of the bare queue, in the same turns.
     pub bare: f64,
-    /// How many times the bare queue it may be.
+    /// The goal, as a multiple of the bare queue.
     pub wanted: Option<f64>,
 }
 
 impl StreamRow {
-    /// Times the bare queue.
+    /// The cost divided by that of the bare queue.
     pub fn times(&self) -> f64 {
         self.number / self.bare
     }
 
-    /// Whether that is as it should be; `None` without a goal.
+    /// Whether the goal is met; `None` without a goal.
     pub fn met(&self) -> Option<bool> {
         self.wanted.map(|value| self.times() <= value)
     }
@@ -51,7 +51,7 @@ struct Kind {
     what: &'static str,
     watch: Watch,
     bytes: u32,
-    /// So many are done before the client takes them all.
+    /// The number of frames completed before the client receives them.
     batch: u32,
     wanted: Option<f64>,
 }
@@ -93,13 +93,13 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// As many frames as asked for, one after the other, and nothing else: to be counted.
+/// Runs `count` frames one after the other and nothing else, for instruction counts.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let one = kind("counted", watch, 64, 1, None);
     flown(&one, |way, at| way.frames(at, count))
 }
 
-/// A flight: so many turns, each beside a turn of the bare queue.
+/// A flight of several turns, each with a turn of the bare queue.
 fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let [number, bare] = flown(kind, |way, at| {
         let mut bare = BareQueues::new(kind.bytes);
@@ -107,7 +107,7 @@ fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
         for turn in 0..=extent.turns {
             let queue = timed(|| bare.frames(kind.batch, extent.pairs))?;
             let pin = timed(|| way.frames(at, extent.pairs))?;
-            // The first is not counted: buffers grow.
+            // The first turn is not measured: buffers grow.
             if turn > 0 {
                 times
                     .iter_mut()
@@ -120,7 +120,7 @@ fn fly(kind: &Kind, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     Ok((number, bare))
 }
 
-/// Does something with a pin that runs, and ends it.
+/// Runs `body` with a running pin, then closes the pin.
 fn flown<T>(
     kind: &Kind,
     body: impl FnOnce(&mut Way<'_>, &mut Passive) -> Result<T, MeasureError>,
@@ -142,7 +142,7 @@ fn flown<T>(
         let watcher = way.watcher;
         done("a graph that stops", graph.stop(at))?;
         done("a graph that closes", graph.close(at))?;
-        done("a device that goes", stream.remove_device(at, device))?;
+        done("a device that is removed", stream.remove_device(at, device))?;
         if let Some(mut watcher) = watcher {
             watcher.end()?;
         }
@@ -151,12 +151,12 @@ fn flown<T>(
     flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
 
-/// The way of frames through a pin, to a client.
+/// Frames through a pin to a client.
 struct Way<'a> {
     stream: &'a Stream,
     graph: &'a Graph,
     watcher: Option<EventWatcher>,
-    /// So many are done before the client takes them all.
+    /// The number of frames completed before the client receives them.
     batch: u32,
     sink: Sink,
 }
@@ -171,7 +171,7 @@ impl Way<'_> {
             for _ in 0..some {
                 let taken = done("a frame", self.stream.take_frame(at, self.graph.pin, None))?;
                 let read = self.stream.read_frame(taken.frame, 0, &mut self.sink.picture);
-                done("a picture", read)?;
+                done("a readable frame", read)?;
                 self.sink.look()?;
                 done("a frame back", self.stream.return_frame(at, taken.frame))?;
             }
@@ -183,7 +183,7 @@ impl Way<'_> {
     }
 }
 
-/// A client that looks at every picture.
+/// A client that reads every frame.
 struct Sink {
     picture: Vec<u8>,
     last: u64,
@@ -194,18 +194,18 @@ impl Sink {
         Self { picture: vec![0; bytes as usize], last: 0 }
     }
 
-    /// It is the one after the last.
+    /// Checks that the frame follows the last one.
     fn look(&mut self) -> Result<(), MeasureError> {
         let number = black_box(&self.picture).first_chunk().copied().map(u64::from_le_bytes);
         self.last += 1;
         let right = number == Some(self.last);
         let last = self.last;
-        // Not made up where nothing is wrong: the bare queue takes no longer than that.
-        right.then_some(()).ok_or_else(|| MeasureError(format!("picture {last}, not {number:?}")))
+        // The message is built only on failure: formatting takes longer than the bare queue.
+        right.then_some(()).ok_or_else(|| MeasureError(format!("frame {last}, not {number:?}")))
     }
 }
 
-/// Two queues under a lock each, and as many frames: filled, handed over, read, returned.
+/// Two locked queues with the same frames: filled, passed on, read, returned.
 struct BareQueues {
     free: Mutex<VecDeque<Vec<u8>>>,
     full: Mutex<VecDeque<Vec<u8>>>,
@@ -256,9 +256,9 @@ fn taken(queue: &Mutex<VecDeque<Vec<u8>>>) -> Result<Vec<u8>, MeasureError> {
     lock(queue).pop_front().ok_or_else(|| MeasureError("a frame in the queue".to_owned()))
 }
 
-/// What has to succeed.
+/// Returns the value of a successful call.
 fn done<T, E: fmt::Debug>(what: &str, answer: Result<T, E>) -> Result<T, MeasureError> {
-    answer.map_err(|reason| MeasureError(format!("{what}; it was refused: {reason:?}")))
+    answer.map_err(|reason| MeasureError(format!("{what}; it failed: {reason:?}")))
 }
 
 #[cfg(test)]

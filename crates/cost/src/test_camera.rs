@@ -1,5 +1,5 @@
-//! A capture source that fills every frame at once, from an allocator of its own: what is measured
-//! is the class driver, not the hardware.
+//! A capture source that fills every frame immediately, from its own allocator, so that the class
+//! driver is measured and not the hardware.
 
 use flight::Passive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use stream::{
     PinView, Services, SizeRange,
 };
 
-/// So many frames are on their way at once.
+/// The number of frames in flight.
 pub(crate) const FRAMES: u32 = 8;
 
 /// The source.
@@ -20,7 +20,7 @@ pub(crate) struct TestCamera {
     inner: Mutex<CameraState>,
 }
 
-/// What it remembers.
+/// The state of the source.
 struct CameraState {
     picture: Vec<u8>,
     number: u64,
@@ -28,13 +28,13 @@ struct CameraState {
 }
 
 impl TestCamera {
-    /// One whose frames have so many bytes.
+    /// A source with frames of this size.
     pub(crate) fn new(bytes: u32) -> Self {
         let inner = CameraState { picture: vec![0xa5; bytes as usize], number: 0, framing: None };
         Self { bytes, services: Mutex::default(), inner: Mutex::new(inner) }
     }
 
-    /// What its pin carries.
+    /// The format of its pin.
     pub(crate) fn format() -> Format {
         Format { major: 1, ..Format::default() }
     }
@@ -44,7 +44,7 @@ impl TestCamera {
     }
 }
 
-/// The next picture: it is told from the one before by its first bytes.
+/// Writes the next frame, which differs from the previous one in its first bytes.
 pub(crate) fn draw(picture: &mut [u8], number: &mut u64) {
     *number += 1;
     if let Some(first) = picture.first_chunk_mut() {

@@ -1,5 +1,5 @@
-//! What the Direct3D runtime adds to the thunks: the same calls, by a user-mode driver that calls
-//! back and by a client, in turns.
+//! The overhead of the Direct3D runtime: the same calls by a user-mode driver through callbacks
+//! and by a client, in turns.
 
 use crate::clock::{Span, timed};
 use crate::memory::nanoseconds_each;
@@ -13,21 +13,21 @@ use flight::Passive;
 use runtime::{Device, Rect, Resource, ResourceDescription, Runtime, Surface};
 use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
 
-/// How many nanoseconds the runtime may add to a call.
+/// The goal: nanoseconds that the runtime adds to a call.
 const ADDED: f64 = 50.0;
 
-/// A line of the table of user-mode drivers.
+/// A row of the table of user-mode drivers.
 #[derive(Clone, Debug)]
 pub struct UmdRow {
     /// What was measured.
     pub what: &'static str,
-    /// How many calls of the thunks that is.
+    /// The number of thunk calls.
     pub calls: u32,
     /// Nanoseconds, through the thunks alone.
     pub thunk: f64,
     /// Nanoseconds, through the runtime and a driver.
     pub runtime: f64,
-    /// How many nanoseconds a call may take longer.
+    /// The goal: added nanoseconds per call.
     pub wanted: Option<f64>,
 }
 
@@ -37,13 +37,13 @@ impl UmdRow {
         (self.runtime - self.thunk) / f64::from(self.calls)
     }
 
-    /// Whether that is as it should be; `None` without a goal.
+    /// Whether the goal is met; `None` without a goal.
     pub fn met(&self) -> Option<bool> {
         self.wanted.map(|value| self.added() <= value)
     }
 }
 
-/// What a row does, so many times: through the thunks, or through the runtime.
+/// The body of a row, repeated: through the thunks, or through the runtime.
 struct Kind {
     what: &'static str,
     calls: u32,
@@ -94,7 +94,7 @@ pub(crate) fn measure(
             let mut turn = |body: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> _| {
                 timed(|| body(&test_client, fixture, at, extent.pairs)).map(Span::duration)
             };
-            // Not counted: buffers grow.
+            // Not measured: buffers grow.
             let _ = (turn(kind.thunk)?, turn(kind.runtime)?);
             let (mut thunk, mut runtime) = (Vec::new(), Vec::new());
             for _ in 0..extent.turns {
@@ -112,12 +112,12 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// As many pairs of a driver that calls back as asked for, to be counted.
+/// Runs `count` pairs of a driver that calls back, for instruction counts.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     WorkFixture::fly(watch, None, |fixture, at| {
         let test_client = UmdFixture::open(fixture, at)?;
         test_client.pairs_by_runtime(fixture, at, count)?;
-        // What is drawn with is submitted before it goes: a watched run is clean.
+        // Submit before the destruction, so that the verifier finds nothing.
         test_client.pairs_by_runtime(fixture, at, 0)?;
         done("pfnFlush", test_client.device.flush(at))?;
         fixture.serve(at);
@@ -125,14 +125,14 @@ pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     })
 }
 
-/// As little memory as there can be.
+/// The smallest machine memory.
 fn fitted() -> Result<AdapterConfig, MeasureError> {
     let ram = nt::Ram::new(16 << 20);
     let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
     Ok(AdapterConfig { ram, bytes: 1 << 20, pages: 1, tables: None })
 }
 
-/// An application beside a client: both have a device.
+/// An application and a client, each with a device.
 struct UmdFixture {
     device: Device,
     resource: Resource,
@@ -194,7 +194,7 @@ impl UmdFixture {
         done("pfnSetPriority", self.device.set_priority(at, self.resource, number(count)))
     }
 
-    /// Made, used by a packet, destroyed, and everything done.
+    /// Creates a resource, uses it in a packet, destroys it, and waits for completion.
     fn lifecycles_by_thunk(
         &self,
         fixture: &WorkFixture,
@@ -259,9 +259,9 @@ fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A call of an application that has to succeed.
+/// Returns the value of an application's successful call.
 fn done<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, MeasureError> {
-    answer.map_err(|result| MeasureError(format!("{call} to succeed; it answered {result:#x}")))
+    answer.map_err(|result| MeasureError(format!("{call} to succeed; it returned {result:#x}")))
 }
 
 #[cfg(test)]

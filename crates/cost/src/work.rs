@@ -1,31 +1,31 @@
-//! What scheduling and addresses cost: a table of its own, each row with its goals.
+//! The table of scheduling and addresses.
 
 use crate::goals::FLAT;
 use crate::{BenchSize, MeasureError, mapping, packets};
 
-/// A line of the table of scheduling and addresses.
+/// A row of the table of scheduling and addresses.
 #[derive(Clone, Debug)]
 pub struct WorkRow {
     /// What was measured.
     pub what: &'static str,
-    /// While so many of these lived.
+    /// The number of live objects.
     pub live: usize,
     /// Nanoseconds.
     pub number: f64,
-    /// The same while the fewest lived; none for those.
+    /// The number with the fewest live objects; `None` for that row itself.
     pub fewest: Option<f64>,
-    /// How many nanoseconds it should take at most.
+    /// The goal in nanoseconds.
     pub wanted: Option<f64>,
 }
 
 impl WorkRow {
-    /// Times what it is while the fewest live.
+    /// The number divided by that with the fewest live objects.
     pub fn times(&self) -> Option<f64> {
         self.fewest.map(|value| self.number / value)
     }
 
-    /// Whether it is as it should be: fast enough, and as fast as with the fewest; `None` with
-    /// nothing to compare with.
+    /// Whether the goals are met: fast enough, and as fast as with the fewest live objects; `None`
+    /// without a goal.
     pub fn met(&self) -> Option<bool> {
         let fast = self.wanted.map(|value| self.number <= value);
         let flat = self.times().map(|value| value <= FLAT);
@@ -48,7 +48,7 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The rows of one kind, one for each number of those who live.
+/// The rows of one kind, one for each number of live objects.
 pub(crate) fn rows(
     extent: &BenchSize,
     what: &'static str,

@@ -1,5 +1,5 @@
-//! A client of the driver that takes work, which does what other threads would do, too
-//! (`holder.rs` says why).
+//! A client of the driver with submission. The client also runs the work of other threads (see
+//! `residency_fixture.rs`).
 
 use crate::fixture::{EventWatcher, log};
 use crate::paging_driver::{AdapterConfig, set_up_with};
@@ -11,7 +11,7 @@ use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, SyncObject};
 
-/// A kernel with a driver that takes work, and its one client that is measured.
+/// A kernel with a driver with submission, and the measured client.
 pub(crate) struct WorkFixture {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) id: AdapterId,
@@ -23,8 +23,8 @@ pub(crate) struct WorkFixture {
 }
 
 impl WorkFixture {
-    /// Runs the story with a station. It ends everything afterwards: a watched run that was not
-    /// clean is no measurement.
+    /// Runs `body` with a fixture, then ends everything. Fails if the verifier found something:
+    /// then the measurement is invalid.
     pub(crate) fn fly<T: Send>(
         watch: Watch,
         config: Option<AdapterConfig>,
@@ -64,19 +64,19 @@ impl WorkFixture {
         self.watcher.as_mut().map_or(Ok(()), EventWatcher::end)
     }
 
-    /// What threads of the kernel and the hardware would do.
+    /// Runs the work of the kernel's and the hardware's threads.
     pub(crate) fn serve(&self, at: &mut Passive) {
         while self.kernel.run_pending_work(at) | self.kernel.run_hardware_turn(at, self.id) {}
     }
 
-    /// Whoever watches gets what has happened.
+    /// Runs the observer, if any.
     pub(crate) fn watch(&mut self) {
         if let Some(it) = &mut self.watcher {
             it.look();
         }
     }
 
-    /// Another process with a device.
+    /// Creates another process with a device.
     pub(crate) fn another_client(&self, at: &mut Passive) -> Result<Client, MeasureError> {
         part(&self.kernel, at).map(|entry| entry.0)
     }

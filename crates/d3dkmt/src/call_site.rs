@@ -1,8 +1,8 @@
-//! Call sites: which function of the client called.
+//! Call sites: the client function that called.
 
 use std::backtrace::Backtrace;
 
-/// A call: its entry point, and the stack it came from. Symbols are resolved only when
+/// A call: its entry point and its stack. Symbols are resolved only when
 /// the caller is printed, because that is slow.
 pub(crate) struct CallSite {
     pub(crate) call: &'static str,
@@ -10,12 +10,12 @@ pub(crate) struct CallSite {
 }
 
 impl CallSite {
-    /// The call that is being made.
+    /// The current call.
     pub(crate) fn here(call: &'static str) -> Self {
         Self { call, stack: Backtrace::force_capture() }
     }
 
-    /// The caller, in words.
+    /// The caller, as text.
     pub(crate) fn caller(&self) -> String {
         caller(&self.stack.to_string(), self.call)
     }
@@ -28,7 +28,7 @@ fn caller(stack: &str, call: &str) -> String {
     let exported =
         |line: &str| name(line).is_some_and(|path| path.rsplit("::").next() == Some(call));
     let found = lines.by_ref().any(exported);
-    // Of a function that was inlined there are several frames of that name.
+    // An inlined function has several frames of the same name.
     while lines.peek().is_some_and(|line| name(line).is_none() || exported(line)) {
         lines.next();
     }

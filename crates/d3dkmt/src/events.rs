@@ -1,8 +1,8 @@
 //! Events for clients in C: what they pass as `hAsyncEvent`, `CPUNotification.Event` and
 //! `CpuEventHandle`.
 //!
-//! On Windows these are handles of the system (`CreateEventW`). Here there is no such system, so
-//! the library has its own: an event is not set when it is made, and stays set until it is reset.
+//! On Windows these are system handles (`CreateEventW`). This library has its own: manual-reset
+//! events that are created not set.
 #![expect(unsafe_code, reason = "exported under C names")]
 
 use crate::global_kernel;
@@ -10,7 +10,7 @@ use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS};
 use std::ptr;
 
-/// Makes an event that is not set; NULL if the library does not run.
+/// Creates an event that is not set. Returns NULL if the library does not run.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_create() -> HANDLE {
     let mut created_at = 0;
@@ -21,7 +21,7 @@ pub extern "C" fn windtunnel_event_create() -> HANDLE {
     ptr::without_provenance_mut(created_at)
 }
 
-/// Whether an event is set: one if it is, zero if not or if there is no such event.
+/// Returns one if the event is set; zero if it is not set or the handle is invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
     let mut set = false;
@@ -32,7 +32,7 @@ pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
     i32::from(set)
 }
 
-/// Has an event not set any more.
+/// Resets an event.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
     global_kernel::call("windtunnel_event_reset", |session, _| {
@@ -48,7 +48,7 @@ pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
     })
 }
 
-/// Closes an event. What sets it later has no effect that a client can see.
+/// Closes an event. Later signals of the event have no visible effect.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
     global_kernel::call("windtunnel_event_close", |session, _| {

@@ -15,8 +15,8 @@ macro_rules! exports {
             ///
             /// # Safety
             ///
-            /// A pointer may be any number: one that is not valid is an invalid parameter. But
-            /// what is mapped where the call returns data is overwritten.
+            /// A pointer may be any number: an invalid one is an invalid parameter. But mapped
+            /// memory where the call returns data is overwritten.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name(args: *$mutability abi::$module::$args) -> NTSTATUS {
                 global_kernel::call(stringify!($name), |session, at| {

@@ -1,53 +1,52 @@
-//! Children of `fork`: they have a copy of the kernel's memory, and none of its threads.
+//! Children of `fork`: they have a copy of the kernel's memory, but none of its threads.
 //!
-//! Locks of the copy may be held by threads that are not there, so a child touches nothing of
-//! it. A child that was forked before the first call has nothing to lose, and starts a kernel
-//! of its own.
-#![expect(unsafe_code, reason = "is told of forks by the C library")]
+//! Locks of the copy may be held by threads that do not exist in the child, so a child does not
+//! touch it. A child that was forked before the first call starts its own kernel.
+#![expect(unsafe_code, reason = "registers a fork handler with the C library")]
 
 use crate::global_kernel::GlobalKernel;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The kernel of this process, or of the one it was forked from, has begun to start.
+/// The kernel of this process, or of its parent, has begun to start.
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// This process was forked from one with a kernel.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Runs when the library is loaded: a fork can come before the first call, and during it.
+/// Runs when the library is loaded, because a fork can happen before or during the first call.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FORK_HOOK: extern "C" fn() = register_fork_hook;
 
-/// Asks to be told of forks, once.
+/// Registers the fork handler, once.
 pub(crate) extern "C" fn register_fork_hook() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
         // SAFETY: The handler is a function that is never unloaded, and it takes no lock.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if refused != 0 {
-            eprintln!("windtunnel: children of fork cannot be told from their parents");
+            eprintln!("windtunnel: cannot detect fork: children would use the parent's kernel");
         }
     });
 }
 
-/// In a child, before anything else of it runs.
+/// Runs in the child before any other code.
 extern "C" fn in_child() {
     FORKED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
-    // The thread that forked may have been in the host, and would say goodbye when it ends.
+    // The forking thread may have been in the host, which would notice its end.
     if let Some(kernel) = GlobalKernel::running() {
         kernel.host.abandon();
     }
 }
 
-/// From here on a child has lost something.
+/// From here on a child must not use the kernel.
 pub(crate) fn mark_started() {
     register_fork_hook();
     STARTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the kernel's threads are in another process.
+/// Whether the kernel belongs to the parent process.
 pub(crate) fn is_forked_child() -> bool {
     FORKED.load(Ordering::Relaxed)
 }

@@ -19,23 +19,23 @@ use thunk::Session;
 pub(crate) struct GlobalKernel {
     pub(crate) host: Arc<ThreadedHost>,
     pub(crate) session: Session,
-    /// If a report was asked for.
+    /// Set if a report was requested.
     pub(crate) report: Option<Report>,
-    /// The report is being written: every call is refused.
+    /// Set while the report is written: every call fails.
     pub(crate) over: AtomicBool,
 }
 
-/// How much memory the machine has, for the built-in GPU and for everything else. It is
-/// reserved, and takes up nothing before it is touched.
+/// The memory of the machine, for the built-in GPU and for the system. It is reserved and not
+/// committed until it is touched.
 const MACHINE_MEMORY: u64 = 4 << 30;
 
-/// `None` if the driver did not start: a bug of ours, which is printed.
+/// `None` if the driver did not start: an internal bug, which is printed.
 static GLOBAL_KERNEL: OnceLock<Option<GlobalKernel>> = OnceLock::new();
 
 thread_local! {
-    /// Is destroyed with the other thread-local values. A process that calls `exit` destroys those
-    /// of its thread first, and then runs what was registered for its end: destructors of C++ may
-    /// call us there. Another thread makes these calls for them.
+    /// Destroyed with the other thread-local values. `exit` destroys those of its thread first and
+    /// then runs exit handlers, in which C++ destructors may call this library. Another thread
+    /// makes these calls for them.
     static LOCAL: ThreadLocalProbe = const { ThreadLocalProbe };
 }
 
@@ -49,8 +49,8 @@ impl Drop for ThreadLocalProbe {
 /// The body of a call, for another thread.
 struct SendBody<B>(B);
 
-// SAFETY: The thread that it comes from waits until it has run, so no value is used by two
-// threads at once. It uses no thread-local value, because its own thread has lost them.
+// SAFETY: The sending thread waits until the body has run, so no value is used by two threads at
+// once. The body uses no thread-local value, because its own thread has lost them.
 unsafe impl<B> Send for SendBody<B> {}
 
 impl<B> SendBody<B> {
@@ -59,16 +59,16 @@ impl<B> SendBody<B> {
     }
 }
 
-/// Makes a call of a client: on its thread, as its process.
+/// Runs a client's call on its thread, as its process.
 pub(crate) fn call(
     name: &'static str,
     body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
 ) -> NTSTATUS {
-    // WINDOWS: our decision. What a child could use is in its parent, as after a removal.
+    // WINDOWS: our decision. The objects are in the parent process, as after a removal.
     if fork::is_forked_child() {
         return STATUS_DEVICE_REMOVED;
     }
-    // WINDOWS: our decision, as of any other failure of ours.
+    // WINDOWS: our decision, as for any internal failure.
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
@@ -86,7 +86,7 @@ pub(crate) fn call(
             thread.join().unwrap_or_else(|panic| resume_unwind(panic))
         })
     };
-    // A panic is a bug of ours. It was printed when it happened, and does not leave the library.
+    // A panic is an internal bug. It is already printed and does not leave the library.
     internal::caught(created_at).unwrap_or(STATUS_UNSUCCESSFUL)
 }
 
@@ -98,7 +98,7 @@ impl GlobalKernel {
         GLOBAL_KERNEL.get_or_init(|| signals::with_signals_blocked(Self::start)).as_ref()
     }
 
-    /// The tunnel, if there was a call.
+    /// The kernel, if a call has started it.
     pub(crate) fn running() -> Option<&'static Self> {
         GLOBAL_KERNEL.get()?.as_ref()
     }
@@ -115,7 +115,7 @@ impl GlobalKernel {
         let ram = match nt::Ram::new(MACHINE_MEMORY) {
             Ok(ram) => ram,
             Err(why) => {
-                eprintln!("windtunnel: the machine has no memory to lend: {why}");
+                eprintln!("windtunnel: cannot reserve memory: {why}");
                 return None;
             }
         };
@@ -124,13 +124,13 @@ impl GlobalKernel {
         let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
             Ok(adapter) => adapter,
             Err(why) => {
-                eprintln!("windtunnel: the built-in driver does not start: {why:?}");
+                eprintln!("windtunnel: the built-in driver did not start: {why:?}");
                 return None;
             }
         };
         kernel.start_workers(&workers, adapter);
         let session = Session::guarded(&kernel);
-        Some(Self { host, session, report: report, over: AtomicBool::new(false) })
+        Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 
     fn call(

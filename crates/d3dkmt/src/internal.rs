@@ -1,8 +1,8 @@
-//! Internal errors: after one, the kernel of this process answers no call any more.
+//! Internal errors: after the first one every call fails.
 //!
 //! An internal error is a broken invariant of ours (`flight::InternalError`), on a thread of the
 //! client or on one of the host's workers. It is reported on standard error, with the last
-//! events if a report was asked for. From then on every call returns `STATUS_UNSUCCESSFUL`. It
+//! events if a report was requested. From then on every call returns `STATUS_UNSUCCESSFUL`. It
 //! is never counted against the client: nothing that happens after it is judged.
 
 use crate::global_kernel::GlobalKernel;
@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// How many of the last events are printed.
+/// The number of last events that are printed.
 const LAST_EVENTS: usize = 16;
 
 /// The first internal error of this process.
@@ -54,7 +54,7 @@ fn report(error: &InternalError) {
     eprint!("{text}");
 }
 
-/// The host's workers. Their internal errors are reported, too.
+/// The host's workers. Their internal errors are reported too.
 pub(crate) struct Workers(pub(crate) Arc<ThreadedHost>);
 
 impl Host for Workers {
@@ -104,7 +104,7 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    /// Where the tests in a process of their own plant the error.
+    /// Where the child process plants the error.
     const PLANTED: &str = "WINDTUNNEL_TEST_PLANTED";
 
     fn enumerate() -> abi::NTSTATUS {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "breaks the kernel of its process; the other tests start it in a process of its own"]
+    #[ignore = "breaks the kernel of its process; the other tests run it in a child process"]
     fn planted() {
         assert_eq!(enumerate(), STATUS_SUCCESS);
         // SAFETY: NULL is an invalid parameter, and breaks no rule.
@@ -158,7 +158,7 @@ mod tests {
         (errors, written)
     }
 
-    /// What is said on both threads.
+    /// Checks the output for an error on either thread.
     fn is_ours(errors: &str, report: &str) {
         assert!(errors.contains("broken invariant: a planted invariant"), "{errors}");
         assert!(errors.contains("a bug of Windtunnel, not of its client"), "{errors}");

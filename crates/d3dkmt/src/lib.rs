@@ -7,13 +7,13 @@
 //!
 //! # Invariants
 //!
-//! 1. No pointer of a client crashes it: its session guards, and nothing but `thunk` looks. But
-//!    a function that it registers is called.
-//! 2. No panic leaves an exported function. After an internal error every call is refused.
-//! 3. In a child of `fork` nothing of ours is touched: every call says that the device is gone.
+//! 1. No pointer of a client crashes it: its session is guarded, and only `thunk` reads caller
+//!    memory. But a callback that the client registers is called.
+//! 2. No panic leaves an exported function. After an internal error every call fails.
+//! 3. In a child of `fork` the kernel is not touched: every call returns `STATUS_DEVICE_REMOVED`.
 //! 4. Signals of the client are handled on threads of the client.
-//! 5. With `WINDTUNNEL_REPORT` set, what is kept is bounded by what is alive. Without it,
-//!    nothing is kept.
+//! 5. With `WINDTUNNEL_REPORT` set, memory is bounded by the number of live objects. Without it, no
+//!    history is kept.
 
 mod call_site;
 mod events;

@@ -4,11 +4,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Events are observed in their order: they are taken out of the log under the lock of the
-//!    observer.
-//! 2. What is remembered is about what is alive (names, and threads that are inside a call), and
-//!    about what is in the report.
-#![expect(unsafe_code, reason = "is called at the end of the process by the C library")]
+//! 1. Events are observed in order: they are taken from the log under the observer's lock.
+//! 2. State is kept only for live objects (handles, threads inside a call) and for findings.
+#![expect(unsafe_code, reason = "the C library calls it at process exit")]
 
 use crate::call_site::CallSite;
 use crate::global_kernel::GlobalKernel;
@@ -24,13 +22,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use verify::{Finding, Severity, Verifier};
 
-/// The environment variable that asks for a report.
+/// The environment variable that requests a report.
 const VARIABLE: &str = "WINDTUNNEL_REPORT";
 
-/// How long the end of a process waits for what is left to end.
+/// How long process exit waits for the remaining objects to be destroyed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Collects what the report says about a client.
+/// Collects the report of a client.
 pub(crate) struct Report {
     to: OsString,
     state: Mutex<ReportState>,
@@ -39,22 +37,22 @@ pub(crate) struct Report {
 #[derive(Default)]
 struct ReportState {
     verifier: Verifier,
-    /// The call each thread is in.
+    /// The current call of each thread.
     calls: BTreeMap<u32, Arc<CallSite>>,
-    /// Names that are alive, with the call that made them.
+    /// Live handles, with the call that created each.
     handles: BTreeMap<u32, HandleOrigin>,
-    /// The first call that broke a rule in a place, for each finding of a client.
+    /// For each finding of a client, the first call that broke the rule.
     breaches: BTreeMap<(RuleId, String), Arc<CallSite>>,
 }
 
-/// A name that is alive.
+/// A live handle.
 struct HandleOrigin {
     of: Subject,
     created_at: Option<Arc<CallSite>>,
 }
 
 impl Report {
-    /// A watch, if the environment asks for one.
+    /// An observer, if the environment requests a report.
     pub(crate) fn from_environment() -> Option<Self> {
         let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
         Some(Self { to, state: Mutex::default() })
@@ -65,7 +63,7 @@ impl Report {
         self.state().calls.insert(thread, Arc::new(call_site));
     }
 
-    /// Watches what has happened since the last time.
+    /// Observes the events since the last call.
     pub(crate) fn observe(&self, log: &Log) {
         let mut state = self.state();
         for event in log.take() {
@@ -113,7 +111,7 @@ impl Report {
     }
 }
 
-/// Runs when the process ends, after what the client registered for its end.
+/// Runs at process exit, after the client's exit handlers.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static EXIT_HOOK: extern "C" fn() = write_at_exit;
@@ -126,17 +124,17 @@ extern "C" fn write_at_exit() {
     let Some(watch) = &tunnel.report else { return };
     tunnel.over.store(true, Ordering::Release);
     if internal::first().is_some() {
-        // The kernel is not asked for anything any more.
+        // The kernel is not called any more.
         return watch.write(&text(&watch.state(), ""));
     }
-    // On a thread of its own: this one has lost what is local to it, and shall not wait for ever.
+    // On another thread: this one has lost its thread-local values and must not wait forever.
     let (said, heard) = channel();
     let report = move || {
         let left = describe_leaks(watch, tunnel);
         let kernel = tunnel.session.kernel();
         let process = tunnel.session.process();
         let end = || {
-            tunnel.host.adopt("exit", |at| kernel.end_process(at, process, ProcessExit::Orderly))
+            tunnel.host.adopt("exit", |at| kernel.end_process(at, process, ProcessExit::Orderly));
         };
         internal::caught(end).ok()?;
         watch.observe(kernel.log());
@@ -147,12 +145,12 @@ extern "C" fn write_at_exit() {
     let left = match ended {
         Some(left) => left,
         None if internal::first().is_some() => String::new(),
-        None => describe_leaks(watch, tunnel) + "  (and it does not end)\n",
+        None => describe_leaks(watch, tunnel) + "  (and they are not destroyed)\n",
     };
     watch.write(&text(&watch.state(), &left));
 }
 
-/// What is alive, by the call that made it.
+/// The live objects, each with the call that created it.
 fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
     watch.observe(tunnel.session.kernel().log());
     let state = watch.state();
@@ -160,16 +158,19 @@ fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
     for (handle, name) in &state.handles {
         let call_site = match &name.created_at {
             Some(call_site) => format!("{}, called by {}", call_site.call, call_site.caller()),
-            None => "a call that was not seen".to_owned(),
+            None => "a call that was not observed".to_owned(),
         };
-        // Writing to a String does not fail.
-        let _ =
-            writeln!(text, "  {handle:#010x} {}: made by {call_site}", describe_subject(name.of));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "  {handle:#010x} {}: created by {call_site}",
+            describe_subject(name.of)
+        );
     }
     text
 }
 
-/// What a client calls it.
+/// The client's term for a subject.
 fn describe_subject(subject: Subject) -> String {
     match subject.kind {
         Kind::View => format!("allocation ({subject})"),
@@ -191,12 +192,12 @@ fn text(state: &ReportState, left: &str) -> String {
         let _ = write!(text, "\nleft alive:\n{left}");
     }
     if let Some(error) = internal::first() {
-        let _ = writeln!(text, "\n{error}\n  not the client's; nothing after it is judged");
+        let _ = writeln!(text, "\n{error}\n  not the client's fault; later events are not judged");
     }
     let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let _ = writeln!(
         text,
-        "\nwindtunnel: {} errors, {} warnings, {} notes, {} things left alive",
+        "\nwindtunnel: {} errors, {} warnings, {} notes, {} objects left alive",
         of(Severity::Error),
         of(Severity::Warning),
         of(Severity::Note),
@@ -205,7 +206,7 @@ fn text(state: &ReportState, left: &str) -> String {
     text
 }
 
-/// A finding, for people. Writing to a String does not fail.
+/// The text of a finding. Writing to a String cannot fail.
 fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
     let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
     let rule = it.rule.name();
@@ -217,7 +218,7 @@ fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
     }
     let _ = writeln!(text, "  rule     {rule}: {says}");
     let _ = match it.basis {
-        "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel, with no page behind it"),
+        "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel without a Microsoft page"),
         basis => writeln!(text, "  basis    {basis}: {}", it.source),
     };
     let _ = writeln!(text, "  Windows  {}", it.windows);

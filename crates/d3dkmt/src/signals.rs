@@ -1,10 +1,10 @@
-//! Signals: they are the client's, so its threads get them and ours do not.
-#![expect(unsafe_code, reason = "asks the C library for the signal mask")]
+//! Signals belong to the client, so they are blocked on the library's threads.
+#![expect(unsafe_code, reason = "sets the signal mask through the C library")]
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Runs `body` with every signal held back: the threads it starts begin, and stay, like that.
+/// Runs `body` with every signal blocked. Threads that it starts inherit the mask.
 pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: `all` has room for a signal set, which the call fills.

@@ -105,10 +105,7 @@ impl Log {
             let component =
                 if component == Component::Client { thread::caller() } else { component };
             let (argument, message) = (argument.into(), message.into());
-            self.emit(
-                about,
-                EventKind::RuleBroken { rule, component: component, argument: argument, message },
-            );
+            self.emit(about, EventKind::RuleBroken { rule, component, argument, message });
         }
     }
 

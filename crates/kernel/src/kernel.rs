@@ -51,13 +51,7 @@ impl Kernel {
         let work_available = WaitToken::new("a job");
         let state = Lock::new(KernelState::new());
         let observer = Once::new();
-        Arc::new(Self {
-            state: state,
-            host,
-            log,
-            work_available: work_available,
-            observer: observer,
-        })
+        Arc::new(Self { state, host, log, work_available, observer })
     }
 
     /// Sets the observer of the bytes that paging work moves. Only the first one is used.

@@ -231,11 +231,11 @@ impl Extent {
         Self {
             adapter,
             owner,
-            driver_handle: driver_handle,
+            driver_handle,
             // An absurd size finds no location, and placing it fails.
             bytes: bytes.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX / PAGE * PAGE),
             alignment: alignment.max(PAGE),
-            requirements: requirements,
+            requirements,
             backing: Vec::new(),
             discarded_pages: Vec::new(),
             location: Location::Unbacked,
@@ -331,7 +331,7 @@ impl Kernel {
             let (committed, evictable_bytes) = (0, 0);
             let segment = Segment {
                 subject,
-                info: info,
+                info,
                 ranges,
                 limit,
                 committed,

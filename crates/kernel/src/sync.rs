@@ -374,7 +374,7 @@ impl Kernel {
         };
         let (process, handles) = (process.subject(), it.handles);
         let global = if handles == 0 { it.global.take() } else { None };
-        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles: handles });
+        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles });
         if let Some(global) = global {
             let _ = world.global_handles.close(global); // The object owned this live handle.
         }

@@ -1,4 +1,4 @@
-//! The door for AVStream minidrivers with tables: implements [`stream::Minidriver`] for a
+//! The door for `AVStream` minidrivers with tables: implements [`stream::Minidriver`] for a
 //! `KSDEVICE_DESCRIPTOR`, and the `Ks*` functions that the minidriver imports.
 //!
 //! A minidriver and the class driver share structures (`KSPIN`, `KSSTREAM_POINTER`, ...). They are

@@ -3,7 +3,7 @@
 //! The kernel uses driver handles; below are pointers and Windows names. A [`TableDriver`] is a
 //! [`kernel::miniport::Miniport`]; each of its methods converts its arguments, calls the driver,
 //! and converts the result. The driver calls back the functions of `DXGKRNL_INTERFACE`, which find
-//! their adapter, check the IRQL, and call the kernel. [`ks`] is the same for AVStream minidrivers.
+//! their adapter, check the IRQL, and call the kernel. [`ks`] is the same for `AVStream` minidrivers.
 //!
 //! # Invariants
 //!

@@ -30,7 +30,7 @@ impl Allocation {
     /// An allocation that is not resident yet.
     pub(crate) fn without_memory(driver_handle: usize, size: u64) -> Self {
         Self {
-            driver_handle: driver_handle,
+            driver_handle,
             size,
             own_memory: None,
             address: Mutex::default(),

@@ -92,7 +92,7 @@ pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError>
         size: size.next_multiple_of(PAGE),
         alignment,
         pitch_aligned_size: 0,
-        requirements: requirements,
+        requirements,
     })
 }
 

@@ -62,7 +62,7 @@ impl SoftGpu {
             };
             callbacks.destroy_context_allocation(at, before.kernel_handle)?;
             self.remove_handles(|records, completions| {
-                records.change_area(context, area, completions)
+                records.change_area(context, area, completions);
             })?;
         }
         Ok(())
@@ -100,8 +100,8 @@ impl SoftGpu {
             device,
             context,
             size: AREA_SIZE,
-            requirements: requirements,
-            driver_handle: driver_handle,
+            requirements,
+            driver_handle,
             ..CreateContextAllocationArgs::default()
         };
         let made = callbacks.create_context_allocation(at, &insertion_order);
@@ -110,7 +110,7 @@ impl SoftGpu {
         }
         match made {
             Ok(name) => Ok(Some(SaveArea {
-                driver_handle: driver_handle,
+                driver_handle,
                 kernel_handle: name,
                 owner: (device, context),
                 replacement: false,

@@ -151,7 +151,7 @@ pub(crate) unsafe fn close_adapter(
     map_error(session, CLOSE_ERROR_RULES, closed)
 }
 
-/// Opens all of them or none.
+/// Opens all adapters or none.
 fn open_all(
     session: &Session,
     at: &mut Passive,

@@ -1,4 +1,4 @@
-//! What a client has at GPU virtual addresses.
+//! GPU virtual addresses: map, reserve, free, update.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list, read_mut, write};
@@ -27,10 +27,10 @@ use kernel::{
 const PAGE: u64 = 4096;
 const LARGE: u64 = 64 << 10;
 
-/// Says which of some numbers is no multiple.
+/// The sentence for the first number that is not a multiple of the page size.
 fn misaligned(numbers: &[(&str, u64)], of: u64) -> Option<String> {
     let found = numbers.iter().find(|number| !number.1.is_multiple_of(of));
-    found.map(|(name, it)| format!("{name} is {it:#x}, which is no multiple of {of:#x}"))
+    found.map(|(name, it)| format!("{name} is {it:#x}, which is not a multiple of {of:#x}"))
 }
 
 const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
@@ -187,7 +187,7 @@ const UPDATE_ERROR_RULES: ErrorRules = ErrorRules {
     ],
 };
 
-/// What may be done at addresses.
+/// The access that a mapping allows.
 fn access(protection: Protection, driver: u64) -> Access {
     Access {
         write: protection.has(Protection::Write),
@@ -196,7 +196,7 @@ fn access(protection: Protection, driver: u64) -> Access {
     }
 }
 
-/// Maps something at addresses, chosen by the client or for it.
+/// Maps an allocation at addresses that the client or the kernel chooses.
 pub(crate) unsafe fn map_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
@@ -235,7 +235,7 @@ pub(crate) unsafe fn map_gpu_virtual_address(
     residency_status(mapped.residency)
 }
 
-/// Keeps addresses for what is mapped there later.
+/// Reserves addresses for later mappings.
 pub(crate) unsafe fn reserve_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
@@ -267,7 +267,7 @@ pub(crate) unsafe fn reserve_gpu_virtual_address(
     residency_status(mapped.residency)
 }
 
-/// Pending is a success, but not the plain one.
+/// Returns `STATUS_PENDING` (a success) if the paging work is not complete.
 fn residency_status(when: Residency) -> Result<(), NTSTATUS> {
     match when {
         Residency::Resident => Ok(()),
@@ -275,7 +275,7 @@ fn residency_status(when: Residency) -> Result<(), NTSTATUS> {
     }
 }
 
-/// Frees addresses: whole ranges, or parts of them.
+/// Frees whole address ranges or parts of them.
 pub(crate) unsafe fn free_gpu_virtual_address(
     session: &Session,
     _at: &mut Passive,
@@ -290,7 +290,7 @@ pub(crate) unsafe fn free_gpu_virtual_address(
     map_error(session, FREE_ERROR_RULES, freed)
 }
 
-/// Changes what is at reserved addresses, operation by operation.
+/// Updates the mappings of reserved addresses, operation by operation.
 pub(crate) unsafe fn update_gpu_virtual_address(
     session: &Session,
     at: &mut Passive,
@@ -314,13 +314,13 @@ pub(crate) unsafe fn update_gpu_virtual_address(
     map_error(session, UPDATE_ERROR_RULES, updated)
 }
 
-/// What an operation says.
+/// Converts an operation of the caller's list.
 fn read_operation(it: &D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION) -> Option<AddressUpdate> {
     let [first, bytes, third, offset, piece, protection, driver] = it.Data;
     // WINDOWS: a plain map may be read, written and executed (our reading: it says nothing).
     let plain = Protection { Value: Protection::Write | Protection::Execute };
     let map = |protection, driver| {
-        // Four bytes of a handle, and four of padding.
+        // A handle of four bytes and four bytes of padding.
         let view = Handle(u32::try_from(third & u64::from(u32::MAX)).unwrap_or_default());
         let access = access(protection, driver);
         AddressUpdate::Map { base: first, bytes, view, offset, piece, access }

@@ -1,4 +1,4 @@
-//! What allocations are worth to their client, and where they are.
+//! Priority and residency status of allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{check_writable, read, read_list, write_list};
@@ -16,7 +16,7 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{Handle, KernelError, ResidencyStatus};
 
-/// What a call names: a resource, or a list.
+/// The target of a call: a resource or a list of allocations.
 #[derive(Clone, Copy)]
 struct AllocationArguments {
     device: D3DKMT_HANDLE,
@@ -82,7 +82,7 @@ const RESIDENCY_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Says what allocations are worth: one priority for a resource, or one for each of a list.
+/// Sets priorities: one for a resource, or one for each allocation of a list.
 pub(crate) unsafe fn set_allocation_priority(
     session: &Session,
     _at: &mut Passive,
@@ -106,7 +106,7 @@ pub(crate) unsafe fn set_allocation_priority(
     map_error(session, SET_ERROR_RULES, set)
 }
 
-/// Says what allocations are worth. A resource is worth what its first allocation is.
+/// Returns priorities. A resource has the priority of its first allocation.
 pub(crate) unsafe fn get_allocation_priority(
     session: &Session,
     _at: &mut Passive,
@@ -128,7 +128,7 @@ pub(crate) unsafe fn get_allocation_priority(
     unsafe { write_list(arguments.pPriorities, &priorities) }
 }
 
-/// Says where allocations are. A resource is where the farthest of its allocations is.
+/// Returns residency statuses. A resource has that of its farthest allocation.
 pub(crate) unsafe fn query_allocation_residency(
     session: &Session,
     _at: &mut Passive,
@@ -164,16 +164,16 @@ fn status_of(it: ResidencyStatus) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {
 }
 
 impl AllocationArguments {
-    /// How many priorities or answers there are.
+    /// The number of priorities or results.
     fn output_count(&self) -> usize {
         if self.resource == 0 { self.count as usize } else { 1 }
     }
 
-    /// Makes sure that the answers can go there.
+    /// Checks that the results can be written.
     ///
     /// # Safety
     ///
-    /// In a session that trusts, there is room for them.
+    /// Unless the session is guarded, there is room for the results.
     unsafe fn check_output<T>(&self, to: *mut T) -> Result<(), NTSTATUS> {
         // SAFETY: The caller's contract.
         unsafe { check_writable(to.cast(), self.output_count().saturating_mul(size_of::<T>())) }
@@ -183,7 +183,7 @@ impl AllocationArguments {
     ///
     /// # Safety
     ///
-    /// The list is good for what it says, now.
+    /// The list is valid for reads, unless the session is guarded.
     unsafe fn read(&self, session: &Session) -> Result<Result<Vec<Handle>, KernelError>, NTSTATUS> {
         if self.resource != 0 {
             return Ok(session.kernel.resource_members(session.process, Handle(self.resource)));

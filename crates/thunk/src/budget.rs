@@ -1,4 +1,4 @@
-//! Video memory: its sizes, the budget of a process, and notifications that memory is short.
+//! Video memory: segment sizes, the budget of a process, and trim notifications.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::adapter::luid;
@@ -56,7 +56,7 @@ const REGISTER_TRIM_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Says something of an adapter: the sizes of its memory, or what its driver tells user mode.
+/// Returns information about an adapter: its memory sizes, or its driver's private data.
 ///
 /// WINDOWS: after a driver's refusal the caller's data is as it was (our decision).
 pub(crate) unsafe fn query_adapter_info(
@@ -97,7 +97,7 @@ pub(crate) unsafe fn query_adapter_info(
     unsafe { write(argument.cast(), info) }
 }
 
-/// Says how much memory a process uses and may use.
+/// Returns usage and budget of a process.
 pub(crate) unsafe fn query_video_memory_info(
     session: &Session,
     _at: &mut Passive,
@@ -116,7 +116,7 @@ pub(crate) unsafe fn query_video_memory_info(
     unsafe { write(args, arguments) }
 }
 
-/// Has memory set aside for a process.
+/// Reserves memory for a process.
 pub(crate) unsafe fn change_video_memory_reservation(
     session: &Session,
     _at: &mut Passive,
@@ -131,7 +131,7 @@ pub(crate) unsafe fn change_video_memory_reservation(
     map_error(session, RESERVE_MEMORY_ERROR_RULES, reserved)
 }
 
-/// The group a call is about, of the caller's own process.
+/// The segment group that a call names, of the caller's own process.
 ///
 /// WINDOWS: zero is the caller, and so is the pseudo handle of the current process; a handle
 /// that means nothing is an invalid handle, and a group that is none an invalid parameter (all
@@ -147,7 +147,7 @@ fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<SegmentGroup, N
     }
 }
 
-/// A client's function, and what it wants to be told with.
+/// A client's trim callback and its context.
 struct Callback {
     function: PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
     context: usize,
@@ -164,15 +164,15 @@ impl TrimCallback for Callback {
         // SAFETY: The caller that registered the function promised that it can be called with
         // such a structure on any thread until it is unregistered. `told` outlives the call.
         let call = || unsafe { function(told) };
-        // A panic of the client's function ends here: the thread is the system's, and goes on.
-        // An internal error is ours, and passes.
+        // A panic of the client's callback ends here, because the system's thread must continue.
+        // An internal error is propagated.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
             drop(resume_internal_error(panic));
         }
     }
 }
 
-/// Has a client's function called when memory is short.
+/// Registers a client's trim callback.
 pub(crate) unsafe fn register_trim_notification(
     session: &Session,
     _at: &mut Passive,
@@ -195,7 +195,7 @@ pub(crate) unsafe fn register_trim_notification(
     unsafe { write(args, arguments) }
 }
 
-/// Has a client's function not called any more.
+/// Unregisters a client's trim callback.
 pub(crate) unsafe fn unregister_trim_notification(
     session: &Session,
     at: &mut Passive,
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use flight::{InternalError, internal_error};
 
-    /// The panic of a trim whose function is this one.
+    /// The panic that leaves a trim with this callback.
     fn panic_of(function: PFND3DKMT_TRIMNOTIFICATIONCALLBACK) -> Option<InternalError> {
         let callback = Callback { function, context: 0 };
         let panic = catch_unwind(AssertUnwindSafe(|| callback.trim(4096))).err()?;

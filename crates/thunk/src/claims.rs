@@ -1,25 +1,24 @@
-//! Caller memory: the one file that touches it.
+//! Access to caller memory. No other file of this crate touches it.
 //!
-//! A pointer from an application is a claim. How far it is believed depends on the
-//! [`Session`](crate::Session). A session that *trusts* relies on the promise of its caller (see
-//! `# Safety` of each entry point), so only what a promise cannot cover is checked: NULL, and
-//! counts beyond reason. A session that *guards* believes nothing: the operating system copies
-//! the bytes, and a pointer that is not mapped is an error and not a crash. Only the part of the
-//! caller's stack that is in use is known to be mapped without asking.
+//! A pointer from an application is a claim. The [`Session`](crate::Session) decides how it is
+//! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
+//! only NULL and implausible counts are checked. In a *guarded* session the operating system
+//! copies the bytes, and an unmapped pointer is an error instead of a crash. Only the used part of
+//! the caller's stack is known to be mapped without a system call.
 //!
-//! Where answers go is written once before anything is done (`read_mut`), so a call that cannot
-//! be answered does nothing.
+//! Output memory is written once before the call acts (`read_mut`), so a call whose results
+//! cannot be returned does nothing.
 //!
 //! WINDOWS: NULL is an invalid parameter (observed). That any other address that cannot be
 //! read or written is one too, and not an access violation, is our reading: only 32-bit Windows
-//! is seen to answer that. Windows's compilers align what they pass; what is not aligned is
-//! taken as it is (our decision).
+//! was observed to return that. Windows compilers align arguments; a misaligned argument is
+//! accepted (our decision).
 //!
 //! # Invariants
 //!
 //! 1. Everything goes through `fetch` and `store`, which take an address and a length that
 //!    together are inside the address space.
-//! 2. What is kept for the time of a call is the thread's own, and goes back when it ends.
+//! 2. State kept during a call is thread-local and is restored when the call ends.
 #![expect(unsafe_code, reason = "reads and writes the memory of the caller")]
 
 use abi::NTSTATUS;
@@ -30,30 +29,30 @@ use std::ffi::c_void;
 use std::io::Error;
 use std::mem::MaybeUninit;
 
-/// No list or private data of an honest caller is longer: 16 Mi.
+/// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
 
-/// How much the pointers of a session are believed.
+/// How the pointers of a session are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PointerTrust {
-    /// The caller promised.
+    /// The caller keeps the safety contract.
     Trusted,
-    /// The caller promised nothing: the operating system copies, as for this process.
+    /// Pointers may be any number: the operating system copies, within this process.
     Guarded { process: libc::pid_t },
 }
 
-/// What holds for the call a thread is in.
+/// The checks for the call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CallTrust {
     trust: PointerTrust,
-    /// The stack in use when the call came, from its low end to its high end.
+    /// The used part of the stack at the start of the call, from low to high address.
     stack: (usize, usize),
 }
 
 thread_local! {
     static COPIED: Cell<u64> = const { Cell::new(0) };
-    /// What holds for the call this thread is in. An entry point does not pass it down, so that
-    /// none can forget to.
+    /// The checks for the current call. A thread-local, so that no entry point can forget to
+    /// pass it down.
     static CALL_TRUST: Cell<CallTrust> =
         const { Cell::new(CallTrust { trust: PointerTrust::Trusted, stack: (0, 0) }) };
     /// The whole stack of this thread, after the first query.
@@ -61,15 +60,15 @@ thread_local! {
 }
 
 impl PointerTrust {
-    /// Guards the memory of this process.
+    /// Checks pointers into the memory of this process.
     pub(crate) fn guarded() -> Self {
         // SAFETY: It has no conditions.
         Self::Guarded { process: unsafe { libc::getpid() } }
     }
 
-    /// Runs the body of a call with this belief.
+    /// Runs the body of a call with these checks.
     pub(crate) fn during<R>(self, body: impl FnOnce() -> R) -> R {
-        /// What held for the call around this one, if there is one; a panic passes here, too.
+        /// The checks of the enclosing call, restored on drop, also after a panic.
         struct Before(CallTrust);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -82,8 +81,8 @@ impl PointerTrust {
     }
 }
 
-/// The addresses of the stack from here up to its end: the callers have their variables there.
-/// None on a stack that is not the thread's own, such as that of a coroutine.
+/// The stack from here up to its end, which holds the callers' variables. Empty on a stack that
+/// is not the thread's own, such as that of a coroutine.
 fn stack_in_use() -> (usize, usize) {
     let mark = 0_u8;
     let here = (&raw const mark).addr();
@@ -117,8 +116,8 @@ fn whole_stack() -> Option<(usize, usize)> {
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to a `T`, readable now. Every
-/// pattern of bits is a `T`.
+/// The pointer is NULL or valid for reads of a `T`, unless the session is guarded. Every bit
+/// pattern is a valid `T`.
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
@@ -127,7 +126,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     Ok(unsafe { value.assume_init() })
 }
 
-/// Reads a structure that the answer goes into, and makes sure that it can.
+/// Reads a structure that receives results, and checks that it can be written.
 ///
 /// # Safety
 ///
@@ -146,26 +145,26 @@ pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to a `T`, writable now; in any
-/// session, to no memory of ours.
+/// The pointer is NULL or valid for writes of a `T`, unless the session is guarded. It never
+/// points to memory of this library.
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { store((&raw const value).cast(), to.cast(), size_of::<T>()) }
 }
 
-/// Reads a list. NULL is good only for an empty one.
+/// Reads a list. NULL is valid only for an empty list.
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to `count` of `T`, readable now.
-/// Every pattern of bits is a `T`.
+/// The pointer is NULL or valid for reads of `count` values of `T`, unless the session is guarded.
+/// Every bit pattern is a valid `T`.
 pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     if count == 0 {
         return Ok(Vec::new());
     }
     let bytes = length_of(from, count)?;
     let mut list = Vec::<T>::new();
-    // A count is a claim as well: memory for it may not be there.
+    // The count is a claim too: memory for it may not be available.
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
     // SAFETY: The caller's contract; the list has room for as many.
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
@@ -174,7 +173,7 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
     Ok(list)
 }
 
-/// Reads a list that nearly always has `N` elements or fewer: then it is not on the heap.
+/// Reads a list. Up to `N` elements are not allocated on the heap.
 ///
 /// # Safety
 ///
@@ -188,7 +187,7 @@ pub unsafe fn read_small_list<T: Copy, const N: usize>(
         return Ok(list);
     }
     let bytes = length_of(from, count)?;
-    // A count is a claim as well: memory for it may not be there.
+    // The count is a claim too: memory for it may not be available.
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
     // SAFETY: The caller's contract; the list has room for as many.
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
@@ -197,11 +196,11 @@ pub unsafe fn read_small_list<T: Copy, const N: usize>(
     Ok(list)
 }
 
-/// Reads a list once more, into the place of what it was.
+/// Reads a list again, in place.
 ///
 /// # Safety
 ///
-/// As for [`read_list`], with as many as there are.
+/// As for [`read_list`], with the length of the list.
 pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(), NTSTATUS> {
     if list.is_empty() {
         return Ok(());
@@ -210,7 +209,7 @@ pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(),
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), size_of_val(list)) }
 }
 
-/// How many bytes a list has that is not empty, if it can be one.
+/// The size of a nonempty list in bytes, if it is plausible.
 fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
     if from.is_null() || count > MAX_ITEMS {
         return Err(STATUS_INVALID_PARAMETER);
@@ -218,7 +217,7 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
     count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)
 }
 
-/// Reads a list that answers go into, and makes sure that they can.
+/// Reads a list that receives results, and checks that it can be written.
 ///
 /// # Safety
 ///
@@ -237,8 +236,8 @@ pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to as many `T` as there are
-/// values, writable now; in any session, to no memory of ours.
+/// The pointer is NULL or valid for writes of all values, unless the session is guarded. It never
+/// points to memory of this library.
 pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTATUS> {
     if values.is_empty() {
         return Ok(());
@@ -247,7 +246,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
     unsafe { store(values.as_ptr().cast(), to.cast(), size_of_val(values)) }
 }
 
-/// Makes sure that so many bytes can go there.
+/// Checks that this many bytes can be written.
 ///
 /// # Safety
 ///
@@ -264,7 +263,7 @@ pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(),
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to `size` bytes, readable now.
+/// The pointer is NULL or valid for reads of `size` bytes, unless the session is guarded.
 pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8>, NTSTATUS> {
     // SAFETY: The same contract, for bytes.
     unsafe { read_list(from.cast::<u8>(), size as usize) }
@@ -274,8 +273,8 @@ pub(crate) unsafe fn read_bytes(from: *const c_void, size: u32) -> Result<Vec<u8
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to as many bytes, writable now;
-/// in any session, to no memory of ours.
+/// The pointer is NULL or valid for writes of all bytes, unless the session is guarded. It never
+/// points to memory of this library.
 pub(crate) unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), NTSTATUS> {
     // SAFETY: The same contract, for bytes.
     unsafe { write_list(to.cast::<u8>(), bytes) }?;
@@ -283,7 +282,7 @@ pub(crate) unsafe fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), NT
     Ok(())
 }
 
-/// How many bytes of data callers on this thread were given so far, structures aside.
+/// The number of data bytes returned to callers on this thread so far, without structures.
 pub(crate) fn copied() -> u64 {
     COPIED.with(Cell::get)
 }
@@ -292,7 +291,8 @@ pub(crate) fn copied() -> u64 {
 ///
 /// # Safety
 ///
-/// `ours` has room for as many bytes. In a session that trusts, so has `theirs` if not NULL.
+/// `ours` is valid for writes of all bytes. `theirs` is NULL or valid for reads of as many, unless
+/// the session is guarded.
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     let (here, there, process) = match check_claim(theirs, ours, bytes)? {
         Claim::Trusted => {
@@ -312,8 +312,8 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 ///
 /// # Safety
 ///
-/// `ours` has as many bytes. In a session that trusts, so has `theirs` if not NULL; in any
-/// session it is no memory of ours.
+/// `ours` is valid for reads of all bytes. `theirs` is NULL or valid for writes of as many, unless
+/// the session is guarded. It never points to memory of this library.
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     let (here, there, process) = match check_claim(theirs, ours.cast_mut(), bytes)? {
         Claim::Trusted => {
@@ -329,15 +329,15 @@ unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Resul
     check_copied(bytes, copied)
 }
 
-/// What is to be done about a claim.
+/// How a claim is copied.
 enum Claim {
-    /// It can be copied.
+    /// Directly.
     Trusted,
-    /// The operating system is to copy it.
+    /// By the operating system.
     Guarded { here: libc::iovec, there: libc::iovec, process: libc::pid_t },
 }
 
-/// Checks what can be told from the numbers alone.
+/// Checks address and length, without touching the memory.
 fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
     let begin = theirs.addr();
     let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
@@ -345,7 +345,7 @@ fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result
     Ok(match trust {
         _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
         PointerTrust::Trusted => Claim::Trusted,
-        // The stack in use is there, and can be written.
+        // The used part of the stack is mapped and writable.
         PointerTrust::Guarded { .. } if low < begin && end <= high => Claim::Trusted,
         PointerTrust::Guarded { process } => Claim::Guarded {
             here: libc::iovec { iov_base: ours, iov_len: bytes },
@@ -359,12 +359,12 @@ fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result
 fn check_copied(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
     match usize::try_from(copied) {
         Ok(copied) if copied == bytes => Ok(()),
-        // It came to the end of what is mapped.
+        // The copy reached unmapped memory.
         Ok(_) => Err(STATUS_INVALID_PARAMETER),
         Err(_) if Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => {
             Err(STATUS_INVALID_PARAMETER)
         }
-        // A sandbox without this call: nothing can be believed, so nothing works.
+        // A sandbox without this system call: no pointer can be checked, so every call fails.
         Err(_) => Err(STATUS_NOT_SUPPORTED),
     }
 }

@@ -1,5 +1,5 @@
-//! A client in safe Rust: it fills the structures and calls the raw functions, so scenarios
-//! and tests go through the same door as an application.
+//! A client in safe Rust. It fills the structures and calls the raw functions, so scenarios and
+//! tests use the same entry points as an application.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::session::Session;
@@ -31,12 +31,12 @@ pub struct Client {
     pub(crate) session: Session,
 }
 
-/// What to create. `Default` asks for nothing.
+/// The allocations to create. `Default` requests none.
 #[derive(Clone, Debug, Default)]
 pub struct CreateAllocation {
-    /// On which device.
+    /// The device.
     pub device: D3DKMT_HANDLE,
-    /// Into this resource, if not zero.
+    /// The existing resource to create into, or zero.
     pub resource: D3DKMT_HANDLE,
     /// Flags of the call.
     pub flags: u32,
@@ -50,13 +50,13 @@ pub struct CreateAllocation {
     pub allocation_flags: Vec<u32>,
     /// `VidPnSourceId` of every allocation.
     pub source: u32,
-    /// A standard allocation over this memory: its type, and how many bytes of it.
+    /// Type and size of a standard allocation.
     pub standard: Option<(i32, usize)>,
     /// The address of the caller's memory, for a standard allocation.
     pub system_memory: usize,
 }
 
-/// What was created.
+/// The created allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CreatedAllocation {
     /// The resource, if there is one.
@@ -69,46 +69,46 @@ pub struct CreatedAllocation {
     pub privates: Vec<Vec<u8>>,
 }
 
-/// What was opened.
+/// An opened resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenedResource {
-    /// The opener's name of the resource.
+    /// The opener's handle of the resource.
     pub resource: D3DKMT_HANDLE,
-    /// The opener's names of the allocations.
+    /// The opener's handles of the allocations.
     pub allocations: Vec<D3DKMT_HANDLE>,
     /// The runtime's private data.
     pub runtime: Vec<u8>,
     /// The resource's private data.
     pub private: Vec<u8>,
-    /// The allocations' private data, one after the other.
+    /// The allocations' private data, concatenated.
     pub privates: Vec<u8>,
-    /// How many bytes of that each has.
+    /// The size of each allocation's private data.
     pub sizes: Vec<usize>,
 }
 
-/// What to destroy. `Default` asks for nothing.
+/// The objects to destroy. `Default` destroys none.
 #[derive(Clone, Debug, Default)]
 pub struct DestroyAllocation {
-    /// On which device.
+    /// The device.
     pub device: D3DKMT_HANDLE,
-    /// This resource, if not zero.
+    /// The resource, or zero.
     pub resource: D3DKMT_HANDLE,
-    /// These allocations.
+    /// The allocations.
     pub list: Vec<D3DKMT_HANDLE>,
-    /// No queued work uses them.
+    /// `AssumeNotInUse`.
     pub assume_not_in_use: bool,
-    /// Return when they are closed.
+    /// `SynchronousDestroy`.
     pub synchronous: bool,
 }
 
-/// Private data for a driver. `Default` is for no adapter, and says nothing.
+/// An escape. `Default` names no adapter and has no data.
 #[derive(Clone, Debug, Default)]
 pub struct EscapeCall {
-    /// For which adapter.
+    /// The adapter.
     pub adapter: D3DKMT_HANDLE,
-    /// For which device of it, if not zero.
+    /// The device, or zero.
     pub device: D3DKMT_HANDLE,
-    /// For which context, if not zero.
+    /// The context, or zero.
     pub context: D3DKMT_HANDLE,
     /// Its type; zero is for the driver.
     pub kind: i32,
@@ -124,7 +124,7 @@ impl Client {
         Self { session: Session::open(kernel) }
     }
 
-    /// A client that calls through a session: in its process, and on behalf of its caller.
+    /// A client that calls through an existing session.
     pub fn from_session(session: Session) -> Self {
         Self { session }
     }
@@ -134,12 +134,12 @@ impl Client {
         &self.session
     }
 
-    /// The process ends by itself. What it left alive is its fault.
+    /// Ends the process. Objects left alive are the client's fault.
     pub fn end(&self, at: &mut Passive) {
         self.session.kernel.end_process(at, self.session.process, ProcessExit::Orderly);
     }
 
-    /// The process is killed, with everything alive in it.
+    /// Kills the process with all its objects.
     pub fn kill(&self, at: &mut Passive) {
         self.session.kernel.end_process(at, self.session.process, ProcessExit::Killed);
     }
@@ -173,7 +173,7 @@ impl Client {
     }
 
     /// `D3DKMTOpenAdapterFromGdiDisplayName`: a handle of the display's adapter, and its LUID. A
-    /// name that is too long is cut.
+    /// name that is too long is truncated.
     pub fn open_display(
         &self,
         at: &mut Passive,
@@ -277,7 +277,7 @@ impl Client {
         primaries: &[D3DKMT_HANDLE],
     ) -> Result<(), NTSTATUS> {
         let mut args = D3DKMT_SUBMITCOMMAND::ZERO;
-        // A list that is too long is cut, but its length is said as it is.
+        // A list that is too long is truncated, but its original length is passed.
         args.BroadcastContextCount = u32::try_from(contexts.len()).unwrap_or(u32::MAX);
         for (to, from) in args.BroadcastContext.iter_mut().zip(contexts) {
             *to = *from;
@@ -343,7 +343,7 @@ impl Client {
         })
     }
 
-    /// `D3DKMTEscape`: answers the data as the driver left it.
+    /// `D3DKMTEscape`. Returns the data as the driver left it.
     pub fn escape(&self, at: &mut Passive, escape: &EscapeCall) -> Result<Vec<u8>, NTSTATUS> {
         let mut private = escape.private.clone();
         let args = D3DKMT_ESCAPE {
@@ -402,7 +402,7 @@ impl Client {
         Ok(args.execution_state())
     }
 
-    /// `D3DKMTQueryResourceInfo`, then `D3DKMTOpenResource` with what it says.
+    /// `D3DKMTQueryResourceInfo`, then `D3DKMTOpenResource` with the returned sizes.
     pub fn open_resource(
         &self,
         at: &mut Passive,
@@ -444,7 +444,7 @@ impl Client {
         })
     }
 
-    /// `D3DKMTOpenResource` of so many allocations, without room for any private data.
+    /// `D3DKMTOpenResource` of `count` allocations, without buffers for private data.
     pub fn open_resource_without_buffers(
         &self,
         at: &mut Passive,
@@ -518,7 +518,7 @@ impl Client {
 }
 
 impl CreateAllocation {
-    /// Allocations on a device, described to the driver by these bytes.
+    /// Allocations on a device, with this private driver data.
     pub fn new(device: D3DKMT_HANDLE, allocations: Vec<Vec<u8>>) -> Self {
         Self { device, allocations, ..Self::default() }
     }
@@ -530,7 +530,7 @@ impl CreateAllocation {
         self
     }
 
-    /// The same, into a resource that is there.
+    /// The same, into an existing resource.
     #[must_use]
     pub fn into_resource(mut self, resource: D3DKMT_HANDLE) -> Self {
         self.resource = resource;

@@ -1,4 +1,4 @@
-//! A client in safe Rust: what it does with GPU virtual addresses.
+//! A client in safe Rust: GPU virtual addresses.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, check_status, list_pointer};
@@ -17,7 +17,7 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::Passive;
 
 impl Client {
-    /// `D3DKMTMapGpuVirtualAddress`: the address, and when it can be used.
+    /// `D3DKMTMapGpuVirtualAddress`. Returns the address and the fence value.
     pub fn map_address(
         &self,
         at: &mut Passive,
@@ -29,7 +29,7 @@ impl Client {
         Ok((args.VirtualAddress, paging_status(status, args.PagingFenceValue)?))
     }
 
-    /// `D3DKMTReserveGpuVirtualAddress`: the address, and when it can be used.
+    /// `D3DKMTReserveGpuVirtualAddress`. Returns the address and the fence value.
     pub fn reserve_address(
         &self,
         at: &mut Passive,
@@ -74,7 +74,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
-    /// `D3DKMTUpdateGpuVirtualAddress`: at once, or when a fence has a value.
+    /// `D3DKMTUpdateGpuVirtualAddress`, immediately or after a fence value.
     pub fn update_address(
         &self,
         at: &mut Passive,
@@ -102,7 +102,7 @@ impl Client {
     }
 }
 
-/// Two of the successes.
+/// Accepts `STATUS_SUCCESS` and `STATUS_PENDING`.
 fn paging_status(status: NTSTATUS, value: u64) -> Result<PagingStatus, NTSTATUS> {
     if status == STATUS_PENDING {
         return Ok(PagingStatus::Pending(value));

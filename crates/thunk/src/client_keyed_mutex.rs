@@ -1,4 +1,4 @@
-//! A client in safe Rust: its keyed mutexes.
+//! A client in safe Rust: keyed mutexes.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::Client;
@@ -17,14 +17,14 @@ use std::ptr;
 /// A new keyed mutex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedMutex {
-    /// Its maker's handle.
+    /// The creator's handle.
     pub handle: D3DKMT_HANDLE,
     /// Its global handle, zero if it has none.
     pub global: D3DKMT_HANDLE,
 }
 
 impl Client {
-    /// `D3DKMTCreateKeyedMutex`, free for a key at first.
+    /// `D3DKMTCreateKeyedMutex`, initially released to a key.
     pub fn create_keyed_mutex(&self, at: &mut Passive, key: u64) -> Result<KeyedMutex, NTSTATUS> {
         let mut args =
             D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
@@ -55,7 +55,7 @@ impl Client {
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
 
-    /// `D3DKMTOpenKeyedMutex`: its handle.
+    /// `D3DKMTOpenKeyedMutex`. Returns the handle.
     pub fn open_keyed_mutex(
         &self,
         at: &mut Passive,
@@ -67,7 +67,7 @@ impl Client {
         Ok(args.hKeyedMutex)
     }
 
-    /// `D3DKMTOpenKeyedMutex2`, with a buffer for the runtime's data: its handle.
+    /// `D3DKMTOpenKeyedMutex2`, with a buffer for the runtime's data. Returns the handle.
     pub fn open_keyed_mutex2(
         &self,
         at: &mut Passive,
@@ -98,8 +98,8 @@ impl Client {
         })
     }
 
-    /// `D3DKMTAcquireKeyedMutex`, with an NT time-out: the fence value. A time-out and an
-    /// abandoned mutex are errors here.
+    /// `D3DKMTAcquireKeyedMutex`, with an NT timeout. Returns the fence value. A timeout and
+    /// an abandoned mutex are errors here.
     pub fn acquire_keyed_mutex(
         &self,
         at: &mut Passive,
@@ -120,7 +120,7 @@ impl Client {
         Ok(args.FenceValue)
     }
 
-    /// `D3DKMTAcquireKeyedMutex2`, with a buffer for the runtime's data besides.
+    /// `D3DKMTAcquireKeyedMutex2`, with a buffer for the runtime's data.
     pub fn acquire_keyed_mutex2(
         &self,
         at: &mut Passive,
@@ -158,7 +158,7 @@ impl Client {
         check_acquired(unsafe { table::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
     }
 
-    /// `D3DKMTReleaseKeyedMutex2`, with the runtime's data from now on.
+    /// `D3DKMTReleaseKeyedMutex2`, with new runtime data.
     pub fn release_keyed_mutex2(
         &self,
         at: &mut Passive,
@@ -179,7 +179,7 @@ impl Client {
     }
 }
 
-/// Here a status that only informs is an error, too: the mutex is not the caller's.
+/// Treats informational statuses as errors too: the caller does not own the mutex.
 fn check_acquired(status: NTSTATUS) -> Result<(), NTSTATUS> {
     if status == STATUS_SUCCESS { Ok(()) } else { Err(status) }
 }

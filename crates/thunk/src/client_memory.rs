@@ -1,4 +1,4 @@
-//! A client in safe Rust: what it says about memory.
+//! A client in safe Rust: paging queues, residency and locks.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, check_status, list_pointer};
@@ -15,25 +15,25 @@ use abi::ukm::{
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::Passive;
 
-/// A queue of paging work.
+/// A paging queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagingQueue {
     /// The queue (`hPagingQueue`).
     pub queue: D3DKMT_HANDLE,
     /// Its fence (`hSyncObject`).
     pub fence: D3DKMT_HANDLE,
-    /// Where the fence's value is.
+    /// The CPU address of the fence value.
     pub value: usize,
 }
 
-/// What `D3DKMTMakeResident` answered, if it was no other refusal.
+/// The result of `D3DKMTMakeResident`, other than an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagingStatus {
-    /// All of them are resident.
+    /// All allocations are resident.
     Resident,
-    /// They are when the fence has this value.
+    /// All allocations are resident when the fence has this value.
     Pending(u64),
-    /// There is no room: so many bytes should go.
+    /// Not enough memory: this many bytes must be evicted (`NumBytesToTrim`).
     NoMemory(u64),
 }
 
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// `D3DKMTEvict`, with flags: how many bytes more should go.
+    /// `D3DKMTEvict`, with flags. Returns `NumBytesToTrim`.
     pub fn evict(
         &self,
         at: &mut Passive,
@@ -132,7 +132,7 @@ impl Client {
         Ok(args.NumBytesToTrim)
     }
 
-    /// `D3DKMTLock`, with flags and as many pages of a list: the address.
+    /// `D3DKMTLock`, with flags and a page list. Returns the address.
     pub fn lock(
         &self,
         at: &mut Passive,
@@ -154,8 +154,8 @@ impl Client {
         Ok(args.pData.addr())
     }
 
-    /// `D3DKMTLock` of all, with `Discard` and these flags: the handle that the allocation has
-    /// from here on, and the address.
+    /// `D3DKMTLock` of the whole allocation, with `Discard` and these flags. Returns the new handle
+    /// of the allocation and the address.
     pub fn lock_discard(
         &self,
         at: &mut Passive,
@@ -191,7 +191,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTUnlock(&self.session, at, &raw const args) })
     }
 
-    /// `D3DKMTLock2`, with flags: the address.
+    /// `D3DKMTLock2`, with flags. Returns the address.
     pub fn lock2(
         &self,
         at: &mut Passive,

@@ -1,4 +1,4 @@
-//! A client in safe Rust: what memory is worth to it, and how much of it there is.
+//! A client in safe Rust: offers, priorities, budgets and trim notifications.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::adapter::luid;
@@ -18,12 +18,12 @@ use abi::{BOOL, D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::Passive;
 use std::ptr;
 
-/// What a call names: resources, allocations, or (which no call allows) both or neither.
+/// The target of a call: resources or allocations. No call allows both or neither.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AllocationSelection<'a> {
     /// The device.
     pub device: D3DKMT_HANDLE,
-    /// Resources; of some calls the first only.
+    /// The resources; some calls use the first only.
     pub resources: &'a [D3DKMT_HANDLE],
     /// Allocations.
     pub list: &'a [D3DKMT_HANDLE],
@@ -35,7 +35,7 @@ impl<'a> AllocationSelection<'a> {
         Self { device, list, ..Self::default() }
     }
 
-    /// How many: the lists are as long as one another, if there are two.
+    /// The number of handles. Two lists have the same length.
     fn count(&self) -> u32 {
         count(if self.list.is_empty() { self.resources } else { self.list })
     }
@@ -44,7 +44,7 @@ impl<'a> AllocationSelection<'a> {
         self.resources.first().copied().unwrap_or_default()
     }
 
-    /// How many answers there are of a call that takes one resource.
+    /// The number of results of a call that takes one resource.
     fn output_count(&self) -> usize {
         if self.resources.is_empty() { self.list.len() } else { 1 }
     }
@@ -70,7 +70,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
     }
 
-    /// `D3DKMTReclaimAllocations`: for each whether its bytes were thrown away.
+    /// `D3DKMTReclaimAllocations`. Returns for each whether its content was discarded.
     pub fn reclaim(
         &self,
         at: &mut Passive,
@@ -91,8 +91,8 @@ impl Client {
         Ok(discarded.into_iter().map(|lost| lost != 0).collect())
     }
 
-    /// `D3DKMTReclaimAllocations2`, of allocations: for each its result, and when those that must
-    /// be resident are; zero is now.
+    /// `D3DKMTReclaimAllocations2`, of allocations. Returns the result of each, and the fence value
+    /// at which they are resident; zero means now.
     pub fn reclaim2(
         &self,
         at: &mut Passive,
@@ -194,8 +194,7 @@ impl Client {
         Ok(sizes)
     }
 
-    /// `D3DKMTQueryAdapterInfo`: what an adapter's driver tells user mode, in place of what was
-    /// sent.
+    /// `D3DKMTQueryAdapterInfo` with `UMDRIVERPRIVATE`. Returns the data as the driver left it.
     pub fn query_private(
         &self,
         at: &mut Passive,
@@ -252,10 +251,10 @@ impl Client {
         check_status(unsafe { table::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
     }
 
-    /// `D3DKMTRegisterTrimNotification`, on the first adapter: the registration.
+    /// `D3DKMTRegisterTrimNotification`, on the first adapter. Returns the registration.
     ///
-    /// The closure that gets the number of bytes lives until this process ends, since a call may
-    /// be under way when it is unregistered.
+    /// The closure gets the number of bytes. It lives until this process ends, because a callback
+    /// may be running when it is unregistered.
     pub fn register_trim(
         &self,
         at: &mut Passive,
@@ -289,7 +288,7 @@ impl Client {
     }
 }
 
-/// What a trim callback calls.
+/// The closure that a trim callback calls.
 struct TrimHandler(Box<dyn Fn(u64) + Send + Sync>);
 
 /// The callback.

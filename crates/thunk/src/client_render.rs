@@ -1,4 +1,4 @@
-//! A client in safe Rust: packets with lists.
+//! A client in safe Rust: packets with allocation lists.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, check_status, size};
@@ -9,35 +9,35 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::Passive;
 use std::ptr;
 
-/// A context whose packets have lists, and the buffers that its client was given last.
+/// A context whose packets have allocation lists, with its current buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderContext {
     /// The context.
     pub context: D3DKMT_HANDLE,
-    /// The command buffer: where it is, and how many bytes it has.
+    /// Address and size of the command buffer.
     pub commands: (usize, u32),
-    /// The allocation list: where it is, and how many entries it has.
+    /// Address and length of the allocation list.
     pub list: (usize, u32),
-    /// The patch location list, likewise.
+    /// Address and length of the patch location list.
     pub patches: (usize, u32),
 }
 
-/// A packet with lists. `Default` does nothing.
+/// A packet with allocation lists. `Default` is empty.
 #[derive(Clone, Debug, Default)]
 pub struct RenderCommand {
     /// Its commands.
     pub commands: Vec<u8>,
-    /// Where they begin in the command buffer.
+    /// The offset of the commands in the command buffer.
     pub offset: u32,
-    /// The allocations it uses, each with whether it writes to them.
+    /// The allocations that it uses, each with whether it writes to it.
     pub list: Vec<(D3DKMT_HANDLE, bool)>,
-    /// Its patch locations: each names an allocation by its place, and a byte.
+    /// Its patch locations: an index of the allocation list and a byte offset.
     pub patches: Vec<(u32, u32)>,
     /// Flags of the call.
     pub flags: u32,
-    /// How large the next buffers should be, where the flags say so.
+    /// The requested sizes of the next buffers, if the flags request a resize.
     pub resize: (u32, u32, u32),
-    /// What the call says instead of how long the commands are.
+    /// A command length to pass instead of the actual one.
     pub length: Option<u32>,
 }
 
@@ -78,8 +78,8 @@ impl Client {
         })
     }
 
-    /// `D3DKMTRender`: writes a packet into the buffers of a context, and has it done. The
-    /// context has new buffers then, whatever was answered.
+    /// `D3DKMTRender`: writes a packet into the buffers of a context and submits it. The context
+    /// has new buffers afterwards, also after a failure.
     pub fn render(
         &self,
         at: &mut Passive,
@@ -90,7 +90,7 @@ impl Client {
         self.render_written(at, context, packet)
     }
 
-    /// Writes a packet into the buffers of a context, as far as they go.
+    /// Writes a packet into the buffers of a context, truncated to their sizes.
     pub fn write_packet(&self, context: &RenderContext, packet: &RenderCommand) {
         let entry = |pair: &(D3DKMT_HANDLE, bool)| {
             let list = D3DDDI_ALLOCATIONLIST { hAllocation: pair.0, Value: pair.1.into() };
@@ -107,7 +107,7 @@ impl Client {
         put(context.patches, size_of::<D3DDDI_PATCHLOCATIONLIST>(), 0, &patches);
     }
 
-    /// The call alone: for a client that has written what it wants.
+    /// The call alone, for a client that has written the buffers itself.
     pub fn render_written(
         &self,
         at: &mut Passive,
@@ -144,7 +144,7 @@ impl Client {
     }
 }
 
-/// Writes bytes into a buffer of so many entries: those that it has room for.
+/// Writes bytes into a buffer of `entries` entries, truncated to its size.
 fn put((address, entries): (usize, u32), entry: usize, offset: usize, bytes: &[u8]) {
     let capacity = (entries as usize * entry).saturating_sub(offset);
     let bytes = &bytes[..bytes.len().min(capacity)];

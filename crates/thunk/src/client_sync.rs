@@ -1,4 +1,4 @@
-//! A client in safe Rust: what it makes, signals and waits for.
+//! A client in safe Rust: synchronization objects.
 #![expect(unsafe_code, reason = "passes its own structures to the entry points")]
 
 use crate::client::{Client, check_status, list_pointer};
@@ -22,12 +22,12 @@ use abi::{D3DKMT_HANDLE, HANDLE, NTSTATUS};
 use flight::Passive;
 use std::ptr;
 
-/// Which synchronisation object to make.
+/// The synchronization object to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncObject {
-    /// A mutex, held from the beginning or not.
+    /// A mutex with its initial state.
     Mutex(bool),
-    /// A semaphore: how many pass, and of how many at most.
+    /// A semaphore: initial and maximum count.
     Semaphore(u32, u32),
     /// A fence with this value.
     Fence(u64),
@@ -35,25 +35,25 @@ pub enum SyncObject {
     Monitored(u64),
     /// A notification through this event.
     Notification(usize),
-    /// Whatever has this type.
+    /// An object with this type number.
     Other(i32),
 }
 
-/// What was made.
+/// A created object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewSync {
     /// The object (`hSyncObject`).
     pub object: D3DKMT_HANDLE,
     /// Its global handle (`SharedHandle`), or zero.
     pub global: D3DKMT_HANDLE,
-    /// Where the CPU sees its value, or zero.
+    /// The CPU address of the value, or zero.
     pub value: usize,
 }
 
 /// How the CPU waits for fences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuWait {
-    /// One of them is enough (`WaitAny`).
+    /// Wait for one fence instead of all (`WaitAny`).
     pub any: bool,
     /// This event is set instead of waiting (`hAsyncEvent`), if not zero.
     pub event: usize,
@@ -262,7 +262,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
     }
 
-    /// `D3DKMTSignalSynchronizationObject`: as many objects as are listed, or as are counted.
+    /// `D3DKMTSignalSynchronizationObject`, with the list's length or another count.
     pub fn signal_v1(
         &self,
         at: &mut Passive,
@@ -280,7 +280,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTSignalSynchronizationObject(session, at, args) })
     }
 
-    /// `D3DKMTSignalSynchronizationObject2`: by a context and others.
+    /// `D3DKMTSignalSynchronizationObject2`, from a context and broadcast contexts.
     pub fn signal_v2(
         &self,
         at: &mut Passive,
@@ -339,7 +339,7 @@ impl Client {
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObject2(session, at, args) })
     }
 
-    /// A new event, which is not set: its handle.
+    /// Creates an event that is not set. Returns its handle.
     pub fn create_event(&self) -> usize {
         self.session.create_event()
     }
@@ -349,7 +349,7 @@ impl Client {
         self.session.event_is_set(handle(event))
     }
 
-    /// Ends an event.
+    /// Closes an event.
     pub fn close_event(&self, event: usize) -> Result<(), NTSTATUS> {
         self.session.close_event(handle(event))
     }
@@ -367,7 +367,7 @@ impl SyncObject {
         }
     }
 
-    /// The first two words of its union.
+    /// The first two values of its union.
     #[expect(clippy::cast_possible_truncation, reason = "the halves are meant")]
     fn values(self) -> (u32, u32) {
         match self {
@@ -386,7 +386,7 @@ fn split_pairs(list: &[(D3DKMT_HANDLE, u64)]) -> (Vec<D3DKMT_HANDLE>, Vec<u64>) 
     list.iter().copied().unzip()
 }
 
-/// The first of a list, in as many places as there are.
+/// Copies the start of a list into an array.
 fn array<const N: usize>(list: &[D3DKMT_HANDLE]) -> [D3DKMT_HANDLE; N] {
     let mut array = [0; N];
     for (to, from) in array.iter_mut().zip(list) {

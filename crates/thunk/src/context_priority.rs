@@ -27,9 +27,9 @@ const GET_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Says how important a context is.
+/// Sets the scheduling priority of a context.
 ///
-/// WINDOWS: which numbers are taken is in none of our facts: all are.
+/// WINDOWS: no fact says which numbers are valid; all are accepted (our reading).
 pub(crate) unsafe fn set_context_scheduling_priority(
     session: &Session,
     _at: &mut Passive,
@@ -45,7 +45,7 @@ pub(crate) unsafe fn set_context_scheduling_priority(
     )
 }
 
-/// Answers how important a context is.
+/// Returns the scheduling priority of a context.
 pub(crate) unsafe fn get_context_scheduling_priority(
     session: &Session,
     _at: &mut Passive,

@@ -24,17 +24,17 @@ use std::ffi::c_void;
 
 const PAGE: usize = 4096;
 
-/// More allocations than this in one call are refused.
+/// The most allocations in one call.
 const MAX_ALLOCATIONS: u32 = 1024;
 
-/// What was asked for, out of either structure.
+/// The request, from either version of the structure.
 struct CreateArguments {
     args: D3DKMT_CREATEALLOCATION,
     infos: Vec<Info>,
     standard: Option<D3DKMT_CREATESTANDARDALLOCATION>,
 }
 
-/// What an element of the list asks for.
+/// The request of one list element.
 #[derive(Clone, Copy)]
 struct Info {
     system_memory: *const c_void,
@@ -89,7 +89,7 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         broken: |arguments| {
             let alone = !arguments.has(Flags::CreateResource) && arguments.args.hResource == 0;
             (arguments.has(Flags::CreateShared) && alone)
-                .then(|| "allocations are to be shared, but belong to no resource".to_owned())
+                .then(|| "allocations are shared, but belong to no resource".to_owned())
         },
     },
     ArgumentRule {
@@ -140,8 +140,8 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
             })
         },
     },
-    // WINDOWS: the page wants both flags; Windows makes it without them (observed), so it is
-    // only noted.
+    // WINDOWS: the page requires both flags; Windows succeeds without them (observed), so this is
+    // only a note.
     ArgumentRule {
         id: RuleId::ALLOC_CREATE_011,
         argument: "D3DKMTCreateAllocation.Flags.StandardAllocation",
@@ -161,7 +161,8 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
             let known = D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP
                 ..=D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE;
             let kind = arguments.standard.map(|standard| standard.Type)?;
-            (!known.contains(&kind)).then(|| format!("type {kind} is no standard allocation"))
+            (!known.contains(&kind))
+                .then(|| format!("type {kind} is not a standard allocation type"))
         },
     },
     ArgumentRule {
@@ -176,7 +177,7 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
             let (start, sized) =
                 (arguments.infos.first()?.system_memory.addr(), arguments.standard.is_some());
             (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
-                .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages of memory"))
+                .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages"))
         },
     },
     ArgumentRule {
@@ -213,7 +214,7 @@ const ERROR_RULES: ErrorRules = ErrorRules {
     ],
 };
 
-/// Flags that have no effect here yet: said when used.
+/// Flags that have no effect yet; their use is logged.
 const WITHOUT_EFFECT: &[(u32, &str)] = &[
     (Flags::CreateProtected, "D3DKMTCreateAllocation.Flags.CreateProtected"),
     (Flags::RestrictSharedAccess, "D3DKMTCreateAllocation.Flags.RestrictSharedAccess"),
@@ -247,12 +248,12 @@ pub(crate) unsafe fn create_allocation2(
     unsafe { create(session, at, args, list) }
 }
 
-/// Both versions: in, call, out. `list` is where the elements are.
+/// Both versions: in, call, out. `list` is the address of the elements.
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
+/// `args` and the pointers in it are NULL or valid for reads and writes, unless the session is
+/// guarded. They never point to memory of this library.
 unsafe fn create<E: Element>(
     session: &Session,
     at: &mut Passive,
@@ -278,9 +279,9 @@ unsafe fn create<E: Element>(
 
 /// An element of the list, of either version.
 trait Element: Copy {
-    /// What is asked for.
+    /// The request.
     fn info(&self) -> Info;
-    /// The answer.
+    /// Writes the results.
     fn name(&mut self, handle: Handle);
 }
 
@@ -305,7 +306,7 @@ macro_rules! element {
 
 element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
 
-/// The number of elements, if it is a sane one.
+/// The number of elements, if it is plausible.
 fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
     if arguments.NumAllocations > MAX_ALLOCATIONS {
         session.missing_entry("D3DKMTCreateAllocation of more than 1024 allocations in one call");
@@ -314,11 +315,11 @@ fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result
     Ok(arguments.NumAllocations as usize)
 }
 
-/// Checks, asks the kernel, and gives private data back.
+/// Checks the arguments, calls the kernel, and returns private data.
 ///
 /// # Safety
 ///
-/// The pointers of `args` and `infos` are good for what they say, now.
+/// The pointers of `args` and `infos` are valid, unless the session is guarded.
 unsafe fn create_objects(
     session: &Session,
     at: &mut Passive,
@@ -361,16 +362,16 @@ unsafe fn create_objects(
     Ok(made)
 }
 
-/// What the kernel is asked for.
+/// Builds the kernel's request.
 ///
 /// # Safety
 ///
-/// The pointers of `asked` are good for what they say, now.
+/// The pointers of `asked` are valid, unless the session is guarded.
 unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
     let args = &arguments.args;
     let mut allocations = Vec::with_capacity(arguments.infos.len());
     for info in &arguments.infos {
-        // A standard allocation's is not given back.
+        // Private data of a standard allocation is not returned.
         let bytes = match arguments.standard {
             // SAFETY: The caller's contract.
             Some(_) => unsafe { read_bytes(info.private.cast_const(), info.private_size) },
@@ -408,7 +409,7 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
     })
 }
 
-/// The structure with the answers in it. Sizes stay as they were.
+/// The structure with the results. Sizes stay unchanged.
 fn fill_output(
     mut args: D3DKMT_CREATEALLOCATION,
     made: &CreateAllocationResponse,

@@ -33,9 +33,9 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
             })
         },
     },
-    // WINDOWS: the page asks for a NULL list beside a resource. Windows does not look at it
-    // when the count is zero, and refuses a count with a list (both observed); a count without
-    // a list has no meaning (documented).
+    // WINDOWS: the page requires a NULL list with a resource. Windows ignores the list when the
+    // count is zero, and fails a count with a list (both observed); a count without a list has
+    // no meaning (documented).
     ArgumentRule {
         id: RuleId::ALLOC_DESTROY_003,
         argument: "D3DKMTDestroyAllocation2.phAllocationList",
@@ -86,7 +86,7 @@ pub(crate) unsafe fn destroy_allocation2(
     unsafe { destroy(session, at, &arguments) }
 }
 
-/// Destroys a resource or a list of allocations: version 2 with no flag.
+/// Destroys a resource or a list of allocations, like version 2 without flags.
 pub(crate) unsafe fn destroy_allocation(
     session: &Session,
     at: &mut Passive,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn destroy_allocation(
 
 /// # Safety
 ///
-/// The list of `asked` is good for what it says, now.
+/// The list of `asked` is valid, unless the session is guarded.
 unsafe fn destroy(
     session: &Session,
     at: &mut Passive,

@@ -18,7 +18,7 @@ use flight::{Passive, RuleId};
 use kernel::miniport::CreateContextArgs;
 use kernel::{DeviceLoss, Handle};
 
-/// A handle argument of a device call; `None` when there is no structure.
+/// A handle argument of a device call; `None` without a structure.
 type OptionalHandle = Option<u32>;
 
 const CREATE_RULES: &[ArgumentRule<OptionalHandle>] = &[ArgumentRule {
@@ -76,7 +76,7 @@ const DESTROY_CONTEXT_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Makes a device.
+/// Creates a device.
 pub(crate) unsafe fn create_device(
     session: &Session,
     at: &mut Passive,
@@ -93,7 +93,7 @@ pub(crate) unsafe fn create_device(
     unsafe { write(args, arguments) }
 }
 
-/// Ends a device with everything it has.
+/// Destroys a device with all its objects.
 pub(crate) unsafe fn destroy_device(
     session: &Session,
     at: &mut Passive,
@@ -110,7 +110,7 @@ pub(crate) unsafe fn destroy_device(
     )
 }
 
-/// Says whether a device works, or why not.
+/// Returns the execution state of a device.
 pub(crate) unsafe fn get_device_state(
     session: &Session,
     _at: &mut Passive,
@@ -124,7 +124,7 @@ pub(crate) unsafe fn get_device_state(
         session.missing_entry("D3DKMTGetDeviceState of another state than the execution state");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    // WINDOWS: which state a refused packet leaves is our reading: a fault of its commands.
+    // WINDOWS: the state after a rejected packet is our reading: a fault of its commands.
     arguments.set_execution_state(match state {
         None => D3DKMT_DEVICEEXECUTION_ACTIVE,
         Some(DeviceLoss::TimedOut) => D3DKMT_DEVICEEXECUTION_HUNG,
@@ -138,7 +138,7 @@ pub(crate) unsafe fn get_device_state(
     unsafe { write(args, arguments) }
 }
 
-/// Makes a context.
+/// Creates a context.
 pub(crate) unsafe fn create_context_virtual(
     session: &Session,
     at: &mut Passive,
@@ -158,7 +158,7 @@ pub(crate) unsafe fn create_context_virtual(
     unsafe { write(args, arguments) }
 }
 
-/// Ends a context once its work is done.
+/// Destroys a context after its work has completed.
 pub(crate) unsafe fn destroy_context(
     session: &Session,
     at: &mut Passive,

@@ -1,4 +1,4 @@
-//! What a row of the entry point table is, and what is generated from it.
+//! The type of a row of the entry point table, and the code generated from the rows.
 
 use crate::session::Session;
 use abi::NTSTATUS;
@@ -10,7 +10,7 @@ use std::ffi::c_void;
 pub struct EntryRow {
     /// The Windows name of the entry point.
     pub name: &'static str,
-    /// What it does not do yet, in words; empty when it is complete.
+    /// What it does not do yet, as text; empty when it is complete.
     pub missing: &'static str,
     /// The rules judged on its arguments, and on the kernel's errors.
     pub rules: &'static [RuleId],
@@ -18,8 +18,8 @@ pub struct EntryRow {
     pub statuses: &'static [NTSTATUS],
     /// The DDIs whose failure it returns.
     pub forwards_errors_of: &'static [&'static str],
-    /// What its caller promises besides valid pointers, in words; empty when nothing. A caller
-    /// that makes up its arguments cannot keep such a promise.
+    /// What its caller promises besides valid pointers, as text; empty when nothing. A caller
+    /// with random arguments cannot keep this promise.
     pub requires: &'static str,
     /// The type of its argument, as in Rust: `*mut D3DKMT_ENUMADAPTERS2`.
     pub pointer: &'static str,
@@ -34,7 +34,7 @@ pub struct EntryRow {
 pub type EntryPoint = unsafe fn(&Session, &mut Passive, *mut c_void) -> NTSTATUS;
 
 impl EntryRow {
-    /// How much of it there is.
+    /// How much of it is implemented.
     pub const fn support(&self) -> Support {
         Support::from_missing(self.missing)
     }
@@ -112,13 +112,13 @@ pub(crate) struct ArgumentRule<A> {
     pub(crate) id: RuleId,
     /// The entry and the argument.
     pub(crate) argument: &'static str,
-    /// The status of a breach; `None` where the call goes on as on Windows.
+    /// The status when broken; `None` if the call continues as on Windows.
     pub(crate) refuses: Option<NTSTATUS>,
     /// The sentence, when broken.
     pub(crate) broken: fn(&A) -> Option<String>,
 }
 
-/// Judges all rules of a call; answers the status of the first breach that refuses it.
+/// Judges all rules of a call. Returns the status of the first broken rule that fails the call.
 pub(crate) fn judge_arguments<A>(
     session: &Session,
     rules: &[ArgumentRule<A>],

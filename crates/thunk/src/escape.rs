@@ -1,4 +1,4 @@
-//! Escapes: private data for the driver, and back.
+//! Escapes: private data for the driver and from it.
 #![expect(unsafe_code, reason = "the entry point takes the caller's pointers")]
 
 use crate::claims::{read, read_list_mut, write_bytes};
@@ -12,7 +12,7 @@ use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
 use flight::{Passive, RuleId};
 use kernel::{EscapeRequest, Handle};
 
-/// Three things an escape can be for, one at a time.
+/// The three purposes of an escape, of which a call names one.
 const PURPOSES: u32 = Flags::HardwareAccess | Flags::DeviceStatusQuery | Flags::ChangeFrameLatency;
 
 const RULES: &[ArgumentRule<Flags>] = &[ArgumentRule {
@@ -40,10 +40,10 @@ const ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Has the driver answer private data, in its place.
+/// Passes private data to the driver, which replaces it in place.
 ///
 /// WINDOWS: a context that does not resolve is an invalid parameter whatever the type is
-/// (observed). After a refusal the caller's data is as it was (our decision).
+/// (observed). After a failure the caller's data is unchanged (our decision).
 pub(crate) unsafe fn escape(
     session: &Session,
     at: &mut Passive,

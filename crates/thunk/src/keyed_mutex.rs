@@ -1,4 +1,4 @@
-//! Keyed mutexes: made, opened, acquired with a key, released to the next.
+//! Keyed mutexes: create, open, acquire with a key, release to the next key.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{check_writable, copied, read, read_bytes, read_mut, write, write_bytes};
@@ -38,10 +38,10 @@ error_rules! {
     RELEASED2: KeyedMutex MUTEX_KEYED_001 "D3DKMTReleaseKeyedMutex2.hKeyedMutex";
 }
 
-/// Nothing of these calls names anything.
+/// The error rules of calls without handles.
 const CREATE_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
-/// Whether arguments are given at all.
+/// Whether the arguments are not NULL.
 fn check_args<T>(session: &Session, call: &'static str, args: *const T) -> Result<(), NTSTATUS> {
     let null = args.is_null();
     let broken = null.then(|| format!("{call} was called with NULL in place of its arguments"));
@@ -49,7 +49,7 @@ fn check_args<T>(session: &Session, call: &'static str, args: *const T) -> Resul
     if null { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
 }
 
-/// Makes a keyed mutex that any process can open.
+/// Creates a keyed mutex that any process can open.
 pub(crate) unsafe fn create_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
@@ -67,7 +67,7 @@ pub(crate) unsafe fn create_keyed_mutex(
     unsafe { write(args, arguments) }
 }
 
-/// Makes a keyed mutex with the runtime's data.
+/// Creates a keyed mutex with the runtime's data.
 pub(crate) unsafe fn create_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,
@@ -90,14 +90,14 @@ pub(crate) unsafe fn create_keyed_mutex2(
     unsafe { write(args, arguments) }
 }
 
-/// Its maker's handle, and the global one: zero if it is for NT handles.
+/// The creator's handle and the global handle, which is zero for NT sharing.
 fn create(session: &Session, request: CreateKeyedMutexRequest) -> Result<(u32, u32), NTSTATUS> {
     let made = session.kernel.create_keyed_mutex(session.process, request);
     let CreateKeyedMutexResponse { handle, global } = map_error(session, CREATE_ERROR_RULES, made)?;
     Ok((handle.0, global.unwrap_or_default().0))
 }
 
-/// Gives the caller a handle of a keyed mutex.
+/// Opens a keyed mutex.
 pub(crate) unsafe fn open_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
@@ -113,10 +113,10 @@ pub(crate) unsafe fn open_keyed_mutex(
     unsafe { write(args, arguments) }
 }
 
-/// Gives the caller a handle of a keyed mutex. The runtime's data it does not give.
+/// Opens a keyed mutex. Does not return the runtime's data.
 ///
 /// WINDOWS: a buffer has to be big enough, if there is one, and is not written (observed). A size
-/// without a buffer is refused: our reading.
+/// without a buffer fails: our reading.
 pub(crate) unsafe fn open_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,
@@ -153,7 +153,7 @@ pub(crate) unsafe fn open_keyed_mutex2(
     opened
 }
 
-/// Ends a handle of a keyed mutex.
+/// Destroys a handle of a keyed mutex.
 pub(crate) unsafe fn destroy_keyed_mutex(
     session: &Session,
     _at: &mut Passive,
@@ -176,18 +176,18 @@ struct AcquireArguments {
     runtime_size: u32,
 }
 
-/// What came of it.
+/// The result of an acquire.
 struct AcquireResult {
     subject: Subject,
     outcome: &'static str,
     status: Result<(), NTSTATUS>,
-    /// What `FenceValue` becomes, if it changes.
+    /// The new `FenceValue`, if it changes.
     fence: Option<u64>,
     runtime: Vec<u8>,
 }
 
 impl AcquireResult {
-    /// Emits what the caller gets for its key. Returns the status.
+    /// Emits the result of the acquire. Returns the status.
     fn finish(
         self,
         session: &Session,
@@ -213,7 +213,7 @@ impl AcquireResult {
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says, now.
+/// The pointers are NULL or valid for reads, unless the session is guarded.
 unsafe fn acquire(
     session: &Session,
     at: &mut Passive,
@@ -246,12 +246,12 @@ unsafe fn acquire(
     Ok(AcquireResult { subject, outcome, status, fence, runtime })
 }
 
-/// How long to wait at most, in steps of 100 ns: relative times are negative, and none is for
-/// ever.
+/// The timeout in units of 100 ns. Relative times are negative; without a timeout the wait is
+/// infinite.
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL points to a number, readable now.
+/// The pointer is NULL or valid for reads, unless the session is guarded.
 unsafe fn timeout_ticks(
     session: &Session,
     timeout: *const LARGE_INTEGER,
@@ -289,8 +289,8 @@ pub(crate) unsafe fn acquire_keyed_mutex(
 
 /// Waits until a keyed mutex is free for a key, owns it and gets the runtime's data.
 ///
-/// WINDOWS: that the data is copied is documented; that a buffer which is too small is refused,
-/// as it is for an open, is our reading.
+/// WINDOWS: that the data is copied is documented; that a buffer which is too small fails the
+/// call, as it does for an open, is our reading.
 pub(crate) unsafe fn acquire_keyed_mutex2(
     session: &Session,
     at: &mut Passive,

@@ -1,4 +1,4 @@
-//! Locks: the CPU sees an allocation.
+//! Locks: map allocations for the CPU.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list, read_mut, write};
@@ -71,7 +71,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_LOCK2>] = &[ArgumentRule {
     refuses: INVALID,
     broken: |args| {
         let bits = args.Flags.Value;
-        (bits != 0).then(|| format!("Flags is {bits:#x}, but has no bits that mean anything"))
+        (bits != 0).then(|| format!("Flags is {bits:#x}, but every bit is reserved"))
     },
 }];
 
@@ -110,12 +110,12 @@ const UNLOCK2_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Flags that have no effect here yet: said when used.
+/// Flags that have no effect yet; their use is logged.
 const WITHOUT_EFFECT: &[(u32, &str)] =
     &[(Flags::UseAlternateVA, "D3DKMTLock.Flags.UseAlternateVA")];
 
-/// Shows an allocation to the CPU, when the work before is done; or another instance of it,
-/// by the handle that it has then, to a caller that does not want the bytes it had (`Discard`).
+/// Maps an allocation for the CPU after the queued work that uses it has completed. With `Discard`,
+/// maps another instance instead and returns its handle.
 pub(crate) unsafe fn lock(
     session: &Session,
     at: &mut Passive,
@@ -124,13 +124,13 @@ pub(crate) unsafe fn lock(
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
     judge_arguments(session, RULES, &arguments)?;
-    // SAFETY: The caller's contract. The whole is shown, so the pages only have to be there.
+    // SAFETY: The caller's contract. The whole allocation is mapped; the list is only checked.
     unsafe { read_list(arguments.pPages, arguments.NumPages as usize) }?;
     for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.Flags.has(*flag)) {
         session.missing_entry(name);
     }
     let device = Handle(arguments.hDevice);
-    // WINDOWS: from WDDM 2 on nothing is renamed (documented).
+    // WINDOWS: from WDDM 2 on, allocations are not renamed (documented).
     let renames = session.kernel.pages_in_listed(session.process, device);
     if arguments.Flags.has(Flags::Discard) && !renames {
         session.missing_entry("D3DKMTLock.Flags.Discard");
@@ -156,7 +156,7 @@ pub(crate) unsafe fn lock(
     unsafe { write(args, arguments) }
 }
 
-/// Shows an allocation to the CPU.
+/// Maps an allocation for the CPU.
 ///
 /// WINDOWS: it never waits for the GPU and is never busy: a client that wants to wait does so
 /// itself (our reading; a page lists a busy status, though no flag asks for one).
@@ -177,7 +177,7 @@ pub(crate) unsafe fn lock2(
     unsafe { write(args, arguments) }
 }
 
-/// Ends one lock of each allocation.
+/// Unlocks each allocation once.
 pub(crate) unsafe fn unlock(
     session: &Session,
     _at: &mut Passive,
@@ -192,7 +192,7 @@ pub(crate) unsafe fn unlock(
     map_error(session, UNLOCK_ERROR_RULES, ended)
 }
 
-/// Ends one lock of an allocation.
+/// Unlocks an allocation once.
 pub(crate) unsafe fn unlock2(
     session: &Session,
     _at: &mut Passive,

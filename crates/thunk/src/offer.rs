@@ -1,4 +1,4 @@
-//! Offers: what a client can do without, and takes back.
+//! Offer and reclaim of allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{check_writable, read, read_list, read_mut, write, write_list};
@@ -15,7 +15,7 @@ use abi::{BOOL, D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{Handle, KernelError, Residency};
 
-/// Where the handles of a call are: of resources, or of allocations.
+/// The handle lists of a call: resources or allocations.
 #[derive(Clone, Copy)]
 struct HandleLists {
     resources: *const D3DKMT_HANDLE,
@@ -23,7 +23,7 @@ struct HandleLists {
     count: u32,
 }
 
-/// What is named: for each handle of the call, how many allocations.
+/// The allocations of a call, with their number for each handle.
 struct ResolvedHandles {
     list: Vec<Handle>,
     member_counts: Vec<usize>,
@@ -49,7 +49,7 @@ const OFFER_RULES: &[ArgumentRule<OfferArguments>] = &[
         broken: |args| {
             let priority = args.priority;
             let known = D3DKMT_OFFER_PRIORITY_LOW..=D3DKMT_OFFER_PRIORITY_AUTO;
-            (!known.contains(&priority)).then(|| format!("{priority} is no priority of an offer"))
+            (!known.contains(&priority)).then(|| format!("{priority} is not an offer priority"))
         },
     },
 ];
@@ -87,7 +87,7 @@ const RECLAIM_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[(RuleId::RESID_OFFER_008, "D3DKMTReclaimAllocations.HandleList")],
 };
 
-/// Offers allocations: their bytes may be thrown away when memory is short.
+/// Offers allocations: the kernel may discard their content under memory pressure.
 pub(crate) unsafe fn offer_allocations(
     session: &Session,
     _at: &mut Passive,
@@ -113,7 +113,7 @@ pub(crate) unsafe fn offer_allocations(
     map_error(session, OFFER_ERROR_RULES, named.and_then(offer))
 }
 
-/// Takes offered allocations back.
+/// Reclaims offered allocations.
 pub(crate) unsafe fn reclaim_allocations(
     session: &Session,
     _at: &mut Passive,
@@ -134,7 +134,7 @@ pub(crate) unsafe fn reclaim_allocations(
     if to.is_null() { Ok(()) } else { unsafe { write_list(to, &gone) } }
 }
 
-/// Takes offered allocations back, and has those that must be resident paged in again.
+/// Reclaims offered allocations, and pages in those that must be resident.
 pub(crate) unsafe fn reclaim_allocations2(
     session: &Session,
     _at: &mut Passive,
@@ -168,12 +168,12 @@ pub(crate) unsafe fn reclaim_allocations2(
     if residency == Residency::Resident { Ok(()) } else { Err(STATUS_PENDING) }
 }
 
-/// Both versions: for each handle whether its bytes are gone, and when the rest is resident.
-/// `to` is where the answers will go, of four bytes each.
+/// Both versions. Returns for each handle whether its content was discarded, and when the rest is
+/// resident. `to` is the address of the results, four bytes each.
 ///
 /// # Safety
 ///
-/// The lists are good for what they say, now.
+/// The lists are valid, unless the session is guarded.
 unsafe fn reclaim(
     session: &Session,
     device: Option<D3DKMT_HANDLE>,
@@ -185,7 +185,7 @@ unsafe fn reclaim(
     // SAFETY: The caller's contract.
     let named = unsafe { resolve_lists(session, lists) }?;
     if !to.is_null() {
-        // SAFETY: The caller's contract: an answer for each handle.
+        // SAFETY: The caller's contract: one result for each handle.
         unsafe {
             check_writable(to.cast(), size_of::<i32>().saturating_mul(lists.count as usize))
         }?;
@@ -206,7 +206,7 @@ unsafe fn reclaim(
 ///
 /// # Safety
 ///
-/// The lists are good for what they say, now.
+/// The lists are valid, unless the session is guarded.
 unsafe fn resolve_lists(
     session: &Session,
     lists: HandleLists,

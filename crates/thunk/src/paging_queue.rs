@@ -1,4 +1,4 @@
-//! Queues of paging work.
+//! Paging queues.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_mut, write};
@@ -26,7 +26,7 @@ const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
 
 const DESTROY_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
-/// Makes a queue of paging work.
+/// Creates a paging queue.
 pub(crate) unsafe fn create_paging_queue(
     session: &Session,
     _at: &mut Passive,
@@ -47,7 +47,7 @@ pub(crate) unsafe fn create_paging_queue(
     unsafe { write(args, arguments) }
 }
 
-/// Ends a queue once its work is done.
+/// Destroys a paging queue after its work has completed.
 pub(crate) unsafe fn destroy_paging_queue(
     session: &Session,
     at: &mut Passive,

@@ -1,7 +1,7 @@
-//! Packets with lists: contexts that have buffers for them, and rendering (WDDM 1.x).
+//! Packets with allocation lists (WDDM 1.x): contexts with buffers, and rendering.
 //!
-//! The buffers are the kernel's, and the caller writes into them. After every call, whatever was
-//! answered, it goes on with those that the call gave it.
+//! The kernel owns the buffers, and the caller writes to them. After every call, also a failed
+//! one, the caller continues with the buffers that the call returned.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read_bytes, read_mut, write};
@@ -18,7 +18,7 @@ use kernel::render_args::PatchLocation;
 use kernel::{BufferResize, EntrySizes, Handle, RenderBuffers, RenderRequest};
 use std::ptr;
 
-/// How many words an entry of each list has.
+/// The number of 32-bit values in an entry of each list.
 const LIST_WORDS: usize = size_of::<D3DDDI_ALLOCATIONLIST>() / 4;
 const PATCH_WORDS: usize = size_of::<D3DDDI_PATCHLOCATIONLIST>() / 4;
 
@@ -42,7 +42,7 @@ const LIST_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[(RuleId::SUBMIT_RENDER_006, "D3DKMTRender.pAllocationList")],
 };
 
-/// What a call says of its packet, and what it has.
+/// The sizes that a call passes, and the sizes of the context's buffers.
 struct RenderCounts {
     arguments: D3DKMT_RENDER,
     has: RenderBuffers,
@@ -72,7 +72,7 @@ fn out_of_bounds(it: &RenderCounts) -> Option<String> {
     Some(format!("{name} is {count}, but there is room for {limit}"))
 }
 
-/// Makes a context whose packets have lists, with the buffers for the first.
+/// Creates a context whose packets have allocation lists, with its first buffers.
 pub(crate) unsafe fn create_context(
     session: &Session,
     at: &mut Passive,
@@ -100,10 +100,10 @@ pub(crate) unsafe fn create_context(
     unsafe { write(args, arguments) }
 }
 
-/// Gives a context the work that its buffers say.
+/// Renders the packet in the buffers of a context.
 ///
-/// WINDOWS: one page says that the answers mean nothing after a failure, another that the
-/// pointers are always to be taken. They are good after every call (our decision).
+/// WINDOWS: one page says that the results are undefined after a failure, another that the
+/// pointers must always be used. They are valid after every call (our decision).
 pub(crate) unsafe fn render_packet(
     session: &Session,
     at: &mut Passive,
@@ -135,7 +135,7 @@ pub(crate) unsafe fn render_packet(
     rendered.map(|_| ())
 }
 
-/// Looks at a packet, and has it done. Answers how many buffers that took.
+/// Checks and renders a packet. Returns how many DMA buffers it took.
 fn render(
     session: &Session,
     at: &mut Passive,
@@ -153,7 +153,7 @@ fn render(
     let captured = session.kernel.capture_buffers(session.process, context, counts);
     let captured = captured.map_err(|why| status(&why))?;
     let stale = captured.stale.map(|sentence| format!("{sentence}: each call gives new buffers"));
-    // A user-mode driver has a rule of its own for the same.
+    // A separate rule covers user-mode drivers.
     let rule = match session.component() {
         Component::Umd => RuleId::UMD_SUBMIT_001,
         _ => RuleId::SUBMIT_RENDER_001,
@@ -199,7 +199,7 @@ fn location(words: [u32; PATCH_WORDS]) -> PatchLocation {
     }
 }
 
-/// The entries of a list that a caller wrote, as words.
+/// The entries of a list that the caller wrote, as 32-bit values.
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u32; N]> + '_ {
     bytes.chunks_exact(N * 4).map(|entry| {
         let mut words = [0; N];

@@ -1,4 +1,4 @@
-//! What a client wants to be resident, and what not any more.
+//! Residency: make resident and evict.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read_list, read_mut, write};
@@ -47,9 +47,9 @@ const EVICT_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Adds allocations to the list of what must be resident: all of them, or none.
+/// Adds allocations to the residency list: all of them, or none.
 ///
-/// WINDOWS: pages disagree on the answers; success, pending and no memory are our reading, with
+/// WINDOWS: pages disagree on the statuses; success, pending and no memory are our reading, with
 /// all of the allocations counted or none.
 pub(crate) unsafe fn make_resident(
     session: &Session,
@@ -84,12 +84,12 @@ pub(crate) unsafe fn make_resident(
     unsafe { write(args, arguments) }?;
     match made? {
         Residency::Resident => Ok(()),
-        // It is a success, but not the plain one.
+        // A success other than STATUS_SUCCESS.
         Residency::Pending(_) => Err(STATUS_PENDING),
     }
 }
 
-/// Takes allocations off the list, once each.
+/// Removes allocations from the residency list, once each.
 pub(crate) unsafe fn evict(
     session: &Session,
     _at: &mut Passive,

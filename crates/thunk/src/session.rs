@@ -36,7 +36,7 @@ impl Session {
     /// driver. That component is blamed for rules that these calls break.
     #[must_use]
     pub fn for_component(&self, component: Component) -> Self {
-        Self { component: component, ..self.clone() }
+        Self { component, ..self.clone() }
     }
 
     /// The same process, for calls whose pointers are checked as in [`Session::guarded`].

@@ -39,7 +39,7 @@ const OPEN_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// What an opener says, beside what there is.
+/// The opener's buffer sizes and the actual sizes.
 struct OpenArguments {
     args: D3DKMT_OPENRESOURCE,
     info: ShareInfo,
@@ -53,7 +53,7 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
         broken: |args| {
             let (message, there) = (args.args.NumAllocations as usize, args.info.members);
             (message != there)
-                .then(|| format!("{message} allocations are said to be in it, not {there}"))
+                .then(|| format!("{message} allocations are passed, but the resource has {there}"))
         },
     },
     ArgumentRule {
@@ -99,7 +99,7 @@ fn describe_sizes(what: &str, message: usize, there: usize, given: bool) -> Stri
     format!("{what} has {there} bytes, but room for {message}{pointer} is given")
 }
 
-/// Says what an opener of a shared resource has to bring.
+/// Returns the buffer sizes that an opener of a shared resource needs.
 pub(crate) unsafe fn query_resource_info(
     session: &Session,
     _at: &mut Passive,
@@ -111,8 +111,7 @@ pub(crate) unsafe fn query_resource_info(
     let (device, global) = (Handle(arguments.hDevice), Handle(arguments.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
     let there = map_error(session, QUERY_ERROR_RULES, there)?;
-    // WINDOWS: sizes only; the runtime's data is never copied here, whatever buffer comes
-    // (observed).
+    // WINDOWS: sizes only; the runtime's data is never copied, with or without a buffer (observed).
     arguments.PrivateRuntimeDataSize = to_u32(there.runtime)?;
     arguments.TotalPrivateDriverDataSize = to_u32(there.total)?;
     arguments.ResourcePrivateDriverDataSize = to_u32(there.private)?;
@@ -147,12 +146,12 @@ pub(crate) unsafe fn open_resource2(
     unsafe { open(session, at, args, list) }
 }
 
-/// Both versions: in, call, out. `list` is where the elements are.
+/// Both versions: in, call, out. `list` is the address of the elements.
 ///
 /// # Safety
 ///
-/// In a session that trusts, a pointer that is not NULL is good for what its structure says,
-/// now; in one that guards, what can be written there is none of ours.
+/// `args` and the pointers in it are NULL or valid for reads and writes, unless the session is
+/// guarded. They never point to memory of this library.
 unsafe fn open<E: Element>(
     session: &Session,
     at: &mut Passive,
@@ -199,8 +198,8 @@ unsafe fn open<E: Element>(
     // SAFETY: The caller's contract.
     unsafe { write(args, args_now) }?;
     let copied = copied() - before;
-    // WINDOWS: the resource's data is copied where there is a place for it (documented); of a
-    // standard allocation's resource it was seen to stay untouched (observed).
+    // WINDOWS: the resource's data is copied if there is a buffer (documented); for a standard
+    // allocation's resource the buffer stays untouched (observed).
     if !args_now.pResourcePrivateDriverData.is_null() {
         // SAFETY: The caller's contract.
         unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }?;
@@ -212,7 +211,7 @@ unsafe fn open<E: Element>(
 
 /// An element of the list, of either version.
 trait Element: Copy {
-    /// The answer: its name, and where its private data is.
+    /// Writes the results: the handle, and the location of its private data.
     fn fill(&mut self, handle: Handle, private: *const c_void, size: u32);
 }
 
@@ -230,7 +229,7 @@ macro_rules! element {
 
 element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
 
-/// A size as the structures have it.
+/// A size as `UINT`.
 fn to_u32(size: usize) -> Result<u32, NTSTATUS> {
     u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
 }

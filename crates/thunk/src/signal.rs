@@ -1,4 +1,4 @@
-//! Signals of synchronisation objects: of the CPU, and of contexts.
+//! Signals of synchronization objects, by the CPU and by contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list};
@@ -45,12 +45,12 @@ const QUEUE_SIGNAL_ERROR_RULES: ErrorRules = ErrorRules {
     )],
 };
 
-/// How many objects are signalled, and by which contexts besides their own.
+/// The number of objects to signal, and the broadcast contexts.
 struct SignalCounts {
     objects: u32,
     others: u32,
     owner: u32,
-    /// The owner is among the others.
+    /// The calling context is also in the broadcast list.
     again: bool,
 }
 
@@ -84,7 +84,7 @@ fn check_count(session: &Session, objects: u32) -> Result<usize, NTSTATUS> {
     if objects == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(objects as usize) }
 }
 
-/// Signals monitored fences at once.
+/// Signals monitored fences immediately.
 pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     session: &Session,
     _at: &mut Passive,
@@ -105,7 +105,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     map_error(session, SIGNAL_ERROR_RULES, signalled)
 }
 
-/// Has a context signal objects of the first generation.
+/// Queues a signal of version 1 objects in a context.
 pub(crate) unsafe fn signal_synchronization_object(
     session: &Session,
     at: &mut Passive,
@@ -120,7 +120,7 @@ pub(crate) unsafe fn signal_synchronization_object(
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
-/// Has contexts signal objects together, of which fences share a value; or set an event.
+/// Queues a signal in several contexts, with one value for all fences; or sets an event.
 pub(crate) unsafe fn signal_synchronization_object2(
     session: &Session,
     at: &mut Passive,
@@ -145,7 +145,7 @@ pub(crate) unsafe fn signal_synchronization_object2(
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
-/// Has a context signal fences.
+/// Queues a signal of fences in a context.
 pub(crate) unsafe fn signal_synchronization_object_from_gpu(
     session: &Session,
     at: &mut Passive,
@@ -168,7 +168,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu(
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
 }
 
-/// Has contexts signal objects together, or set an event.
+/// Queues a signal in several contexts, or sets an event.
 pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     session: &Session,
     at: &mut Passive,
@@ -177,7 +177,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args) }?;
     let (objects, others) = (arguments.ObjectCount, arguments.BroadcastContextCount);
-    // Too long a list is not read: it is refused for its length.
+    // A list that is too long is not read: its length fails the call.
     let few = others as usize <= D3DDDI_MAX_BROADCAST_CONTEXT;
     let length = if few { others as usize } else { 0 };
     // SAFETY: The caller's contract.

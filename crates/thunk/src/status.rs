@@ -1,8 +1,8 @@
-//! What each kernel error means to a caller: its status, the rule it breaks, and the sentence.
+//! Maps each kernel error to a status, the rule that it breaks, and a sentence.
 //!
-//! [`explain`] is the one place that says so. A call names the rules that it judges ([`ErrorRules`]);
-//! an error breaks the first of its rules that the call judges, and a call that succeeds keeps
-//! them all.
+//! [`explain`] is the only place with this mapping. A call lists the rules that it judges
+//! ([`ErrorRules`]). An error breaks the first of its rules that the call judges; a successful call
+//! holds them all.
 
 use crate::session::Session;
 use abi::NTSTATUS;
@@ -17,14 +17,14 @@ use flight::{Kind, RuleId};
 use kernel::miniport::DriverError;
 use kernel::{Argument, HandleError, KernelError};
 
-/// The low bits of a handle, and what they are in a global one.
+/// The mask of a handle's low bits, and their value in a global handle.
 const FORM: u32 = 0x3f;
 const GLOBAL: u32 = 2;
 
-/// What an error means to the caller.
+/// The explanation of an error.
 struct Explained {
     status: NTSTATUS,
-    /// The rules it breaks, of which the first that the call judges counts; and the sentence.
+    /// The rules that it may break, of which the first that the call judges counts; the sentence.
     breach: Option<(&'static [Breaks], String)>,
 }
 
@@ -37,27 +37,27 @@ enum Breaks {
     Rule(RuleId),
 }
 
-/// What the kernel can refuse in a call, as rules: which rule each refusal breaks. A call
-/// that is not refused has kept them all.
+/// The rules that a call judges on kernel errors: which rule each error breaks. A successful call
+/// holds them all.
 #[derive(Clone, Copy)]
 pub(crate) struct ErrorRules {
-    /// The rule of a bad handle or wrong owner of this argument, and its place in the call.
+    /// The rule for a bad handle or wrong owner of each argument, with the argument's name.
     pub(crate) handles: &'static [(HandleArgument, RuleId, &'static str)],
-    /// The rules of refusals that are not about one handle, with their places.
+    /// The rules for other errors, with their arguments.
     pub(crate) others: &'static [(RuleId, &'static str)],
 }
 
-/// Which argument, without its place in a list.
+/// The argument, without an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandleArgument {
     Adapter,
-    /// The device, when its handle is stale: made-up numbers break no rule.
+    /// The device, if its handle is stale; unknown numbers break no rule.
     StaleDevice,
-    /// The context, when it went with its device or before.
+    /// The context, if it was destroyed, with its device or before.
     StaleContext,
-    /// A fence, when it went with its queue.
+    /// A fence that was destroyed with its paging queue.
     StaleFence,
-    /// A synchronisation object, when its name is a global one.
+    /// A synchronization object, if its handle is a global one.
     GlobalSync,
     Resource,
     SharedResource,
@@ -66,7 +66,7 @@ pub(crate) enum HandleArgument {
     SharedKeyedMutex,
 }
 
-/// Turns the kernel's answer into a status, and judges the rules it speaks of.
+/// Converts the kernel's result to a status and judges the rules of the call.
 pub(crate) fn map_error<T>(
     session: &Session,
     error_rules: ErrorRules,
@@ -97,7 +97,7 @@ pub(crate) fn status(error: &KernelError) -> NTSTATUS {
 }
 
 impl ErrorRules {
-    /// The rules that the call judges, with their places.
+    /// The rules that the call judges, with their arguments.
     fn rules(self) -> impl Iterator<Item = (RuleId, &'static str)> {
         let handles = self.handles.iter().map(|(_, rule, place)| (*rule, *place));
         handles.chain(self.others.iter().copied())
@@ -167,7 +167,9 @@ fn explain(error: &KernelError) -> Explained {
         ),
         KernelError::SharedMember(resource) => invalid(
             &[Rule(RuleId::ALLOC_DESTROY_018)],
-            format!("the list names a member of {resource}, which is shared: it ends as a whole"),
+            format!(
+                "the list names a member of {resource}, which is shared and is destroyed as a whole"
+            ),
         ),
         KernelError::SharedResourceSealed(resource) => invalid(
             &[Rule(RuleId::ALLOC_CREATE_005)],
@@ -182,30 +184,30 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::NoEngine { node, engine, nodes } => invalid(
             &[Rule(RuleId::DEV_LIFE_006)],
             format!(
-                "node {node}, engine mask {engine:#x} was asked for, but there are {nodes} nodes \
+                "node {node}, engine mask {engine:#x} was requested, but there are {nodes} nodes \
                  with one engine each"
             ),
         ),
         KernelError::NotResident(view) => invalid(
             &[Rule(RuleId::RESID_EVICT_001)],
-            format!("{view} is not on the list of what must be resident"),
+            format!("{view} is not on the residency list"),
         ),
         KernelError::NotLocked(view) => {
             invalid(&[Rule(RuleId::ALLOC_LOCK_017)], format!("{view} is not locked"))
         }
         KernelError::LockModeConflict(view) => invalid(
             &[Rule(RuleId::ALLOC_LOCK_008)],
-            format!("{view} is locked without an aperture, so it gets none now"),
+            format!("{view} is locked without an aperture, so it cannot acquire one now"),
         ),
         KernelError::AlternateAddressConflict(view) => invalid(
             &[Rule(RuleId::ALLOC_LOCK_007)],
             format!("{view} is shared, or locked already, and another address is part of it"),
         ),
-        // WINDOWS: an adapter without a feature answers so (observed for paging queues).
+        // WINDOWS: returned by an adapter without a feature (observed for paging queues).
         KernelError::UnsupportedByDriverModel(device) => breach(
             STATUS_NOT_IMPLEMENTED,
             &[Rule(RuleId::PAGQ_LIFE_007)],
-            format!("the driver of {device} is of WDDM 1.x, which has no paging queues"),
+            format!("{device} has a WDDM 1.x driver, which has no paging queues"),
         ),
         KernelError::NoVideoMemory | KernelError::NoAddressSpace => plain(STATUS_NOT_IMPLEMENTED),
         KernelError::OnlyApertures(view) => {
@@ -234,15 +236,17 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::EventNotFound(event) => breach(
             STATUS_INVALID_HANDLE,
             &[Rule(RuleId::SYNC_CREATE_016)],
-            format!("event {event} is none of the client's"),
+            format!("event {event} is not an event of the client"),
         ),
         KernelError::NotMonitored(sync) => invalid(
             &[Rule(RuleId::SYNC_FENCE_001)],
-            format!("{sync} is no monitored fence, and the CPU signals no others"),
+            format!("{sync} is not a monitored fence, and the CPU can signal no other type"),
         ),
         KernelError::FenceDecreases { sync, value, current } => invalid(
             &[Rule(RuleId::SYNC_FENCE_002)],
-            format!("{sync} has {current} and is to go back to {value}, without AllowFenceRewind"),
+            format!(
+                "{sync} has value {current} and would go back to {value} without AllowFenceRewind"
+            ),
         ),
         KernelError::FenceTooFar { sync, value, current } => invalid(
             &[Rule(RuleId::SYNC_CREATE_007)],
@@ -262,7 +266,7 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::PrivateDataTooLarge { bytes, limit } => invalid(
             &[Rule(RuleId::SUBMIT_CMD_003)],
             format!(
-                "the packet has {bytes} bytes of private data, but the driver asked for {limit} \
+                "the packet has {bytes} bytes of private data, but the driver requested {limit} \
                  when the context was made"
             ),
         ),
@@ -331,8 +335,8 @@ fn explain(error: &KernelError) -> Explained {
     }
 }
 
-/// The same of a handle that does not resolve: the rule depends on the argument and on what is
-/// wrong with the handle.
+/// Explains a handle that does not resolve: the rule depends on the argument and on what is wrong
+/// with the handle.
 fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explained {
     use Breaks::{Handle, Rule};
     let is_global = handle & FORM == GLOBAL;
@@ -367,20 +371,22 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
     let why = match why {
         HandleError::Unknown => match argument {
             Argument::KeyedMutex if is_global => {
-                "looks like a global handle: those open a mutex, and are no name of it".to_owned()
+                "is a global handle: it opens a mutex and cannot be used in its place".to_owned()
             }
             Argument::SharedResource | Argument::SharedKeyedMutex if !is_global => {
-                "is no global handle: those end in six bits that are 2".to_owned()
+                "is not a global handle: the low six bits of a global handle are 2".to_owned()
             }
             Argument::Sync if is_global => {
-                "is a global handle: those are opened, and only local ones destroyed".to_owned()
+                "is a global handle: only local handles can be destroyed".to_owned()
             }
-            _ => "was never given out".to_owned(),
+            _ => "was never published".to_owned(),
         },
-        HandleError::Closed(Some(object)) => format!("is stale: it named {object}, and was closed"),
+        HandleError::Closed(Some(object)) => {
+            format!("is stale: it was a handle of {object} and is closed")
+        }
         HandleError::Closed(None) => "is stale: it was closed long ago".to_owned(),
-        HandleError::ProcessEnded => "is of a process that has ended".to_owned(),
-        HandleError::Unpublished => "is not given out yet".to_owned(),
+        HandleError::ProcessEnded => "belongs to a process that has ended".to_owned(),
+        HandleError::Unpublished => "is not published yet".to_owned(),
         HandleError::Superseded(view) => {
             format!("is retired: a lock with Discard gave {view} a newer instance")
         }
@@ -414,12 +420,12 @@ fn status_of_driver(why: DriverError) -> NTSTATUS {
     }
 }
 
-/// A range of addresses, in words.
+/// A range of addresses, as text.
 fn span(start: u64, bytes: u64) -> String {
     format!("{start:#x} to {:#x}", start.saturating_add(bytes))
 }
 
-/// The member that an argument is.
+/// The structure member of an argument.
 fn argument_name(argument: Argument) -> String {
     match argument {
         Argument::Adapter => "hAdapter".to_owned(),

@@ -1,4 +1,4 @@
-//! Giving contexts work.
+//! Submission of packets to contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_bytes};
@@ -33,7 +33,7 @@ const ERROR_RULES: ErrorRules = ErrorRules {
     ],
 };
 
-/// Gives contexts work: the same to each of them.
+/// Submits the same packet to one or more contexts.
 pub(crate) unsafe fn submit_command(
     session: &Session,
     at: &mut Passive,
@@ -60,7 +60,7 @@ pub(crate) unsafe fn submit_command(
         primaries,
     };
     let done = session.kernel.submit_to(at, session.process, &contexts, packet);
-    // Where pointers are only claims, the caller's other threads may write there meanwhile.
+    // In a guarded session the caller's other threads may write to the data during the call.
     if looks {
         // SAFETY: The caller's contract.
         let left = digest(&unsafe { read_bytes(from, size) }?);
@@ -70,7 +70,7 @@ pub(crate) unsafe fn submit_command(
     map_error(session, ERROR_RULES, done)
 }
 
-/// The first so many handles of a list of the caller's structure.
+/// The first `count` handles of an array in the caller's structure.
 fn first(list: &[u32], count: u32) -> Result<Vec<Handle>, NTSTATUS> {
     let list = list.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)?;
     Ok(list.iter().map(|handle| Handle(*handle)).collect())

@@ -1,4 +1,4 @@
-//! Synchronisation objects: how a client makes, opens and ends them; and its events.
+//! Synchronization objects: create, open, destroy; and a client's events.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_mut, write};
@@ -19,7 +19,7 @@ use abi::{HANDLE, NTSTATUS};
 use flight::{EventKind, Hex, Passive, RuleId};
 use kernel::{CreateSyncRequest, CreateSyncResponse, Handle, Sharing, SyncKind};
 
-/// How far the handles of events are apart.
+/// The distance between event handles.
 const STEP: usize = 4;
 
 const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
@@ -70,7 +70,7 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         broken: |args| match args.Info.Type {
             _ if args.hDevice == 0 => Some("hDevice is zero".to_owned()),
             D3DDDI_SYNCHRONIZATION_MUTEX..=D3DDDI_PERIODIC_MONITORED_FENCE => None,
-            other => Some(format!("{other} is no type: those are 1 to 6")),
+            other => Some(format!("{other} is not a type: types are 1 to 6")),
         },
     },
     ArgumentRule {
@@ -128,7 +128,7 @@ fn is_monitored(kind: Type) -> bool {
     matches!(kind, D3DDDI_MONITORED_FENCE | D3DDDI_PERIODIC_MONITORED_FENCE)
 }
 
-/// Makes a mutex or a semaphore.
+/// Creates a mutex or a semaphore.
 pub(crate) unsafe fn create_synchronization_object(
     session: &Session,
     _at: &mut Passive,
@@ -157,7 +157,7 @@ pub(crate) unsafe fn create_synchronization_object(
     unsafe { write(args, arguments) }
 }
 
-/// Makes a synchronisation object of any kind.
+/// Creates a synchronization object of any type.
 pub(crate) unsafe fn create_synchronization_object2(
     session: &Session,
     _at: &mut Passive,
@@ -196,7 +196,7 @@ pub(crate) unsafe fn create_synchronization_object2(
     let CreateSyncResponse { handle, global, value, object } =
         map_error(session, CREATE2_ERROR_RULES, made)?;
     arguments.hSyncObject = handle.0;
-    // WINDOWS: without a global handle the field is zero or as it was (observed).
+    // WINDOWS: without a global handle the field is zero or unchanged (observed).
     if let Some(global) = global {
         arguments.Info.SharedHandle = global.0;
     }
@@ -210,7 +210,7 @@ pub(crate) unsafe fn create_synchronization_object2(
     Ok(())
 }
 
-/// The kind that is asked for.
+/// The requested type.
 fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
     Ok(match info.Type {
         D3DDDI_SYNCHRONIZATION_MUTEX => SyncKind::Mutex { held: info.mutex().InitialState != 0 },
@@ -231,7 +231,7 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
     })
 }
 
-/// Opens a synchronisation object by its global handle.
+/// Opens a synchronization object by its global handle.
 pub(crate) unsafe fn open_synchronization_object(
     session: &Session,
     _at: &mut Passive,
@@ -245,7 +245,7 @@ pub(crate) unsafe fn open_synchronization_object(
     unsafe { write(args, arguments) }
 }
 
-/// Ends a local handle of a synchronisation object.
+/// Destroys a local handle of a synchronization object.
 pub(crate) unsafe fn destroy_synchronization_object(
     session: &Session,
     _at: &mut Passive,
@@ -256,17 +256,17 @@ pub(crate) unsafe fn destroy_synchronization_object(
     map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_sync(session.process, handle))
 }
 
-/// The number of the event that a handle stands for: zero for one that is none.
+/// The number of an event's handle; zero for an invalid handle.
 pub(crate) fn event(handle: HANDLE) -> u32 {
     let number = handle.addr() / STEP;
     let whole = handle.addr().is_multiple_of(STEP);
     u32::try_from(number).ok().filter(|_| whole).unwrap_or(0)
 }
 
-/// The calls a client makes about its events. On Windows these are calls of the system; here its
-/// handles come from us.
+/// The event functions of a client. On Windows these are system calls; here the handles come from
+/// this crate.
 impl Session {
-    /// Makes an event that is not set, and stays set once it is.
+    /// Creates a manual-reset event that is not set.
     pub fn create_event(&self) -> usize {
         self.kernel.create_event(self.process) as usize * STEP
     }
@@ -276,7 +276,7 @@ impl Session {
         self.kernel.event_is_set(self.process, event(handle)).map_err(|why| status(&why))
     }
 
-    /// An event is not set any more.
+    /// Resets an event.
     pub fn reset_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
         self.kernel.reset_event(self.process, event(handle)).map_err(|why| status(&why))
     }
@@ -286,7 +286,7 @@ impl Session {
         self.kernel.wait_event(at, self.process, event(handle)).map_err(|why| status(&why))
     }
 
-    /// Ends the client's handle of an event.
+    /// Closes the client's handle of an event.
     pub fn close_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
         self.kernel.close_event(self.process, event(handle)).map_err(|why| status(&why))
     }

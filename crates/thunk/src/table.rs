@@ -7,7 +7,7 @@
 //!   in [`ENTRIES`] ([`entry_points!`](crate::entry), below);
 //! - the export of the C library and its prototype in `d3dkmt.h`;
 //! - the row of `windtunnel support`;
-//! - the call by number that hostile callers and fuzzers make ([`Line::call`]).
+//! - the call by row that hostile callers and fuzzers make (`EntryRow`).
 //!
 //! A new entry point is a row here, a function in the file that the row names, and tests.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
@@ -272,7 +272,7 @@ macro_rules! for_each_entry_point {
             D3DKMTLock(*mut kmt::D3DKMT_LOCK) => lock::lock {
                 rules: LOCK_RULES,
                 statuses: LOCK_ANSWERS,
-                missing: "the whole is shown whatever pages are listed",
+                missing: "the whole allocation is mapped whatever pages are listed",
             }
             D3DKMTUnlock(*const kmt::D3DKMT_UNLOCK) => lock::unlock {
                 rules: UNLOCK_RULES,
@@ -375,7 +375,7 @@ macro_rules! for_each_entry_point {
                     BAD, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
                     STATUS_DEVICE_REMOVED,
                 ],
-                missing: "at once only: no fence is waited for",
+                missing: "immediate only: no fence is waited for",
             }
             D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed_mutex::create_keyed_mutex {
                 rules: KEYED_RULES,
@@ -428,17 +428,17 @@ macro_rules! for_each_entry_point {
 
 for_each_entry_point!(entry_points);
 
-/// Nearly every bad argument.
+/// Most bad arguments.
 const BAD: NTSTATUS = STATUS_INVALID_PARAMETER;
 
-/// A call that makes something: no name is left, the device is gone, or nothing could end a
-/// wait.
+/// A call that creates an object: no handle is free, the device is removed, or a wait could never
+/// end.
 const MAKES: &[NTSTATUS] = &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
 
-/// A call that ends something.
+/// A call that destroys an object.
 const ENDS: &[NTSTATUS] = &[BAD, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
 
-/// A call on a shared resource, which may end meanwhile.
+/// A call on a shared resource, which may be destroyed during the call.
 const SHARE_ANSWERS: &[NTSTATUS] = &[
     BAD,
     STATUS_INVALID_HANDLE,
@@ -448,7 +448,7 @@ const SHARE_ANSWERS: &[NTSTATUS] = &[
     STATUS_UNSUCCESSFUL,
 ];
 
-/// A call about memory, on an adapter that may have none.
+/// A call on memory, for an adapter that may have none.
 const MEMORY_ANSWERS: &[NTSTATUS] = &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED];
 
 const SYNC_LACKS: &str = "no periodic fences, no NT handles, no GPU address of a fence; on an \
@@ -474,10 +474,10 @@ const WAIT_RULES: &[RuleId] = &[
     RuleId::SYNC_CREATE_011,
 ];
 
-/// A call that puts something into a context's queue.
+/// A call that adds to a context's queue.
 const QUEUE_ANSWERS: &[NTSTATUS] =
     &[BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
-/// A call that gives addresses, on an adapter that may have none.
+/// A call on GPU virtual addresses, for an adapter that may have none.
 const ADDRESS_ANSWERS: &[NTSTATUS] =
     &[STATUS_PENDING, BAD, STATUS_NOT_IMPLEMENTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED];
 

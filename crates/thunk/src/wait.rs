@@ -1,4 +1,4 @@
-//! Waits for synchronisation objects: of the CPU, and of contexts.
+//! Waits for synchronization objects, by the CPU and by contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list};
@@ -56,7 +56,7 @@ const QUEUE_WAIT_ERROR_RULES: ErrorRules = ErrorRules {
     )],
 };
 
-/// How many objects are waited for.
+/// The number of objects to wait for.
 const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
     id: RuleId::SYNC_CREATE_011,
     argument: "D3DKMTWaitForSynchronizationObject.ObjectCount",
@@ -67,13 +67,13 @@ const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
     },
 }];
 
-/// Judges how many objects are waited for: there has to be one.
+/// Judges the number of objects to wait for: at least one.
 fn check_count(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
     judge_arguments(session, RULES, &count)?;
     if count == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(count as usize) }
 }
 
-/// Waits until fences have values, or has an event set then.
+/// Waits until fences have values, or sets an event then.
 pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     session: &Session,
     at: &mut Passive,
@@ -103,7 +103,7 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     )
 }
 
-/// Has a context wait for objects of the first generation.
+/// Queues a wait for version 1 objects in a context.
 pub(crate) unsafe fn wait_for_synchronization_object(
     session: &Session,
     at: &mut Passive,
@@ -116,7 +116,7 @@ pub(crate) unsafe fn wait_for_synchronization_object(
     queue(session, at, arguments.hContext, &list)
 }
 
-/// Has a context wait for objects, of which fences share a value.
+/// Queues a wait in a context, with one value for all fences.
 pub(crate) unsafe fn wait_for_synchronization_object2(
     session: &Session,
     at: &mut Passive,
@@ -129,7 +129,7 @@ pub(crate) unsafe fn wait_for_synchronization_object2(
     queue(session, at, arguments.hContext, &list)
 }
 
-/// Has a context wait for fences.
+/// Queues a wait for fences in a context.
 pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
     session: &Session,
     at: &mut Passive,

@@ -98,7 +98,7 @@ impl Shadows {
                     EventKind::EscapeRequested { resolved, .. } => call.unresolved = !resolved,
                     EventKind::HandleReserved { handle } => call.reserved.push(handle.0),
                     EventKind::HandleCancelled { handle } => {
-                        call.reserved.retain(|number| *number != handle.0)
+                        call.reserved.retain(|number| *number != handle.0);
                     }
                     EventKind::HandlePublished { handle, .. } => {
                         call.published.get_or_insert(handle.0);

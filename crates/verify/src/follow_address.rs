@@ -47,7 +47,7 @@ impl Shadows {
                 self.end(subject);
                 if let Some(adapter) = adapter {
                     self.with_adapter(adapter, |adapter| {
-                        adapter.spaces.retain(|pair| pair.1 != subject)
+                        adapter.spaces.retain(|pair| pair.1 != subject);
                     });
                 }
             }
@@ -55,7 +55,7 @@ impl Shadows {
             | EventKind::RangeDriverReserved { start, end, .. } => {
                 let taken = AddressRange { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |address_space| {
-                    address_space.set_range(&(*start..*end), Some(taken))
+                    address_space.set_range(&(*start..*end), Some(taken));
                 });
             }
             EventKind::RangeMapped { start, end, of, offset, index: order, .. } => {
@@ -66,7 +66,7 @@ impl Shadows {
                 });
             }
             EventKind::RangeMapReturned { .. } => {
-                self.with_space(subject, |address_space| address_space.order = None)
+                self.with_space(subject, |address_space| address_space.order = None);
             }
             EventKind::UpdateApplied { update, .. } => self.with_space(subject, |address_space| {
                 address_space.order = None;
@@ -77,13 +77,13 @@ impl Shadows {
             }
             EventKind::UpdateCancelled { update } => {
                 self.with_space(subject, |address_space| {
-                    address_space.waiting.retain(|number| number != update)
+                    address_space.waiting.retain(|number| number != update);
                 });
             }
             EventKind::RangeFreed { start, end, still_reserved: kept, .. } => {
                 let stays = AddressRange { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |address_space| {
-                    address_space.set_range(&(*start..*end), kept.then_some(stays))
+                    address_space.set_range(&(*start..*end), kept.then_some(stays));
                 });
             }
             EventKind::TlbFlushed { start, end } => {
@@ -95,13 +95,13 @@ impl Shadows {
                 self.with_space(subject, |address_space| {
                     address_space
                         .remembered
-                        .retain(|_, address_space| !all && *address_space >= *end)
+                        .retain(|_, address_space| !all && *address_space >= *end);
                 });
             }
             EventKind::RootSet { context: Some(context), table, .. } => {
                 self.set_root((*context).into(), Some((*table).into()));
                 self.with_space(subject, |address_space| {
-                    address_space.contexts.extend([Serial::of(*context)])
+                    address_space.contexts.extend([Serial::of(*context)]);
                 });
             }
             _ => (),
@@ -125,7 +125,7 @@ impl Shadows {
         });
         if let Some(space) = space.filter(|_| table.is_none()) {
             self.with_space(space, |address_space| {
-                address_space.contexts.retain(|serial| *serial != context)
+                address_space.contexts.retain(|serial| *serial != context);
             });
         }
         if let Some(it) = self.page_table_mut(table) {

@@ -27,7 +27,7 @@ impl Shadows {
                     members_destroyed: told,
                     destroyed_in,
                     views,
-                    driver_handle: driver_handle,
+                    driver_handle,
                     data: None,
                 };
                 self.start(event.subject, resource);
@@ -72,7 +72,7 @@ impl Shadows {
         match event.kind {
             EventKind::ResourceViewRetiring { retirement, .. } => {
                 self.with_retirement(retirement, |retirement| {
-                    retirement.group_mut(resource).whole = true
+                    retirement.group_mut(resource).whole = true;
                 });
             }
             EventKind::ResourceViewClosed {} => {
@@ -94,7 +94,7 @@ impl Shadows {
                 creator: creator.into(),
                 memory,
                 resource: resource.map(Serial::from),
-                driver_handle: driver_handle,
+                driver_handle,
                 destroyed_in: told,
                 views,
                 busy,
@@ -338,7 +338,7 @@ impl Shadows {
             }
             // It is reported with the stop.
             EventKind::PoolHeldAfterStop {} => {
-                self.with_driver_pointer(subject, DriverPointer::leak)
+                self.with_driver_pointer(subject, DriverPointer::leak);
             }
             EventKind::DriverHandleSet { of: to } => self.set_driver_handle(subject.into(), *to),
             EventKind::DriverHandleEnded { of, .. } => {
@@ -390,7 +390,7 @@ impl Shadows {
         self.with_adapter(to, |adapter| adapter.driver_handle = Some(subject));
         if let Some(before) = before.filter(|serial| *serial != subject) {
             self.with_driver_pointer(before, |driver_pointer| {
-                driver_pointer.uses.retain(|pointer_use| pointer_use.of != to)
+                driver_pointer.uses.retain(|pointer_use| pointer_use.of != to);
             });
         }
     }

@@ -147,7 +147,7 @@ impl Shadows {
         let adapter = it.adapter;
         let goes_on = !*whole && operation == "transfer";
         self.with_adapter(adapter, |adapter| {
-            adapter.retried = goes_on.then_some(adapter.blocks_taken)
+            adapter.retried = goes_on.then_some(adapter.blocks_taken);
         });
         if busy {
             self.start_wait(event.subject.into(), adapter);

@@ -100,7 +100,7 @@ impl Shadows {
                 self.note_lock(allocation, location);
             }
             EventKind::LockEnded { .. } => {
-                self.with_memory(allocation, |it| decrement(&mut it.locks))
+                self.with_memory(allocation, |it| decrement(&mut it.locks));
             }
             EventKind::OfferStarted { .. } => {
                 view.offered = event.seq;

@@ -83,7 +83,7 @@ impl Shadows {
         match &event.kind {
             EventKind::KsBagged { .. } => self.count_bag_items(event.subject, |number| number + 1),
             EventKind::KsUnbagged { .. } => {
-                self.count_bag_items(event.subject, |number| number.saturating_sub(1))
+                self.count_bag_items(event.subject, |number| number.saturating_sub(1));
             }
             _ => match event.subject.kind {
                 Kind::KsDevice => self.follow_stream_device(event),

@@ -37,7 +37,7 @@ impl Shadows {
             };
             self.start(subject, sync);
             return self.with_device(*device, |device| {
-                device.low.extend(low.then_some(Serial::of(subject)))
+                device.low.extend(low.then_some(Serial::of(subject)));
             });
         }
         let Some(it) = self.sync_mut(subject) else { return };

@@ -24,7 +24,7 @@ impl Shadows {
                     (it.resetting, it.must_reset, it.overtaken) = (true, None, None);
                 }
                 EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => {
-                    it.resetting = false
+                    it.resetting = false;
                 }
                 EventKind::AdapterStopped {} => *it = <_>::default(),
                 _ => (),

@@ -113,7 +113,7 @@ impl Shadows {
             }
             EventKind::LockAcquired { location: place, .. } => self.note_lock(event.subject, place),
             EventKind::LockEnded { .. } => {
-                self.with_memory(event.subject, |it| decrement(&mut it.locks))
+                self.with_memory(event.subject, |it| decrement(&mut it.locks));
             }
             EventKind::InstanceDestroyed {} => self.end(event.subject),
             _ => (),

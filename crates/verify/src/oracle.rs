@@ -325,9 +325,7 @@ impl MemoryObserver for Oracle {
                     PagingMovement::PageOut => ContentLocation::System(it.runs.to_vec()),
                     _ => ContentLocation::Gpu { address: it.address, packets: state.packets },
                 };
-                state
-                    .allocations
-                    .insert(it.of, KnownContent { bytes: known.bytes, location: location });
+                state.allocations.insert(it.of, KnownContent { bytes: known.bytes, location });
             }
         }
         self.compare_other_allocations(state, it);

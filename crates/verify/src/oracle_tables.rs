@@ -91,7 +91,7 @@ impl Tables {
                 Some(first) => first.more += 1,
                 None => {
                     *first =
-                        Some(EntryMismatch { index, expected: says, found, untouched, more: 0 })
+                        Some(EntryMismatch { index, expected: says, found, untouched, more: 0 });
                 }
             }
         }

@@ -87,16 +87,14 @@ impl Verifier {
                 let back = component == Component::Client
                     && self.callback_depths.contains_key(&event.thread);
                 let component = if back { Component::Umd } else { component };
-                let breach =
-                    Breach { rule: rule.id, component: component, argument: argument, message };
+                let breach = Breach { rule: rule.id, component, argument, message };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
         match &event.kind {
             EventKind::RuleBroken { rule, component, argument, message } => {
                 let (argument, message) = (argument.clone(), message.to_string());
-                let breach =
-                    Breach { rule: *rule, component: *component, argument: argument, message };
+                let breach = Breach { rule: *rule, component: *component, argument, message };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
             EventKind::DdiCall { name, .. }
@@ -107,7 +105,7 @@ impl Verifier {
                 self.called.insert(name.to_string());
             }
             EventKind::UmdCallback { .. } => {
-                *self.callback_depths.entry(event.thread).or_default() += 1
+                *self.callback_depths.entry(event.thread).or_default() += 1;
             }
             EventKind::UmdCallbackReturn { .. } => {
                 if let Some(depth) = self.callback_depths.get_mut(&event.thread) {
@@ -116,7 +114,7 @@ impl Verifier {
                 self.callback_depths.retain(|_, depth| *depth > 0);
             }
             EventKind::EntryMissing { name } => {
-                *self.missing.entry(name.to_string()).or_default() += 1
+                *self.missing.entry(name.to_string()).or_default() += 1;
             }
             _ => (),
         }
@@ -200,8 +198,8 @@ impl FindingList {
         self.list.push(Finding {
             rule,
             severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
-            component: component,
-            argument: argument,
+            component,
+            argument,
             message,
             windows: windows.unwrap_or_else(|| "not known".into()),
             basis: entry.map_or("ours", |entry| &entry.basis),

@@ -1,4 +1,5 @@
-//! `cargo bench`: what `windtunnel bench` prints. `cargo bench -- --full` adds a million others.
+//! `cargo bench` prints what `windtunnel bench` prints. `cargo bench -- --full` also measures with
+//! a million live allocations.
 #![forbid(unsafe_code)]
 
 use cost::{BenchSize, MeasureError};
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
     match cost::bench(&extent, &mut |text| print!("{text}")) {
         Ok(_) => ExitCode::SUCCESS,
         Err(MeasureError(reason)) => {
-            eprintln!("it needs {reason}");
+            eprintln!("needs {reason}");
             ExitCode::FAILURE
         }
     }

@@ -1,7 +1,7 @@
-//! Allow files: findings that somebody knows of, each with a reason.
+//! Allow files: known findings, each with a reason.
 //!
-//! An allowed finding is set apart and never hidden. An entry names rule and place exactly, and
-//! one that no longer occurs is said.
+//! An allowed finding is listed separately and never hidden. An entry names rule and argument
+//! exactly. Entries that did not occur are reported.
 
 use crate::check::CheckReport;
 use crate::scenario_report::ReportedFinding;
@@ -11,36 +11,36 @@ use std::fmt::Write as _;
 use toml::Spanned;
 use verify::Finding;
 
-/// What is allowed.
+/// The findings that an allow file covers.
 #[derive(Debug, Default)]
 pub struct AllowList {
     /// The entries of the file, in its order.
     pub entries: Vec<AllowedEntry>,
 }
 
-/// A finding that is allowed.
+/// An entry of an allow file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedEntry {
     /// The rule's id.
     pub rule: String,
-    /// The place of the finding: entry and argument, as reports say it.
+    /// Entry point and argument of the finding, as in reports.
     pub place: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// Only for this driver.
+    /// Limits the entry to this driver.
     pub driver: Option<String>,
-    /// Only in this scenario.
+    /// Limits the entry to this scenario.
     pub scenario: Option<String>,
-    /// Where it stands in the file.
+    /// The line of the entry in the file.
     pub line: usize,
 }
 
-/// Why a file was not taken: the line, and what was expected there.
+/// Why an allow file could not be read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AllowFileError {
     /// The line, from one.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// What is wrong and what was expected.
     pub reason: String,
 }
 
@@ -78,14 +78,14 @@ impl AllowList {
         Ok(Self { entries })
     }
 
-    /// The reason a finding is allowed for, if it is.
+    /// The reason why a finding is allowed; `None` if it is not.
     pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
         let names =
             |allowed_entry: &&AllowedEntry| allowed_entry.matches(driver, scenario, finding);
         self.entries.iter().find(names).map(|allowed_entry| allowed_entry.reason.as_str())
     }
 
-    /// The entries that are about what was flown, and did not occur.
+    /// The entries that apply to the flown drivers and scenarios and did not occur.
     pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = report.driver;
         let about = move |allowed_entry: &&AllowedEntry| {
@@ -121,7 +121,7 @@ impl AllowedEntry {
         if verify::find(&rule).is_none() {
             return Err(format!("there is no rule '{rule}'; expected the id of a rule"));
         }
-        let place = needed(place, "where; expected where = \"...\", as the report says it")?;
+        let place = needed(place, "where; expected where = \"...\", as in the report")?;
         let reason = needed(reason, "reason; expected reason = \"...\", a sentence")?;
         if let Some(it) = scenario.as_ref().filter(|text| crate::find_scenario(text).is_none()) {
             return Err(format!("there is no scenario '{it}'; expected the name of one"));
@@ -137,12 +137,12 @@ impl AllowedEntry {
     }
 }
 
-/// The line of a place in a text, from one.
+/// The line number of an offset in a text, from one.
 fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// An allow file for everything a run found, sorted. What was allowed keeps its reason.
+/// An allow file for all findings of a run, sorted. Allowed findings keep their reason.
 pub fn baseline(report: &CheckReport) -> String {
     let new = format!("baseline of {}: to be explained", report.driver);
     let key = |reported_finding: &ReportedFinding| {
@@ -161,11 +161,11 @@ pub fn baseline(report: &CheckReport) -> String {
         }
     }
     let mut text = String::from(
-        "# Findings that are known and allowed: 'windtunnel check --allow FILE' lists them apart.\n",
+        "# Known, allowed findings: 'windtunnel check --allow FILE' lists them separately.\n",
     );
     for ((rule, place), reason) in reasons {
         let quoted = |text: &str| toml::Value::from(text).to_string();
-        // To a String: it cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "\n[[allow]]\nrule = {}\nwhere = {}\ndriver = {}\nreason = {}\n",

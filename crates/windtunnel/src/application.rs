@@ -1,4 +1,4 @@
-//! A small application: it draws through a user-mode driver, and looks at what it drew.
+//! A small application that draws through a user-mode driver and checks what it drew.
 
 use crate::testbed::{ScenarioStopped, Testbed};
 use abi::{D3DKMT_HANDLE, HRESULT};
@@ -8,7 +8,7 @@ use runtime::{
 };
 use thunk::Client;
 
-/// A process with an adapter and a device, through the Direct3D runtime. Clones are the same.
+/// A process with an adapter and a device, through the Direct3D runtime. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Application {
     /// Its adapter.
@@ -19,7 +19,7 @@ pub struct Application {
 }
 
 impl Testbed<'_> {
-    /// A new process with a device, through the user-mode driver.
+    /// Creates a process with a device, through the user-mode driver.
     pub fn application(&mut self) -> Result<Application, ScenarioStopped> {
         let umd = self.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
         let client = self.client();
@@ -28,7 +28,7 @@ impl Testbed<'_> {
 }
 
 impl Application {
-    /// A process with a device on the first adapter.
+    /// Opens the first adapter and creates a device.
     pub fn open(
         runtime: &Runtime,
         client: &Client,
@@ -44,7 +44,7 @@ impl Application {
         Ok(Self { adapter, device, kernel })
     }
 
-    /// Makes a group of surfaces.
+    /// Creates a resource with these surfaces.
     pub fn create_resource(
         &self,
         at: &mut Passive,
@@ -53,7 +53,7 @@ impl Application {
         expect_ok("pfnCreateResource", self.device.create_resource(at, surfaces))
     }
 
-    /// Drops a group of surfaces.
+    /// Destroys a resource.
     pub fn destroy_resource(
         &self,
         at: &mut Passive,
@@ -75,7 +75,7 @@ impl Application {
         expect_ok("pfnColorFill", filled)
     }
 
-    /// Copies a surface to another that is as large.
+    /// Copies a surface to another of the same size.
     pub fn copy(
         &self,
         at: &mut Passive,
@@ -88,12 +88,12 @@ impl Application {
         expect_ok("pfnBlt", copied)
     }
 
-    /// Has everything submitted.
+    /// Flushes: the driver submits all queued commands.
     pub fn flush(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
         expect_ok("pfnFlush", self.device.flush(at))
     }
 
-    /// The bytes of a surface, when all that draws it is done.
+    /// Reads a surface, after all commands that draw it have completed.
     pub fn read_surface(
         &self,
         at: &mut Passive,
@@ -119,7 +119,7 @@ impl Application {
         expect_ok("pfnUnlock", self.device.unlock(at, surface))
     }
 
-    /// The surface has this value everywhere, or the story stops.
+    /// Checks that every byte of the surface has this value; stops the scenario otherwise.
     pub fn expect_value(
         &self,
         at: &mut Passive,
@@ -136,13 +136,13 @@ impl Application {
         }
     }
 
-    /// Another device of the same process, through the same adapter.
+    /// Creates another device of the same process, through the same adapter.
     pub fn another_device(&self, at: &mut Passive) -> Result<Self, ScenarioStopped> {
         let device = expect_ok("pfnCreateDevice", self.adapter.create_device(at))?;
         Ok(Self { device, ..self.clone() })
     }
 
-    /// Another adapter object of the same process, with a device.
+    /// Opens another adapter object of the same process, with a device.
     pub fn another_adapter(&self, testbed: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
         let umd = testbed.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
         let adapter = testbed.runtime.open(self.adapter.client(), self.kernel, &umd);
@@ -152,18 +152,18 @@ impl Application {
         Ok(Self { adapter, device, kernel: self.kernel })
     }
 
-    /// Ends such an object: the process goes on.
+    /// Destroys the device and the adapter object; the process continues.
     pub fn close_adapter(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
         self.destroy_device(at)?;
         expect_ok("pfnCloseAdapter", self.adapter.close())
     }
 
-    /// Ends the device.
+    /// Destroys the device.
     pub fn destroy_device(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
         expect_ok("pfnDestroyDevice", self.device.destroy(at))
     }
 
-    /// Ends everything in good order: the device, the adapter, the process.
+    /// Destroys the device, closes the adapter, ends the process.
     pub fn close(&self, at: &mut Passive) -> Result<(), ScenarioStopped> {
         self.destroy_device(at)?;
         expect_ok("pfnCloseAdapter", self.adapter.close())?;
@@ -174,14 +174,14 @@ impl Application {
     }
 }
 
-/// The answer the story needs, or the story stops.
+/// Returns the value of a successful call; stops the scenario otherwise.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, ScenarioStopped> {
     answer.map_err(|result| {
-        ScenarioStopped(format!("{call} to succeed; it answered {}", hresult_name(result)))
+        ScenarioStopped(format!("{call} to succeed; it returned {}", hresult_name(result)))
     })
 }
 
-/// A refusal the story needs.
+/// Checks that a call failed with `result`; stops the scenario otherwise.
 pub(crate) fn expect_error<T>(
     call: &str,
     answer: &Result<T, HRESULT>,
@@ -192,10 +192,10 @@ pub(crate) fn expect_error<T>(
         Err(it) => hresult_name(*it),
         Ok(_) => "S_OK".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to answer {}; it answered {text}", hresult_name(result))))
+    Err(ScenarioStopped(format!("{call} to return {}; it returned {text}", hresult_name(result))))
 }
 
-/// A result, for people.
+/// The name of a result, or its number.
 fn hresult_name(result: HRESULT) -> String {
     abi::hresult::name(result)
         .map_or_else(|| format!("{:#010x}", result.cast_unsigned()), Into::into)

@@ -1,4 +1,4 @@
-//! Many flights of one driver, and what they come to.
+//! Many flights of one driver, and their combined result.
 
 use crate::allow::AllowList;
 use crate::driver::Driver;
@@ -10,59 +10,59 @@ use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::Severity;
 
-/// What to fly.
+/// The flights to make.
 pub struct CheckPlan<'a> {
     /// The driver.
     pub driver: Driver,
-    /// A user-mode driver to fly with it, in place of its own.
+    /// A user-mode driver to fly in place of the driver's own.
     pub umd: Option<NativeUmd>,
     /// The scenarios, in order.
     pub scenarios: &'a [&'static Scenario],
-    /// Who runs the flights; the first seed, if it has one.
+    /// The host of the flights, with the first seed.
     pub host: HostKind,
-    /// How many times, each with the next seed.
+    /// The number of flights per scenario, each with the next seed.
     pub seeds: u64,
-    /// What is allowed.
+    /// The allow file.
     pub allow: Option<&'a AllowList>,
 }
 
-/// A user-mode driver that comes as a file.
+/// A user-mode driver loaded from a file.
 #[derive(Clone, Debug)]
 pub struct NativeUmd {
-    /// The file, as it was named.
+    /// The path of the file, as given.
     pub path: String,
-    /// What is in it.
+    /// The loaded driver.
     pub umd: Umd,
 }
 
-/// What a check came to.
+/// The result of a check.
 pub struct CheckReport {
     /// The driver.
     pub driver: &'static str,
-    /// Whether it streams.
+    /// Whether it is a streaming minidriver.
     pub streams: bool,
     /// Its user-mode driver, if it has one: a file, or [`BUILT_IN`].
     pub umd: Option<String>,
-    /// Who ran the flights; the first seed, if it has one.
+    /// The host of the flights, with the first seed.
     pub host: HostKind,
-    /// How many times.
+    /// The number of flights per scenario.
     pub seeds: u64,
-    /// The scenarios, in order, each over all its seeds.
+    /// The reports of the scenarios, in order.
     pub scenarios: Vec<ScenarioReport>,
 }
 
-/// How reports name a user-mode driver that is no file.
+/// The name of a built-in user-mode driver in reports.
 pub const BUILT_IN: &str = "built-in";
 
-/// What a check has just done.
+/// Progress of a check.
 pub enum CheckStep<'a> {
-    /// It flew once.
+    /// A flight ended.
     Flown(&'a FlightResult),
-    /// It is done with a scenario.
+    /// All flights of a scenario ended.
     ScenarioDone(&'a ScenarioReport),
 }
 
-/// Flies a driver through scenarios; `after` sees each flight, and each scenario, as it lands.
+/// Flies a driver through scenarios. Calls `after` for each finished flight and each scenario.
 pub fn check(
     plan: &CheckPlan<'_>,
     mut after: impl FnMut(CheckStep<'_>),
@@ -93,7 +93,7 @@ pub fn check(
 }
 
 impl CheckPlan<'_> {
-    /// The user-mode driver of one flight.
+    /// Creates the user-mode driver of one flight.
     fn flight_umd(&self) -> Option<Umd> {
         match &self.umd {
             Some(native) => Some(native.umd.clone()),
@@ -111,34 +111,34 @@ impl CheckPlan<'_> {
 }
 
 impl CheckReport {
-    /// How many findings of a severity are not allowed.
+    /// The number of findings of a severity that are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.count(severity)).sum()
     }
 
-    /// How many things were alive at the ends.
+    /// The number of objects left alive.
     pub fn live_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.live.count()).sum()
     }
 
-    /// How many findings are allowed.
+    /// The number of allowed findings.
     pub fn allowed_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.allowed.len()).sum()
     }
 
-    /// How many scenarios were told to their end, or found something.
+    /// The number of scenarios that were flown to their end or have findings.
     pub fn flown_count(&self) -> usize {
         let flown =
             |scenario_report: &&ScenarioReport| scenario_report.outcome() != Outcome::NotFlown;
         self.scenarios.iter().filter(flown).count()
     }
 
-    /// How many events there were.
+    /// The number of events.
     pub fn event_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.events).sum()
     }
 
-    /// How often each rule was judged.
+    /// How often each rule was evaluated.
     pub fn rule_counts(&self) -> RuleCounts {
         let mut tally = RuleCounts::default();
         for flown in &self.scenarios {
@@ -147,13 +147,13 @@ impl CheckReport {
         tally
     }
 
-    /// The live rules that judged something.
+    /// The live rules that were evaluated.
     pub fn judged(&self) -> Vec<RuleId> {
         let tally = self.rule_counts();
         RuleId::LIVE.iter().copied().filter(|rule_id| tally.count_of(*rule_id) > 0).collect()
     }
 
-    /// The live rules for such drivers that judged nothing.
+    /// The live rules for this kind of driver that were not evaluated.
     pub fn not_judged(&self) -> Vec<RuleId> {
         let judged = self.judged();
         let streams = |rule_id: RuleId| rule_id.name().starts_with("KS-");
@@ -162,7 +162,7 @@ impl CheckReport {
         RuleId::LIVE.iter().copied().filter(ours).collect()
     }
 
-    /// The entries the driver offers, each with whether it was called.
+    /// The entry points that the driver implements, each with whether it was called.
     pub fn entries(&self) -> Vec<(&'static str, bool)> {
         let called: BTreeSet<&str> = self
             .scenarios
@@ -178,7 +178,7 @@ impl CheckReport {
         offered.into_iter().map(|text| (text, called.contains(text))).collect()
     }
 
-    /// What was used and is not there.
+    /// Functions that were used and are not implemented.
     pub fn missing(&self) -> BTreeSet<&str> {
         self.scenarios
             .iter()
@@ -187,7 +187,7 @@ impl CheckReport {
             .collect()
     }
 
-    /// The exit code: 0 nothing wrong and something flown, 1 something wrong, 2 nothing flown.
+    /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         let errors = self.count(Severity::Error);
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };

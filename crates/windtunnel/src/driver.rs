@@ -1,10 +1,10 @@
-//! Drivers of both kinds by name.
+//! Built-in display drivers and streaming minidrivers by name.
 
 use drivers::{Listed, ListedStream, STREAMS};
 use flight::RuleId;
 use runtime::Umd;
 
-/// A driver that can be flown by its name.
+/// A built-in driver.
 #[derive(Clone, Copy, Debug)]
 pub enum Driver {
     /// A display driver.
@@ -20,7 +20,7 @@ impl Driver {
         drivers::ALL.iter().map(Driver::Display).chain(streams.map(Driver::Streaming))
     }
 
-    /// The driver of that name.
+    /// Finds a driver by its name.
     pub fn find(name: &str) -> Option<Driver> {
         Self::all().find(|driver| driver.name() == name)
     }
@@ -33,7 +33,7 @@ impl Driver {
         }
     }
 
-    /// What it does, in a sentence without its full stop.
+    /// What the driver does, as a sentence without a full stop.
     pub fn about(self) -> &'static str {
         match self {
             Driver::Display(it) => it.about,
@@ -41,7 +41,7 @@ impl Driver {
         }
     }
 
-    /// The rules it breaks, the one that is found first in front; none if it is good.
+    /// The rules that the driver breaks, the first finding's rule first; empty for a good driver.
     pub fn breaks(self) -> &'static [RuleId] {
         match self {
             Driver::Display(it) => it.breaks,
@@ -49,7 +49,7 @@ impl Driver {
         }
     }
 
-    /// The user-mode driver that belongs to it, if there is one.
+    /// The user-mode driver of a display driver, if it has one.
     pub(crate) fn umd(self) -> Option<fn() -> Umd> {
         match self {
             Driver::Display(it) => it.umd,
@@ -57,7 +57,7 @@ impl Driver {
         }
     }
 
-    /// Whether it streams.
+    /// Whether this is a streaming minidriver.
     pub fn streams(self) -> bool {
         matches!(self, Driver::Streaming(_))
     }

@@ -1,24 +1,24 @@
-//! What a streaming minidriver shows: the format it is asked for, and how its pictures look.
+//! The expected video of a streaming minidriver: the requested format and the test pattern.
 
 use drivers::stream::pattern;
 use stream::{Format, Header};
 
-/// What a streaming minidriver is asked to show, and what is known of that.
+/// The video requested from a streaming minidriver, and what is known about its frames.
 #[derive(Clone, Debug)]
 pub struct ExpectedVideo {
-    /// The format that its first pin is made with.
+    /// The format of its first pin.
     pub format: Format,
-    /// How long its pictures are apart, in steps of 100 ns.
+    /// The frame interval, in units of 100 ns.
     pub interval: u64,
-    /// Whether it shows the test pattern of the built-in sources.
+    /// Whether frames show the test pattern of the built-in sources.
     pattern: bool,
 }
 
-/// Thirty pictures a second.
+/// Thirty frames per second.
 const DEFAULT_INTERVAL: u64 = 333_333;
 
 impl ExpectedVideo {
-    /// Pictures of that format, of which nothing else is known.
+    /// Frames of that format with unknown content.
     pub fn with_format(format: Format) -> Self {
         Self { format, interval: DEFAULT_INTERVAL, pattern: false }
     }
@@ -28,12 +28,12 @@ impl ExpectedVideo {
         Self { format: pattern::format(0), interval: pattern::INTERVAL, pattern: true }
     }
 
-    /// The same with so many pictures, if its formats can say that.
+    /// The same with this frame interval, if the format carries one.
     pub(crate) fn with_frame_count(&self, frames: u32) -> Option<Format> {
         self.pattern.then(|| pattern::format(frames))
     }
 
-    /// What is wrong with a picture, beside the one before; else where it stands.
+    /// Checks a frame against the previous one. Returns its position, or what is wrong.
     pub(crate) fn check_frame(
         &self,
         before: Option<FramePosition>,
@@ -47,18 +47,18 @@ impl ExpectedVideo {
         }
         let early = before.is_some_and(|frame_position| match number {
             Some(number) => time <= frame_position.time || Some(number) <= frame_position.number,
-            // Pictures that took no time to make may have one time.
+            // Frames produced without delay may have the same time.
             None => time < frame_position.time,
         });
         if early {
-            let which = number.map_or("a picture".to_owned(), |value| format!("picture {value}"));
-            return Err(format!("frames that are later than those before: {which} is at {time}"));
+            let which = number.map_or("a frame".to_owned(), |value| format!("frame {value}"));
+            return Err(format!("frames with increasing times: {which} is at {time}"));
         }
         Ok(FramePosition { time, number })
     }
 }
 
-/// Where a picture stands among others.
+/// The position of a frame in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FramePosition {
     time: u64,

@@ -1,5 +1,4 @@
-//! Numbers and names that people meet, and what this house knows of them: rules, entry points,
-//! statuses and results, bug checks.
+//! Looks up what a name or number means: a rule, an entry point, a status, a result, a bug check.
 
 use crate::support::{Row, legal_statuses, support};
 use abi::status::NAMES;
@@ -8,23 +7,23 @@ use kernel::ddi::{Legal, TABLE};
 use verify::bugcheck::{self, BUG_CHECKS, BugCheck, BugCheckCause};
 use verify::{Entry, catalogue};
 
-/// What a text means.
+/// The meaning of a text.
 pub enum Explanation {
     /// A rule.
     Rule(&'static Entry),
-    /// A name that Driver Verifier has for rules on streaming minidrivers, and those.
+    /// A rule name of Driver Verifier for streaming minidrivers, with the rules it corresponds to.
     Alias(&'static str, Vec<&'static Entry>),
     /// An entry point, a DDI, a callback or an import.
     EntryPoint(EntryPoint),
     /// A status.
     Status(Status),
-    /// A result of user mode.
+    /// A user-mode result.
     Result(UserResult),
-    /// A bug check, with the parameter that was asked for.
+    /// A bug check, with the requested parameter.
     BugCheck(&'static BugCheck, Option<u32>),
 }
 
-/// A status, and who speaks of it.
+/// A status, and where it occurs.
 pub struct Status {
     /// The number.
     pub code: NTSTATUS,
@@ -32,7 +31,7 @@ pub struct Status {
     pub name: &'static str,
 }
 
-/// A result of user mode (`HRESULT`), and who speaks of it.
+/// A user-mode result (`HRESULT`), and where it occurs.
 pub struct UserResult {
     /// The number.
     pub code: HRESULT,
@@ -40,22 +39,22 @@ pub struct UserResult {
     pub name: &'static str,
 }
 
-/// A line of a support table.
+/// A row of a support table.
 pub struct EntryPoint {
-    /// What its table is.
+    /// The title of the table.
     pub table: &'static str,
-    /// The names of its cells.
+    /// The names of the row's cells.
     pub columns: &'static [&'static str],
-    /// The line.
+    /// The row.
     pub row: Row,
 }
 
-/// A text that means nothing here: what it could have been.
+/// A text with no known meaning, with the nearest known texts.
 #[derive(Debug, PartialEq, Eq)]
 pub struct UnknownText {
-    /// What was asked for: `rule`, `entry point`, `bug check` or `status, result or bug check`.
+    /// The kind of text: `rule`, `entry point`, `bug check` or `status, result or bug check`.
     pub kind: &'static str,
-    /// The nearest that are known.
+    /// The nearest known texts.
     pub nearest: Vec<String>,
 }
 
@@ -106,10 +105,10 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     Err(UnknownText { kind: "rule", nearest: nearest_names(&wanted, ids) })
 }
 
-/// What a name with a line in it could have been.
+/// The kinds that a name with an underscore can have.
 const CODE_KIND: &str = "status, result or bug check";
 
-/// The four names nearest to one, which is in capitals.
+/// The four names nearest to a name in upper case.
 fn nearest_names<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut near: Vec<&str> = known.collect();
     near.sort_by_cached_key(|it| {
@@ -120,16 +119,16 @@ fn nearest_names<'a>(wanted: &str, known: impl Iterator<Item = &'a str>) -> Vec<
     near.into_iter().map(str::to_owned).collect()
 }
 
-/// A number that was asked for.
+/// A number to explain.
 struct NumberQuery {
     code: u32,
-    /// Whether it can only be a bug check.
+    /// Whether the number can only be a bug check.
     bug_check_only: bool,
     parameter: Option<u32>,
 }
 
 impl NumberQuery {
-    /// Reads `0x119`, `0x119/2`, `bugcheck 0x119 (0x2)` or a decimal number, in capitals.
+    /// Reads `0x119`, `0x119/2`, `bugcheck 0x119 (0x2)` or a decimal number, in upper case.
     fn read(text: &str) -> Option<Self> {
         let rest = ["BUGCHECK", "BUG CHECK"].iter().find_map(|name| text.strip_prefix(name));
         let number = rest.unwrap_or(text).trim();
@@ -169,8 +168,7 @@ impl NumberQuery {
     }
 }
 
-/// Reads a number as people write statuses: hexadecimal, decimal, negative, or widened to 64
-/// bits with its sign.
+/// Parses a status number: hexadecimal, decimal, negative, or sign-extended to 64 bits.
 fn read_number(text: &str) -> Option<u32> {
     let text = text.trim().replace('_', "");
     if let Some(hex) = text.strip_prefix("0X") {
@@ -183,22 +181,22 @@ fn read_number(text: &str) -> Option<u32> {
 }
 
 impl Status {
-    /// What its two upper bits say.
+    /// The severity, from the two upper bits.
     pub fn severity(&self) -> &'static str {
         match self.code.cast_unsigned() >> 30 {
             0 => "success",
-            1 => "information, which counts as success",
+            1 => "informational, which counts as success",
             2 => "warning, which counts as failure",
             _ => "failure",
         }
     }
 
-    /// Whether it is not a failure.
+    /// Whether this is not a failure.
     pub fn succeeds(&self) -> bool {
         self.code >= 0
     }
 
-    /// The entry points that answer it of themselves.
+    /// The entry points that return this status without a driver having returned it.
     pub fn returned_by(&self) -> Vec<&'static str> {
         let answers = |entry_row: &&thunk::EntryRow| {
             self.code == 0 || entry_row.statuses.contains(&self.code)
@@ -206,7 +204,7 @@ impl Status {
         thunk::ENTRIES.iter().filter(answers).map(|entry_row| entry_row.name).collect()
     }
 
-    /// The entry points that pass it on from a driver that may answer it, with the DDI.
+    /// The entry points that pass this status on from a driver, each with the DDI that returns it.
     pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
         let legal = self.legal_for();
         let entries = thunk::ENTRIES.iter();
@@ -216,7 +214,7 @@ impl Status {
         each.filter(|(_, ddi)| self.code != 0 && legal.contains(ddi)).collect()
     }
 
-    /// The DDIs whose closed list of answers has it.
+    /// The DDIs whose closed list of legal statuses contains this one.
     pub fn legal_for(&self) -> Vec<&'static str> {
         let has = |line: &&kernel::ddi::Line| {
             self.code == 0
@@ -225,41 +223,41 @@ impl Status {
         TABLE.iter().filter(has).map(|line| line.name).collect()
     }
 
-    /// The DDIs whose list of answers is open, so that it is not judged there.
+    /// The DDIs whose list of legal statuses is open, so that this one is not judged there.
     pub fn open_for(&self) -> Vec<&'static str> {
         let open = |line: &&kernel::ddi::Line| self.code != 0 && matches!(line.legal, Legal::Any);
         TABLE.iter().filter(open).map(|line| line.name).collect()
     }
 
-    /// The rules that name it as what Windows answers to a breach.
+    /// The rules that name it as what Windows returns when they are broken.
     pub fn rules(&self) -> Vec<&'static Entry> {
         catalogue().iter().filter(|entry| entry.mentions_status(self.name)).collect()
     }
 }
 
 impl UserResult {
-    /// Whether it is not a failure.
+    /// Whether this is not a failure.
     pub fn succeeds(&self) -> bool {
         hresult::succeeded(self.code)
     }
 
-    /// The statuses of the kernel that become it where a user-mode driver calls back.
+    /// The kernel statuses that a callback of a user-mode driver converts to this result.
     pub fn source_statuses(&self) -> Vec<&'static str> {
         let becomes = |pair: &&(NTSTATUS, &str)| {
-            let informs = self.code == 0 && pair.0 != 0; // All of them: too many to say.
+            let informs = self.code == 0 && pair.0 != 0; // Too many to list.
             !informs && runtime::result_of(pair.0) == self.code
         };
         NAMES.iter().filter(becomes).map(|pair| pair.1).collect()
     }
 
-    /// The rules that name it as what Windows answers to a breach.
+    /// The rules that name it as what Windows returns when they are broken.
     pub fn rules(&self) -> Vec<&'static Entry> {
         catalogue().iter().filter(|entry| entry.mentions_result(self.name)).collect()
     }
 }
 
 impl EntryPoint {
-    /// The line of a name in capitals.
+    /// Finds the row of a name in upper case.
     fn find(wanted: &str) -> Option<Self> {
         support().into_iter().find_map(|support_table| {
             let row =
@@ -268,7 +266,7 @@ impl EntryPoint {
         })
     }
 
-    /// The rules about it, and those that are judged there.
+    /// The rules that apply to the entry point.
     pub fn rules(&self) -> Vec<&'static Entry> {
         let place = self.columns.iter().position(|text| *text == "rules");
         let judged = place.map_or(Vec::new(), |index| self.row.cells[index].words());
@@ -278,8 +276,7 @@ impl EntryPoint {
     }
 }
 
-/// The rules that lead to a bug check, with a parameter if one is asked for; and the
-/// parameters that are known.
+/// The rules that lead to a bug check, filtered by `parameter` if given, and the known parameters.
 pub fn bug_check_rules(stop: &BugCheck, parameter: Option<u32>) -> (Vec<BugCheckCause>, Vec<u32>) {
     let all = bugcheck::causes(stop.code);
     let mut known: Vec<u32> =
@@ -397,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_knows_who_speaks_of_it() {
+    fn a_status_lists_where_it_occurs() {
         let Ok(Explanation::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
         assert!(it.returned_by().contains(&"D3DKMTCreateDevice"));
         assert!(it.passed_on_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));

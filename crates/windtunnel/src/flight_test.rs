@@ -1,4 +1,4 @@
-//! Flights for tests: a driver of one's own, a story of one's own, and what to assert of it.
+//! Flights for tests: a custom driver, a custom scenario, and assertions on the result.
 
 use crate::fly::{FlightResult, HostKind, Outcome, fly_body};
 use crate::testbed::{ScenarioStopped, Testbed};
@@ -8,27 +8,27 @@ use kernel::miniport::Miniport;
 use runtime::Umd;
 use std::sync::Arc;
 
-/// A flight about to start: a driver, and who runs it.
+/// A flight before its start: a driver and a host.
 ///
-/// The story gets the [`Testbed`], with the driver started in it. When it ends, everything else
-/// is ended too: clients that are left are killed, the adapter is stopped and removed, the
-/// driver is unloaded, and the verifier watches all that happened.
+/// The scenario gets the [`Testbed`] with the driver started. When the scenario ends, remaining
+/// clients are killed, the adapter is stopped and removed, the driver is unloaded, and the
+/// verifier evaluates all events.
 ///
 /// ```
 /// use windtunnel::Flight;
 ///
-/// let (miniport, machine) = windtunnel::softgpu::SoftGpu::new();
-/// let flown = Flight::new(miniport, machine).seed(7).fly(|tunnel| {
-///     let bench = tunnel.bench()?; // a client with a device
-///     let made = bench.create_resource(tunnel.at, 3)?;
-///     bench.destroy_resource(tunnel.at, made.resource)?;
-///     tunnel.settle(); // let everything run that can
-///     bench.close(tunnel.at, &[])
+/// let (miniport, hardware) = windtunnel::softgpu::SoftGpu::new();
+/// let result = Flight::new(miniport, hardware).seed(7).fly(|testbed| {
+///     let client = testbed.test_client()?; // a process with a device
+///     let created = client.create_resource(testbed.at, 3)?;
+///     client.destroy_resource(testbed.at, created.resource)?;
+///     testbed.run_until_idle();
+///     client.close(testbed.at, &[])
 /// });
-/// flown.assert_clean();
+/// result.assert_clean();
 /// ```
 ///
-/// A driver that breaks a rule is named:
+/// A driver that breaks a rule is reported:
 ///
 /// ```
 /// use windtunnel::{Flight, softgpu::SoftGpu, prelude::*};
@@ -41,19 +41,23 @@ use std::sync::Arc;
 ///         Some(&*self.0)
 ///     }
 ///
-///     fn create_allocations(&self, at: &mut Passive, births: Births<'_>) -> Answer<Born> {
-///         let mut born = self.0.create_allocations(at, births)?;
-///         born.allocations.iter_mut().for_each(|(_, shape)| shape.size = 0);
-///         Ok(born)
+///     fn create_allocations(
+///         &self,
+///         at: &mut Passive,
+///         args: CreateAllocationArgs<'_>,
+///     ) -> DriverResult<CreatedAllocations> {
+///         let mut created = self.0.create_allocations(at, args)?;
+///         created.allocations.iter_mut().for_each(|(_, info)| info.size = 0);
+///         Ok(created)
 ///     }
 /// }
 ///
 /// let (driver, gpu) = SoftGpu::new();
-/// let flown = Flight::new(Arc::new(Empty(driver)), gpu).fly(|tunnel| {
-///     let bench = tunnel.bench()?;
-///     bench.create(tunnel.at, 1).map(drop)
+/// let result = Flight::new(Arc::new(Empty(driver)), gpu).fly(|testbed| {
+///     let client = testbed.test_client()?;
+///     client.create(testbed.at, 1).map(drop)
 /// });
-/// flown.assert_finding("KMD-ALLOC-002");
+/// result.assert_finding("KMD-ALLOC-002");
 /// ```
 #[must_use = "a flight starts with `fly`"]
 pub struct Flight {
@@ -62,40 +66,40 @@ pub struct Flight {
     host: HostKind,
 }
 
-/// Plugs in a driver whose pool says to that log what happens.
+/// Sets up a driver. Its pool reports to the log.
 type SetUpDriver = Box<dyn FnOnce(&Arc<Log>) -> DriverSetup>;
 
 impl Flight {
-    /// A flight of a driver and its hardware, with a pool made for it.
+    /// A flight of a driver and its hardware, with a new pool.
     pub fn new(miniport: Arc<dyn Miniport>, machine: Arc<dyn HardwareModel>) -> Self {
         Self::with_setup(set_up(miniport, machine))
     }
 
-    /// A flight of whatever `make` plugs in; its pool says to that log what happens.
+    /// A flight of the driver that `make` sets up. Its pool must report to the given log.
     pub fn with_setup(make: impl FnOnce(&Arc<Log>) -> DriverSetup + 'static) -> Self {
         Self { set_up: Box::new(make), umd: None, host: HostKind::Deterministic(1) }
     }
 
-    /// The user-mode driver that belongs to it.
+    /// Adds a user-mode driver.
     pub fn umd(self, umd: Umd) -> Self {
         Self { umd: Some(umd), ..self }
     }
 
-    /// The seed that the order of threads is drawn from; 1 if nobody says.
+    /// Sets the seed that determines the order of threads; the default is 1.
     pub fn seed(self, seed: u64) -> Self {
         self.host(seed)
     }
 
-    /// Who runs it: [`On::Free`], or [`On::Stepped`] with a seed.
+    /// Sets the host: [`HostKind::Threaded`], or a deterministic one with a seed.
     pub fn host(self, on: impl Into<HostKind>) -> Self {
         Self { host: on.into(), ..self }
     }
 
-    /// Starts the driver, tells the story, ends everything, and answers what became of it.
+    /// Starts the driver, runs the scenario, ends everything, and returns the result.
     ///
     /// # Panics
     ///
-    /// If the flight could not be run at all, as when a thread of it panicked.
+    /// If the flight could not be run, for example because one of its threads panicked.
     pub fn fly(
         self,
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
@@ -105,28 +109,28 @@ impl Flight {
     }
 }
 
-/// What to assert of a flight. A failed assertion shows the whole report.
+/// Assertions on a flight. A failed assertion prints the whole report.
 impl FlightResult {
-    /// The story was told to its end, nothing was wrong, and nothing is left alive.
+    /// Asserts that the scenario was flown to its end, without findings and without live objects.
     #[track_caller]
     pub fn assert_clean(&self) {
         let clean = self.outcome == Outcome::Clean && self.live.count() == 0;
         assert!(clean, "the flight was not clean\n{}", self.report());
     }
 
-    /// That rule was broken, by whomever and however often.
+    /// Asserts that the rule was broken at least once, by any component.
     #[track_caller]
     pub fn assert_finding(&self, rule: &str) {
         assert!(RuleId::find(rule).is_some(), "{rule} is not the name of a live rule");
         assert!(
             self.findings.iter().any(|finding| finding.rule.name() == rule),
-            "{rule} was not found broken\n{}",
+            "{rule} was not broken\n{}",
             self.report()
         );
     }
 }
 
-/// Plugs a driver and its hardware in, with a pool made for it.
+/// Sets up a driver and its hardware, with a new pool.
 pub fn set_up(
     miniport: Arc<dyn Miniport>,
     machine: Arc<dyn HardwareModel>,
@@ -134,18 +138,18 @@ pub fn set_up(
     move |log| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
 }
 
-/// Hardware that does nothing, for drivers that take no work.
+/// Hardware that does nothing, for drivers without submissions.
 ///
 /// ```
 /// use windtunnel::{Flight, NoHardware, softgpu::SoftGpu};
 /// use std::sync::Arc;
 ///
 /// let (miniport, _gpu) = SoftGpu::new();
-/// let flown = Flight::new(miniport, Arc::new(NoHardware)).fly(|tunnel| {
-///     let bench = tunnel.bench()?;
-///     bench.close(tunnel.at, &[])
+/// let result = Flight::new(miniport, Arc::new(NoHardware)).fly(|testbed| {
+///     let client = testbed.test_client()?;
+///     client.close(testbed.at, &[])
 /// });
-/// flown.assert_clean();
+/// result.assert_clean();
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHardware;

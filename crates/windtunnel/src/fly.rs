@@ -1,4 +1,4 @@
-//! One flight: a driver, a scenario, and who runs it.
+//! One flight: a driver, a scenario and a host.
 
 use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
@@ -18,46 +18,46 @@ use std::sync::Arc;
 use stream::{DescriptorError, DeviceDescriptor, Entry, ReceivedFrame, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
 
-/// What became of a flight.
+/// The result of a flight.
 pub struct FlightResult {
     /// The scenario.
     pub scenario: &'static str,
-    /// The seed, where the order is drawn from one.
+    /// The seed, if the host is deterministic.
     pub seed: Option<u64>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What the story needed and did not get: it was not told to its end.
+    /// What the scenario needs and did not get; empty if it was flown to its end.
     pub needs: Vec<String>,
-    /// What was found, notes included, in the order of events.
+    /// The findings, including notes, in the order of events.
     pub findings: Vec<Finding>,
-    /// Who was still alive when everything was over.
+    /// Objects left alive at the end.
     pub live: LiveObjects,
-    /// Who was alive at the moments the story took a look.
+    /// Live objects at the moments that the scenario selects.
     pub live_snapshots: Vec<(&'static str, LiveObjects)>,
-    /// The pictures that arrived, of a streaming minidriver.
+    /// The frames received from a streaming minidriver.
     pub frames: Vec<ReceivedFrame>,
-    /// Everything that happened.
+    /// All events.
     pub events: Vec<Event>,
-    /// How often each rule was judged.
+    /// How often each rule was evaluated.
     pub rule_counts: RuleCounts,
-    /// The entries that were called.
+    /// The entry points of the driver that were called.
     pub called: BTreeSet<String>,
-    /// The entries the driver offers.
+    /// The entry points that the driver implements.
     pub implemented: Vec<&'static str>,
-    /// What was used and is not there, with how often.
+    /// Functions that were used and are not implemented, with how often.
     pub missing: BTreeMap<String, u64>,
 }
 
-/// How a flight ended.
+/// The outcome of a flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The story was told to its end, and nothing was wrong.
+    /// The scenario was flown to its end without findings.
     Clean,
-    /// Something was wrong.
+    /// There are findings.
     Findings,
-    /// The story was told to its end, and all that was wrong is allowed.
+    /// The scenario was flown to its end, and all findings are allowed.
     Allowed,
-    /// The story could not be told to its end, and nothing was found.
+    /// The scenario could not be flown to its end, and there are no findings.
     NotFlown,
 }
 
@@ -74,21 +74,21 @@ impl Outcome {
 }
 
 impl FlightResult {
-    /// How many findings there are of a severity.
+    /// The number of findings of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings.iter().filter(|finding| finding.severity == severity).count()
     }
 }
 
-/// Who runs a flight.
+/// The host of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {
     /// One virtual thread at a time, in an order drawn from this seed.
     Deterministic(u64),
-    /// The same, and memory is short, buffers are small and hardware is out of turn, all drawn
-    /// from this seed.
+    /// The same under pressure: little memory, small buffers, hardware that completes out of order,
+    /// all drawn from this seed.
     DeterministicPressure(u64),
-    /// Threads side by side, in whatever order the machine runs them.
+    /// Parallel threads, scheduled by the machine.
     Threaded,
 }
 
@@ -102,7 +102,7 @@ impl HostKind {
         }
     }
 
-    /// The seed, where the order is drawn from one.
+    /// The seed, if the host is deterministic.
     pub fn seed(self) -> Option<u64> {
         match self {
             HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => Some(seed),
@@ -110,7 +110,7 @@ impl HostKind {
         }
     }
 
-    /// The same host, so many seeds on.
+    /// The same host with the seed advanced by this much.
     #[must_use]
     pub fn with_seed_offset(self, turns: u64) -> Self {
         match self {
@@ -149,7 +149,7 @@ impl From<u64> for HostKind {
     }
 }
 
-/// Flies a driver through a scenario, on the host asked for; a seed alone asks for `Stepped`.
+/// Flies a driver through a scenario. A bare seed selects [`HostKind::Deterministic`].
 pub fn fly(
     driver: &Listed,
     scenario: &'static Scenario,
@@ -171,7 +171,7 @@ pub fn fly_driver(
     }
 }
 
-/// Flies a built-in streaming minidriver through a scenario for such.
+/// Flies a built-in streaming minidriver through a streaming scenario.
 pub(crate) fn fly_builtin_stream(
     driver: &ListedStream,
     scenario: &'static Scenario,
@@ -184,7 +184,7 @@ pub(crate) fn fly_builtin_stream(
     fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)
 }
 
-/// Flies a streaming minidriver through any story: the one path of such flights.
+/// Flies a streaming minidriver through any scenario body. All streaming flights come here.
 pub(crate) fn fly_stream(
     (make, expected_video): (
         impl FnOnce(&Arc<Log>) -> Result<stream::DriverSetup, DescriptorError>,
@@ -214,7 +214,7 @@ pub(crate) fn fly_stream(
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
-/// The entries that a streaming minidriver has, each once.
+/// The dispatch entries that a streaming minidriver implements, without duplicates.
 fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
     let pins = || it.filters.iter().flat_map(|filter_descriptor| &filter_descriptor.pins);
     let mut all: Vec<Entry> = it.dispatch.clone();
@@ -226,15 +226,15 @@ fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
     all.into_iter().map(Entry::name).collect()
 }
 
-/// Flies a driver of one's own through a scenario of ours, as [`fly`] does.
+/// Flies a custom driver through a built-in scenario, like [`fly`].
 ///
 /// ```
-/// use windtunnel::{find_scenario, fly_plugged, plug, softgpu::SoftGpu};
+/// use windtunnel::{find_scenario, fly_setup, set_up, softgpu::SoftGpu};
 ///
-/// let scenario = find_scenario("alone").unwrap();
-/// let (miniport, machine) = SoftGpu::new();
-/// let flown = fly_plugged(plug(miniport, machine), scenario, 1).unwrap();
-/// flown.assert_clean();
+/// let scenario = find_scenario("create-standalone").unwrap();
+/// let (miniport, hardware) = SoftGpu::new();
+/// let result = fly_setup(set_up(miniport, hardware), scenario, 1).unwrap();
+/// result.assert_clean();
 /// ```
 pub fn fly_setup(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
@@ -244,7 +244,7 @@ pub fn fly_setup(
     fly_with_umd(make, None, scenario, on)
 }
 
-/// The same, with a user-mode driver that belongs to it.
+/// Like [`fly_setup`], with a user-mode driver.
 pub fn fly_with_umd(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     umd: Option<Umd>,
@@ -254,7 +254,7 @@ pub fn fly_with_umd(
     fly_body((make, umd), scenario.name, scenario.needs, on.into(), |testbed| scenario.run(testbed))
 }
 
-/// Flies a driver through any story: the one path of every flight.
+/// Flies a display driver through any scenario body. All flights of display drivers come here.
 pub(crate) fn fly_body(
     (make, umd): (impl FnOnce(&Arc<Log>) -> DriverSetup, Option<Umd>),
     name: &'static str,
@@ -271,7 +271,7 @@ pub(crate) fn fly_body(
     let lacks: Vec<String> = needs
         .iter()
         .filter(|text| !offered.contains(text))
-        .map(|text| format!("a driver with {text}"))
+        .map(|text| format!("a driver that implements {text}"))
         .collect();
     let body = if lacks.is_empty() {
         on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
@@ -281,7 +281,7 @@ pub(crate) fn fly_body(
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
-/// What came of telling a story.
+/// The state of a scenario run.
 #[derive(Default)]
 struct ScenarioRun {
     needs: Vec<String>,
@@ -291,7 +291,7 @@ struct ScenarioRun {
 }
 
 impl ScenarioRun {
-    /// Tells the story of a streaming minidriver, and ends everything.
+    /// Runs the scenario of a streaming minidriver, then removes the device.
     fn run_stream(
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
@@ -311,7 +311,7 @@ impl ScenarioRun {
             log: log.clone(),
             host_kind: on,
             setup,
-            expected_video: expected_video,
+            expected_video,
             device: None,
             graphics: None,
             video: None,
@@ -325,7 +325,7 @@ impl ScenarioRun {
         Self { needs, live, live_snapshots: testbed.live_snapshots, frames: testbed.frames }
     }
 
-    /// Starts the driver, tells the story, and ends everything.
+    /// Starts the driver, runs the scenario, then ends clients, adapter and driver.
     fn run(
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
@@ -344,7 +344,7 @@ impl ScenarioRun {
             Ok(adapter) => adapter,
             Err(why) => {
                 let needs =
-                    format!("a driver that starts: {} answered {}", why.entry, why.why.name());
+                    format!("a driver that starts: {} returned {}", why.entry, why.why.name());
                 return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
             }
         };
@@ -354,7 +354,7 @@ impl ScenarioRun {
             Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
         let told = body(&mut testbed);
         let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
-        // What a story that stopped has left is not its client's fault.
+        // Objects left by a stopped scenario are not the client's fault.
         for client in clients {
             client.kill(at);
         }
@@ -365,7 +365,7 @@ impl ScenarioRun {
     }
 }
 
-/// Lets the verifier watch what happened.
+/// Runs the verifier over the events and builds the result.
 fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> FlightResult {
     let events = log.take();
     let mut verifier = Verifier::new();

@@ -1,5 +1,5 @@
-//! Words for a miniport in Rust: each is the address of a block of pool memory, as in most
-//! drivers in C, so the pool sees what is forgotten and what is ended twice.
+//! Driver handles for a miniport in Rust. Each handle is the address of a pool block, as in most
+//! drivers in C, so the pool detects leaks and double frees.
 
 use flight::Pool;
 use kernel::callbacks::KernelCallbacks;
@@ -7,48 +7,48 @@ use kernel::miniport::{DriverError, DriverResult};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::vec::IntoIter;
 
-/// How large a block is, and its tag.
+/// Size and tag of a block.
 const SIZE: usize = 32;
 const TAG: u32 = u32::from_le_bytes(*b"Word");
 
-/// The words of a driver for what it makes. They come out of its adapter's pool, so there are
-/// none before [`attach`](Words::meet) and after [`part`](Words::part).
+/// Allocates driver handles from the adapter's pool. Calls fail before [`attach`](Self::attach)
+/// and after [`detach`](Self::detach).
 #[derive(Default)]
 pub struct HandleAllocator {
     services: Mutex<Option<Arc<KernelCallbacks>>>,
 }
 
 impl HandleAllocator {
-    /// The adapter is there (`add_device`).
+    /// Stores the adapter's callbacks; call it from `add_device`.
     pub fn attach(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         self.set_services(Some(services.clone()));
         Ok(())
     }
 
-    /// The adapter goes (`remove_device`).
+    /// Drops the adapter's callbacks; call it from `remove_device`.
     pub fn detach(&self) -> DriverResult<()> {
         self.set_services(None);
         Ok(())
     }
 
-    /// The services that came with the adapter.
+    /// The adapter's callbacks.
     pub fn services(&self) -> DriverResult<Arc<KernelCallbacks>> {
         let services = self.services.lock().unwrap_or_else(PoisonError::into_inner);
         services.clone().ok_or(DriverError::Invalid)
     }
 
-    /// A new word.
+    /// Allocates a handle. Fails with [`DriverError::NoMemory`].
     pub fn allocate_one(&self) -> DriverResult<usize> {
         self.allocate(1)?.next().ok_or(DriverError::NoMemory)
     }
 
-    /// So many new words, or none at all.
+    /// Allocates `count` handles, or none if the pool has no memory.
     pub fn allocate(&self, count: usize) -> DriverResult<IntoIter<usize>> {
         let services = self.services()?;
         allocate_blocks(&**services.pool(), count)
     }
 
-    /// Ends words.
+    /// Frees handles.
     pub fn free(&self, words: impl IntoIterator<Item = usize>) -> DriverResult<()> {
         let services = self.services()?;
         words.into_iter().for_each(|index| services.pool().free(index, TAG));
@@ -73,7 +73,7 @@ fn allocate_blocks(pool: &dyn Pool, count: usize) -> DriverResult<IntoIter<usize
 mod tests {
     use super::*;
 
-    /// A pool of a few blocks, and what was freed.
+    /// A pool with a few blocks that records what was freed.
     struct Few(usize, Mutex<(usize, Vec<usize>)>);
 
     impl Pool for Few {
@@ -101,7 +101,7 @@ mod tests {
         let pool = Few(3, Mutex::default());
         assert_eq!(allocate_blocks(&pool, 2).unwrap().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(allocate_blocks(&pool, 2).err(), Some(DriverError::NoMemory));
-        assert_eq!(pool.1.lock().unwrap().1, [3], "what the failed call took");
+        assert_eq!(pool.1.lock().unwrap().1, [3], "the block that the failed call took");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! A wind tunnel for Windows display drivers.
 //!
-//! [`fly`] takes a driver through a scenario under the real kernel of this project and answers
-//! what happened: the events, the findings, and who is still alive. [`check`] does so for many
-//! scenarios and seeds, and sets apart what an allow file names; the command prints that.
+//! [`fly`] flies a driver through a scenario under this project's kernel and returns the events,
+//! the findings and the objects left alive. [`check`] flies many scenarios and seeds, and separates
+//! findings that an allow file covers; the command prints its result.
 //!
-//! Whoever writes a miniport in Rust tests it with [`Flight`], and needs no other crate: the
-//! [`prelude`] has what a miniport and its tests name, and the rooms of the house are here
-//! under their own names ([`kernel`], [`print_scenario`], [`nt`], [`thunk`], [`abi`], [`softgpu`]). Whoever
-//! writes a user-mode driver in Rust uses the traits of [`umd`], and flies it with [`umd_from_rust`]; a
-//! streaming minidriver has the trait of [`stream`], and flies with [`StreamFlight`].
+//! A miniport written in Rust is tested with [`Flight`] and needs no other crate: the [`prelude`]
+//! exports the types that a miniport and its tests use, and the other crates are re-exported
+//! under their own names ([`kernel`], [`nt`], [`thunk`], [`abi`], [`softgpu`], …). A user-mode
+//! driver written in Rust implements the traits of [`umd`] and flies with [`umd_from_rust`]; a
+//! streaming minidriver implements the trait of [`stream`] and flies with [`StreamFlight`].
 #![forbid(unsafe_code)]
 
 mod allow;

@@ -1,11 +1,11 @@
-//! The command: fly drivers, list what there is, explain rules.
+//! The `windtunnel` command: flies drivers, lists drivers, scenarios and rules, explains rules.
 #![forbid(unsafe_code)]
 
 mod command;
 
 use std::process::ExitCode;
 
-/// `bench` shows bytes; for anything else it only forwards.
+/// Counts bytes for `bench`; otherwise forwards to the system allocator.
 #[global_allocator]
 static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
 

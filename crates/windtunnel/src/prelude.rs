@@ -1,4 +1,4 @@
-//! What a miniport in Rust and its tests name: `use windtunnel::prelude::*;`.
+//! Types that a miniport in Rust and its tests use: `use windtunnel::prelude::*;`.
 
 pub use crate::{
     Flight, FlightResult, HandleAllocator, NoHardware, Outcome, ScenarioStopped, TestClient,

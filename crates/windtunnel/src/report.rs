@@ -1,4 +1,4 @@
-//! Reports for people: the text of what was found.
+//! The text of findings and of flights.
 
 use crate::fly::FlightResult;
 use crate::scenario_report::ReportedFinding;
@@ -7,14 +7,14 @@ use std::fmt::Write;
 use verify::Finding;
 
 impl ReportedFinding {
-    /// A finding of a flight, with those of its events that led there.
+    /// A finding of a flight, with the events that led to it.
     pub(crate) fn new(finding: Finding, seed: Option<u64>, events: &[Event]) -> Self {
         let led = |event: &&Event| finding.events.contains(&event.seq);
         let trail = events.iter().filter(led).cloned().collect();
         Self { finding, seed, trail }
     }
 
-    /// Its lines in a report; with `seeds`, the first that shows it is one of them.
+    /// The text of the finding; with `seeds`, includes the first seed that shows it.
     pub fn text(&self, seeds: bool) -> String {
         let finding = &self.finding;
         let rule = finding.rule.name();
@@ -28,7 +28,7 @@ impl ReportedFinding {
         ];
         if seeds {
             let seed = self.seed.map_or_else(|| "none".to_owned(), |value| value.to_string());
-            lines.push(format!("    seed     {seed} is the first that shows it"));
+            lines.push(format!("    seed     {seed} is the first seed that shows it"));
         }
         lines.push("    events".to_owned());
         lines.extend(self.trail.iter().map(|event| format!("      {event}")));
@@ -36,7 +36,7 @@ impl ReportedFinding {
         lines.join("\n")
     }
 
-    /// How often it happened, if that is worth a word.
+    /// How often the finding occurred, or nothing if once.
     pub fn times(&self) -> String {
         let count = self.finding.count;
         if count > 1 { format!(" ({count} times)") } else { String::new() }
@@ -44,29 +44,29 @@ impl ReportedFinding {
 }
 
 impl FlightResult {
-    /// What came of it, for people: findings as the command prints them, what the story needed
-    /// and did not get, and who is still alive.
+    /// The report as text: findings as the command prints them, what the scenario needs and did
+    /// not get, and live objects.
     pub fn report(&self) -> String {
         let mut text =
             format!("{}: {}, {} events\n", self.scenario, self.outcome.name(), self.events.len());
         for need in &self.needs {
-            let _ = writeln!(text, "not told to its end: it needs {need}"); // A String takes all.
+            let _ = writeln!(text, "not flown: needs {need}"); // Writing to a String cannot fail.
         }
         for finding in &self.findings {
             let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
             let _ = write!(text, "\n{}", found.text(false)); // As above.
         }
         if self.live.count() > 0 {
-            let _ = writeln!(text, "\nstill alive at the end:\n{}", self.live); // As above.
+            let _ = writeln!(text, "\nleft alive at the end:\n{}", self.live); // As above.
         }
         text
     }
 }
 
-/// On what grounds the rule stands.
+/// The basis of the rule, with its source.
 fn basis(finding: &Finding) -> String {
     match finding.basis {
-        "ours" => "ours: a rule of Windtunnel, with no page behind it".to_owned(),
+        "ours" => "ours: a rule of Windtunnel without a Microsoft page".to_owned(),
         basis => format!("{basis}: {}", finding.source),
     }
 }

@@ -1,4 +1,4 @@
-//! Scenarios: what a client does to a driver, by name.
+//! Scenarios by name: sequences of client actions that a driver is flown through.
 
 use crate::scenarios::{
     bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy, destroy_memory,
@@ -10,41 +10,41 @@ use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use flight::RuleId;
 
-/// A story that a driver is flown through.
+/// A scenario that a driver is flown through.
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
-    /// What happens in it, in one line.
+    /// What the client does, in one line.
     pub about: &'static str,
-    /// The rules its client breaks: empty for a good one. Bad ones are flown by name only.
+    /// The rules that its client breaks; empty for a good client. A bad client flies by name only.
     pub breaks: &'static [RuleId],
-    /// The entries a driver must offer to be flown through it.
+    /// The entry points that a driver must implement.
     pub needs: &'static [&'static str],
-    /// The story.
+    /// The body.
     pub body: ScenarioBody,
 }
 
-/// What happens in a scenario.
+/// The body of a scenario.
 pub enum ScenarioBody {
-    /// This function tells it.
+    /// A function, for a display driver.
     DisplayBody(fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>),
-    /// These steps, one after the other.
+    /// Steps, in order.
     Steps(&'static [Step]),
-    /// This function tells it, of a streaming minidriver.
+    /// A function, for a streaming minidriver.
     StreamBody(fn(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>),
 }
 
 impl Scenario {
-    /// A scenario of steps that were read. It is there until the process ends.
+    /// A scenario of parsed steps. Leaks its memory, so that it lives as long as the process.
     pub fn of_steps(name: String, steps: Vec<Step>) -> &'static Self {
         let works = |step: &Step| matches!(step, Step::OnDevice(_, Action::Fill(_)));
         let needs = if steps.iter().any(works) { WORK } else { &[] };
-        let (name, about) = (String::leak(name), "steps of a file");
+        let (name, about) = (String::leak(name), "steps from a file");
         let body = ScenarioBody::Steps(Vec::leak(steps));
-        Box::leak(Box::new(Self { name, about, breaks: &[], needs, body: body }))
+        Box::leak(Box::new(Self { name, about, breaks: &[], needs, body }))
     }
 
-    /// Whether it is told by an application that draws through a user-mode driver.
+    /// Whether its client draws through a user-mode driver.
     pub fn needs_umd(&self) -> bool {
         UMD.iter().any(|text| self.needs.contains(text))
     }
@@ -74,7 +74,7 @@ impl Scenario {
         }
     }
 
-    /// Whether it is of a streaming minidriver.
+    /// Whether it is for a streaming minidriver.
     pub fn streams(&self) -> bool {
         matches!(self.body, ScenarioBody::StreamBody(_))
     }
@@ -89,7 +89,7 @@ pub(crate) const WORK: &[&str] = &[
     "DxgkDdiDpcRoutine",
 ];
 
-/// Submission, and interrupts that are switched.
+/// Submission, and control of interrupts.
 pub(crate) const VSYNC: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -99,7 +99,7 @@ pub(crate) const VSYNC: &[&str] = &[
     "DxgkDdiControlInterrupt",
 ];
 
-/// Work, and recovery from work that does not end.
+/// Submission, preemption and recovery (TDR).
 pub(crate) const RECOVERY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -110,7 +110,7 @@ pub(crate) const RECOVERY: &[&str] = &[
     "DxgkDdiResetFromTimeout",
 ];
 
-/// The same, with video memory.
+/// Submission, preemption and recovery, with video memory.
 pub(crate) const MEMORY_RECOVERY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -123,7 +123,7 @@ pub(crate) const MEMORY_RECOVERY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
-/// Escapes, and work they can be asked about.
+/// Escapes and submission.
 pub(crate) const ESCAPES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -136,7 +136,7 @@ pub(crate) const ESCAPES: &[&str] = &[
 /// Standard allocations.
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
-/// Video memory, and the packets to fill it.
+/// Video memory, and packets that fill it.
 pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -147,7 +147,7 @@ pub(crate) const MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
-/// Packets with lists, and video memory for what they list.
+/// Packets with allocation lists, and video memory.
 pub(crate) const ALLOCATION_LISTS: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -159,7 +159,7 @@ pub(crate) const ALLOCATION_LISTS: &[&str] = &[
     "DxgkDdiBuildPagingBuffer",
 ];
 
-/// Virtual addresses, and the packets to use them.
+/// GPU virtual addresses, and packets that use them.
 pub(crate) const ADDRESSES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -173,7 +173,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "DxgkDdiSetRootPageTable",
 ];
 
-/// Virtual addresses, and power that page tables are lost with.
+/// GPU virtual addresses, and power transitions that lose page tables.
 pub(crate) const POWER_AND_ADDRESSES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -188,7 +188,7 @@ pub(crate) const POWER_AND_ADDRESSES: &[&str] = &[
     "DxgkDdiSetPowerState",
 ];
 
-/// Power, and packets in flight when it goes.
+/// Power transitions with packets in flight.
 pub(crate) const POWER: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -198,7 +198,7 @@ pub(crate) const POWER: &[&str] = &[
     "DxgkDdiSetPowerState",
 ];
 
-/// Power, and memory that it is lost with.
+/// Power transitions that lose video memory.
 pub(crate) const POWER_AND_MEMORY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -210,7 +210,7 @@ pub(crate) const POWER_AND_MEMORY: &[&str] = &[
     "DxgkDdiSubmitCommand",
 ];
 
-/// A driver that hears of surprise removals, and packets in flight then.
+/// Surprise removal with packets in flight.
 pub(crate) const SURPRISE_REMOVAL: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -220,13 +220,13 @@ pub(crate) const SURPRISE_REMOVAL: &[&str] = &[
     "DxgkDdiNotifySurpriseRemoval",
 ];
 
-/// A driver that resets its hardware as the machine goes down.
+/// Reset of the hardware at shutdown.
 pub(crate) const RESET_DEVICE: &[&str] = &["DxgkDdiResetDevice"];
 
 /// Primaries.
 pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
 
-/// Primaries, and video memory to draw them in.
+/// Primaries in video memory.
 pub(crate) const PRIMARIES_IN_MEMORY: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -238,7 +238,7 @@ pub(crate) const PRIMARIES_IN_MEMORY: &[&str] = &[
     "DxgkDdiDescribeAllocation",
 ];
 
-/// Primaries, and virtual addresses to draw them at.
+/// Primaries at GPU virtual addresses.
 pub(crate) const PRIMARIES_AT_ADDRESSES: &[&str] = &[
     "DxgkDdiCreateContext",
     "DxgkDdiDestroyContext",
@@ -256,7 +256,7 @@ pub(crate) const PRIMARIES_AT_ADDRESSES: &[&str] = &[
 /// A user-mode driver.
 pub(crate) const UMD: &[&str] = &["OpenAdapter"];
 
-/// A streaming minidriver: no display driver has what one begins with.
+/// A streaming minidriver: no display driver has a `KSDEVICE_DESCRIPTOR`.
 pub(crate) const STREAM: &[&str] = &["KSDEVICE_DESCRIPTOR"];
 
 /// Every scenario, good ones first.
@@ -293,7 +293,7 @@ pub const ALL: &[&[Scenario]] = &[
     ks::BAD,
 ];
 
-/// The scenario of that name.
+/// Finds a scenario by its name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().copied().flatten().find(|scenario| scenario.name == name)
 }

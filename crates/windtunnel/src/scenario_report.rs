@@ -1,4 +1,4 @@
-//! What a scenario came to, over all the seeds it was flown with.
+//! The result of one scenario over all its seeds.
 
 use crate::allow::AllowList;
 use crate::fly::{FlightResult, Outcome};
@@ -7,21 +7,21 @@ use kernel::LiveObjects;
 use std::collections::{BTreeMap, BTreeSet};
 use verify::{Finding, Severity};
 
-/// A finding, with the flight it was first seen in.
+/// A finding, with the flight that first shows it.
 pub struct ReportedFinding {
-    /// What was found; it counts all flights.
+    /// The finding; its count covers all flights.
     pub finding: Finding,
-    /// The seed of the first flight that shows it, where there is one.
+    /// The seed of the first flight that shows the finding, if the host has a seed.
     pub seed: Option<u64>,
-    /// The events that led there, of that flight.
+    /// The events of that flight that led to the finding.
     pub trail: Vec<Event>,
 }
 
-/// A finding that is allowed, and why.
+/// A finding that the allow file covers.
 pub struct AllowedFinding {
     /// The finding.
     pub found: ReportedFinding,
-    /// The reason somebody gave.
+    /// The reason from the allow file.
     pub reason: String,
 }
 
@@ -30,37 +30,37 @@ pub struct AllowedFinding {
 pub struct ScenarioReport {
     /// The scenario.
     pub scenario: &'static str,
-    /// How many flights there were: one for each seed.
+    /// The number of flights: one for each seed.
     pub flights: u64,
-    /// What was found and is not allowed, in the order of first times.
+    /// Findings that are not allowed, in the order of first occurrence.
     pub findings: Vec<ReportedFinding>,
-    /// What was found and is allowed.
+    /// Findings that are allowed.
     pub allowed: Vec<AllowedFinding>,
-    /// What the story needs where it could not be told to its end.
+    /// What the scenario needs and did not get; empty if it was flown to its end.
     pub needs: Vec<String>,
-    /// Who was still alive at the end of the first flight that left somebody.
+    /// Objects left alive at the end of the first flight that left any.
     pub live: LiveObjects,
-    /// Who was alive at the moments the story took a look, in the first flight.
+    /// Live objects at the moments the scenario selects, in the first flight.
     pub live_snapshots: Vec<(&'static str, LiveObjects)>,
-    /// How many events there were.
+    /// The number of events.
     pub events: usize,
-    /// How often each rule was judged.
+    /// How often each rule was evaluated.
     pub rule_counts: RuleCounts,
-    /// The entries that were called.
+    /// The entry points of the driver that were called.
     pub called: BTreeSet<String>,
-    /// The entries the driver offers.
+    /// The entry points that the driver implements.
     pub implemented: Vec<&'static str>,
-    /// What was used and is not there, with how often.
+    /// Functions that were used and are not implemented, with how often.
     pub missing: BTreeMap<String, u64>,
 }
 
 impl ScenarioReport {
-    /// A scenario that is about to be flown.
+    /// The report of a scenario before its first flight.
     pub(crate) fn new(scenario: &'static str) -> Self {
         Self { scenario, ..Self::default() }
     }
 
-    /// Adds a flight.
+    /// Adds the result of a flight.
     pub(crate) fn add(&mut self, flight_result: FlightResult) {
         for finding in flight_result.findings {
             let same = |it: &&mut ReportedFinding| {
@@ -99,7 +99,7 @@ impl ScenarioReport {
         }
     }
 
-    /// Sets apart what is allowed.
+    /// Moves findings that the allow file covers to `allowed`.
     pub(crate) fn apply_allow_list(&mut self, driver: &str, allow: &AllowList) {
         for found in std::mem::take(&mut self.findings) {
             let reason = allow.reason(driver, self.scenario, &found.finding);
@@ -110,7 +110,7 @@ impl ScenarioReport {
         }
     }
 
-    /// How it ended.
+    /// The outcome over all flights.
     pub fn outcome(&self) -> Outcome {
         let weighs =
             |reported_finding: &ReportedFinding| reported_finding.finding.severity > Severity::Note;
@@ -125,7 +125,7 @@ impl ScenarioReport {
         }
     }
 
-    /// How many findings of a severity are not allowed.
+    /// The number of findings of a severity that are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
         self.findings
             .iter()

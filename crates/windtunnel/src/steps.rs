@@ -1,10 +1,10 @@
-//! Scenarios as text: one step a line, read from a file and flown (`docs/steps.md`).
+//! Scenarios as text: one step per line, read from a file and flown (`docs/steps.md`).
 //!
 //! # Invariants
 //!
-//! 1. A step is told whatever the steps before it came to; a refusal is an answer, not an end.
-//! 2. What a step speaks of and nobody was ever given (its create was refused, it is another
-//!    process's, it has no resource) cannot be passed to a call: such a step is skipped.
+//! 1. A failed step does not end the scenario: the next step runs.
+//! 2. A step is skipped if it has no handle to pass: the create failed, the handle belongs to
+//!    another process, or the allocation has no resource.
 
 use crate::testbed::{Testbed, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
@@ -17,104 +17,104 @@ use std::fmt;
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingStatus};
 
-/// No create makes more.
+/// The most allocations that one step creates.
 const MAX_COUNT: usize = 1000;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Everything runs that can.
+    /// Runs until idle.
     RunUntilIdle,
-    /// A process is killed.
+    /// Kills a process.
     Kill(u32),
-    /// Something happens on a device.
+    /// Acts on a device.
     OnDevice(DeviceLocation, Action),
 }
 
-/// A device of a process. Both are there from the first step on that needs them.
+/// A device of a process. Both are created by the first step that needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceLocation {
     /// The number of the process.
     pub process: u32,
-    /// The number of the device in it.
+    /// The number of the device in the process.
     pub device: u32,
 }
 
-/// What happens on a device.
+/// An action on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// So many allocations are created, under one name.
+    /// Creates allocations under one name.
     Create {
-        /// Where they belong.
+        /// The owner of the allocations.
         home: OwnerKind,
-        /// Their name, and that of a new resource.
+        /// The name of the allocations and of a new resource.
         name: String,
-        /// How many.
+        /// The number of allocations.
         count: usize,
     },
-    /// A shared resource is opened.
+    /// Opens a shared resource.
     Open {
-        /// Its name where it was created.
+        /// The name that the creator gave it.
         shared: String,
-        /// Its name here.
+        /// The name in this device.
         name: String,
     },
-    /// Something is destroyed.
+    /// Destroys a resource or allocations.
     Destroy {
-        /// What.
+        /// What to destroy.
         what: DestroyTarget,
         /// With `AssumeNotInUse`.
         assume: bool,
         /// With `SynchronousDestroy`.
         sync: bool,
     },
-    /// Work is submitted that fills the first of these allocations.
+    /// Submits a packet that fills the first of these allocations.
     Fill(String),
-    /// The device's context is destroyed.
+    /// Destroys the device's context.
     DestroyContext,
-    /// The device is destroyed.
+    /// Destroys the device.
     DestroyDevice,
 }
 
-/// Where new allocations belong.
+/// The owner of new allocations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnerKind {
-    /// Nowhere.
+    /// No resource.
     Standalone,
-    /// To a new resource.
+    /// A new resource.
     Resource,
-    /// To a new resource that others may open.
+    /// A new shared resource.
     Shared,
-    /// To this resource.
+    /// An existing resource.
     Into(String),
 }
 
-/// What is destroyed.
+/// What a step destroys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DestroyTarget {
-    /// A resource, with all its members.
+    /// A resource with all its allocations.
     Resource(String),
-    /// All allocations of these names.
+    /// All allocations with these names.
     List(Vec<String>),
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepOutcome {
     /// The call succeeded.
     Done,
-    /// The call was refused.
+    /// The call failed.
     Failed,
-    /// There was nothing to call with.
+    /// The step had no handle to pass.
     Skipped,
 }
 
-/// A line that is no step.
+/// A line that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {
-    /// Its number, from one.
+    /// The line number, from one.
     pub line: usize,
-    /// What was expected, and what is there.
+    /// What was expected and what was found.
     pub reason: String,
 }
 
@@ -123,7 +123,7 @@ const EXPECTED: &str = "expected 'pN dN create alone|resource|shared NAME COUNT'
     [sync]', 'pN dN destroy list NAME.. [assume] [sync]', 'pN dN fill NAME', 'pN dN destroy \
     context|device', 'pN kill' or 'settle'";
 
-/// Reads steps: one a line; empty lines and what follows a `#` say nothing.
+/// Parses steps, one per line. Empty lines and comments (`#`) are ignored.
 pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
     let mut steps = Vec::new();
     let mut known = BTreeSet::new();
@@ -137,12 +137,16 @@ pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
         let step =
             Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{message}'")))?;
         if let Some(name) = step.used_names().into_iter().find(|text| !known.contains(*text)) {
-            return Err(bad(format!("expected a name that a line above gives; found '{name}'")));
+            return Err(bad(format!(
+                "expected a name that an earlier line defines; found '{name}'"
+            )));
         }
         if let Some(name) = step.defined_name()
             && !known.insert(name.to_owned())
         {
-            return Err(bad(format!("expected a new name; '{name}' is given by a line above")));
+            return Err(bad(format!(
+                "expected a new name; '{name}' is defined by an earlier line"
+            )));
         }
         steps.push(step);
     }
@@ -172,7 +176,7 @@ impl Step {
         }
     }
 
-    /// The name it gives.
+    /// The name that the step defines.
     pub fn defined_name(&self) -> Option<&str> {
         match self {
             Step::OnDevice(_, Action::Create { name, .. } | Action::Open { name, .. }) => {
@@ -182,7 +186,7 @@ impl Step {
         }
     }
 
-    /// The names it needs.
+    /// The names that the step uses.
     pub fn used_names(&self) -> Vec<&str> {
         let Step::OnDevice(_, act) = self else { return Vec::new() };
         match act {
@@ -234,7 +238,7 @@ impl Action {
     }
 }
 
-/// The words without this one at their end, and whether it was there.
+/// Removes a trailing flag. Returns the rest, and whether the flag was present.
 fn strip_flag<'a, 'w>(words: &'a [&'w str], flag: &str) -> (&'a [&'w str], bool) {
     match words {
         [rest @ .., last] if *last == flag => (rest, true),
@@ -242,12 +246,12 @@ fn strip_flag<'a, 'w>(words: &'a [&'w str], flag: &str) -> (&'a [&'w str], bool)
     }
 }
 
-/// The number of a word such as `p1`.
+/// Parses a number with a letter in front, such as `p1`.
 fn parse_number(word: &str, letter: char) -> Option<u32> {
     word.strip_prefix(letter)?.parse().ok()
 }
 
-/// A name: a letter, then letters and digits; not a flag.
+/// Parses a name: a letter, then letters and digits; not a flag.
 fn parse_name(word: &str) -> Option<String> {
     let plain = word.chars().all(|character| character.is_ascii_alphanumeric())
         && word.starts_with(|character: char| character.is_ascii_alphabetic());
@@ -291,7 +295,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// Who tells steps to a kernel.
+/// Runs steps against a kernel.
 pub struct StepRunner {
     kernel: Arc<Kernel>,
     host: Arc<dyn Spawner>,
@@ -302,7 +306,7 @@ pub struct StepRunner {
 }
 
 impl StepRunner {
-    /// One who has told nothing yet.
+    /// A runner before its first step.
     pub fn new(kernel: &Arc<Kernel>, host: &Arc<dyn Spawner>) -> Self {
         Self {
             kernel: kernel.clone(),
@@ -314,7 +318,7 @@ impl StepRunner {
         }
     }
 
-    /// Tells a step.
+    /// Runs a step.
     pub fn run_step(&mut self, at: &mut Passive, step: &Step) -> StepOutcome {
         match step {
             Step::RunUntilIdle => self.host.run_until_idle(at),
@@ -330,7 +334,7 @@ impl StepRunner {
         StepOutcome::Done
     }
 
-    /// Kills whoever is still there.
+    /// Kills the remaining processes.
     pub fn kill_processes(&self, at: &mut Passive) {
         for client in self.clients.values() {
             client.kill(at);
@@ -342,7 +346,7 @@ impl StepRunner {
         self.clients.entry(process).or_insert_with(|| Client::new(kernel)).clone()
     }
 
-    /// `None` where there is nothing to call with.
+    /// Returns `None` if the step has no handle to pass.
     fn act(
         &mut self,
         at: &mut Passive,
@@ -373,7 +377,7 @@ impl StepRunner {
                 self.create(at, place, name, create)
             }
             Action::Open { shared, name } => {
-                // A global handle means the same in every process.
+                // A global handle is valid in every process.
                 let global = self
                     .created
                     .get(shared)
@@ -434,7 +438,7 @@ impl StepRunner {
         let mut created =
             self.client(place.process).create(at, &CreateAllocation { device, ..create })?;
         if joins {
-            created.resource = 0; // It has a name of its own.
+            created.resource = 0; // The resource has its own name.
         }
         self.created.insert(name.to_owned(), (place.process, created));
         Ok(())
@@ -455,7 +459,7 @@ impl StepRunner {
         Ok(())
     }
 
-    /// The device, made if it never was.
+    /// The device, created on first use.
     fn device(
         &mut self,
         at: &mut Passive,
@@ -471,7 +475,7 @@ impl StepRunner {
         Ok(device)
     }
 
-    /// Makes an allocation resident, where there is memory.
+    /// Makes an allocation resident, if the adapter has memory.
     fn make_resident(
         &mut self,
         at: &mut Passive,
@@ -492,7 +496,7 @@ impl StepRunner {
         client.destroy_paging_queue(at, queue.queue)
     }
 
-    /// The device's context on node zero, made if it never was.
+    /// The device's context on node 0, created on first use.
     fn context(
         &mut self,
         at: &mut Passive,
@@ -508,7 +512,7 @@ impl StepRunner {
     }
 }
 
-/// Tells all steps, and ends what they leave.
+/// Runs all steps, then kills the remaining processes.
 pub(crate) fn run(testbed: &mut Testbed<'_>, steps: &[Step]) {
     let mut runner = StepRunner::new(&testbed.kernel, testbed.host);
     for step in steps {

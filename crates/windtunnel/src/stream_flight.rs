@@ -9,11 +9,11 @@ use flight::Log;
 use std::sync::Arc;
 use stream::{DescriptorError, DriverSetup, Format, Minidriver, SystemMemory};
 
-/// A flight of a streaming minidriver about to start: it, the format that its first pin is asked
-/// for, and who runs it.
+/// A flight of a streaming minidriver before its start: the minidriver, the format of its first
+/// pin, and the host.
 ///
-/// A scenario of ours or a story of one's own gets the [`Studio`], with the class driver in it and
-/// no device yet. When it ends, the device is removed, and the verifier watches all that happened.
+/// The scenario gets the [`StreamTestbed`] with the class driver and no device yet. When the
+/// scenario ends, the device is removed and the verifier evaluates all events.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -24,15 +24,15 @@ use stream::{DescriptorError, DriverSetup, Format, Minidriver, SystemMemory};
 ///
 /// impl Minidriver for Nothing {
 ///     fn describe(&self) -> DeviceDescriptor {
-///         DeviceDescriptor::default() // no filter: nothing can be opened
+///         DeviceDescriptor::default() // No filter, so nothing can be opened.
 ///     }
 /// }
 ///
-/// let flown = StreamFlight::new(Arc::new(Nothing), Format::default()).fly(|studio| {
-///     let device = studio.add()?;
-///     studio.remove(device)
+/// let result = StreamFlight::new(Arc::new(Nothing), Format::default()).fly(|testbed| {
+///     let device = testbed.add_device()?;
+///     testbed.remove_device(device)
 /// });
-/// flown.assert_clean();
+/// result.assert_clean();
 /// ```
 #[must_use = "a flight starts with `fly` or `through`"]
 pub struct StreamFlight {
@@ -41,17 +41,17 @@ pub struct StreamFlight {
     host: HostKind,
 }
 
-/// Plugs in a driver whose pool, if it has one, says to that log what happens.
+/// Sets up a driver. Its pool, if it has one, reports to the log.
 type SetUpMinidriver = Box<dyn FnOnce(&Arc<Log>) -> Result<DriverSetup, DescriptorError>>;
 
 impl StreamFlight {
-    /// A flight of a minidriver, with frames in the system's memory.
+    /// A flight of a minidriver, with frames in system memory.
     pub fn new(minidriver: Arc<dyn Minidriver>, format: Format) -> Self {
         let memory = Arc::new(SystemMemory::default());
         Self::with_setup(move |_| Ok(DriverSetup { minidriver, memory }), format)
     }
 
-    /// A flight of whatever `make` plugs in, as `port::KsDriver::plug` does.
+    /// A flight of the driver that `make` sets up, for example with `port::KsDriver::set_up`.
     pub fn with_setup(
         make: impl FnOnce(&Arc<Log>) -> Result<DriverSetup, DescriptorError> + 'static,
         format: Format,
@@ -63,21 +63,21 @@ impl StreamFlight {
         }
     }
 
-    /// The seed that the order of threads is drawn from; 1 if nobody says.
+    /// Sets the seed that determines the order of threads; the default is 1.
     pub fn seed(self, seed: u64) -> Self {
         self.host(seed)
     }
 
-    /// Who runs it: [`On::Free`], or [`On::Stepped`] or [`On::Pressed`] with a seed.
+    /// Sets the host: [`HostKind::Threaded`], or a deterministic one with a seed.
     pub fn host(self, on: impl Into<HostKind>) -> Self {
         Self { host: on.into(), ..self }
     }
 
-    /// Tells the story, ends everything, and answers what became of it.
+    /// Runs the scenario, removes the device, and returns the result.
     ///
     /// # Panics
     ///
-    /// If the flight could not be run at all, as when a thread of it panicked.
+    /// If the flight could not be run, for example because one of its threads panicked.
     pub fn fly(
         self,
         body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
@@ -85,7 +85,7 @@ impl StreamFlight {
         self.fly_body("flight", body)
     }
 
-    /// The same with a scenario for such drivers, as `find_scenario("ks-state-transitions")`.
+    /// Flies a built-in streaming scenario, for example `find_scenario("ks-state-transitions")`.
     ///
     /// # Panics
     ///

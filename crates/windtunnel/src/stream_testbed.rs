@@ -1,5 +1,5 @@
-//! The studio: a streaming class driver with one minidriver, and what a scenario needs to make
-//! things happen.
+//! The testbed of streaming minidrivers: a class driver with one minidriver, and helpers for
+//! scenarios.
 
 use crate::expected_video::ExpectedVideo;
 use crate::fly::HostKind;
@@ -14,38 +14,38 @@ use stream::{
 };
 use verify::Oracle;
 
-/// How many frames may carry nothing, one after the other.
+/// The number of consecutive frames that may be empty.
 const MAX_EMPTY_FRAMES: u32 = 8;
 
-/// A streaming flight under way.
+/// A running flight of a streaming minidriver.
 pub struct StreamTestbed<'a> {
-    /// Who runs it.
+    /// The host that runs the flight.
     pub host: &'a Arc<dyn Spawner>,
-    /// The level of the thread that tells the story.
+    /// The IRQL proof of the scenario's thread.
     pub at: &'a mut Passive,
     /// The class driver.
     pub stream: Arc<Stream>,
     pub(crate) log: Arc<Log>,
     pub(crate) host_kind: HostKind,
-    /// The driver under test, and memory of the system's for its frames.
+    /// The driver under test, and system memory for its frames.
     pub(crate) setup: DriverSetup,
-    /// What it is asked to show.
+    /// The requested video.
     pub expected_video: ExpectedVideo,
     pub(crate) device: Option<DeviceId>,
     pub(crate) graphics: Option<(Arc<Kernel>, AdapterId)>,
-    /// The client of that, whose memory frames are in.
+    /// The client of the graphics kernel that owns the frames' memory.
     pub(crate) video: Option<Arc<VideoMemory>>,
     pub(crate) frames: Vec<ReceivedFrame>,
     pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
 }
 
 impl StreamTestbed<'_> {
-    /// Adds the device of the driver under test, whose frames are in the system's memory.
+    /// Adds the device of the driver under test, with frames in system memory.
     pub fn add_device(&mut self) -> Result<DeviceId, ScenarioStopped> {
         self.add_device_with_memory(self.setup.memory.clone())
     }
 
-    /// The same with other memory.
+    /// Adds the device with other memory for frames.
     pub fn add_device_with_memory(
         &mut self,
         memory: Arc<dyn FrameMemory>,
@@ -57,12 +57,12 @@ impl StreamTestbed<'_> {
         Ok(device)
     }
 
-    /// Opens its first filter and connects its first pin.
+    /// Opens the first filter and connects its first pin.
     pub fn open(&mut self, device: DeviceId) -> Result<Graph, ScenarioStopped> {
         self.open_with(device, &self.expected_video.format.clone(), &FramingRequest::default())
     }
 
-    /// The same with a format and with wishes about frames.
+    /// Like [`open`](Self::open), with a format and framing requests.
     pub fn open_with(
         &mut self,
         device: DeviceId,
@@ -73,14 +73,14 @@ impl StreamTestbed<'_> {
         expect_ok("a pin that is connected", opened)
     }
 
-    /// Brings a pin to a state.
+    /// Sets the state of a pin.
     pub fn set_state(&mut self, pin: PinId, to: PinState) -> Result<(), ScenarioStopped> {
         let what = format!("a pin in state {}", to.name());
         expect_ok(&what, self.stream.set_state(self.at, pin, to))
     }
 
-    /// Takes so many frames of a pin that runs, or up to its last one: their pictures are right,
-    /// as far as that is known, and none is earlier than the one before.
+    /// Receives up to `frames` frames of a running pin and checks content and time of each.
+    /// Returns how many arrived; fewer if the stream ended.
     pub fn receive_frames(&mut self, pin: PinId, frames: usize) -> Result<usize, ScenarioStopped> {
         let mut before = None;
         for taken in 0..frames {
@@ -97,7 +97,7 @@ impl StreamTestbed<'_> {
         Ok(frames)
     }
 
-    /// The next frame of a pin that carries something: those that were in flight at a reset do not.
+    /// Receives the next frame that is not empty. Frames in flight at a reset arrive empty.
     fn next_frame(&mut self, pin: PinId) -> Result<ReceivedFrame, ScenarioStopped> {
         for _ in 0..MAX_EMPTY_FRAMES {
             let frame_bytes =
@@ -106,12 +106,10 @@ impl StreamTestbed<'_> {
                 return Ok(frame_bytes);
             }
         }
-        Err(ScenarioStopped(format!(
-            "frames with something in them; {MAX_EMPTY_FRAMES} had nothing"
-        )))
+        Err(ScenarioStopped(format!("frames with data; {MAX_EMPTY_FRAMES} were empty")))
     }
 
-    /// Closes a pin, and its filter.
+    /// Closes a pin and its filter.
     pub fn close(&mut self, graph: Graph) -> Result<(), ScenarioStopped> {
         expect_ok("a graph that is closed", graph.close(self.at))
     }
@@ -124,36 +122,38 @@ impl StreamTestbed<'_> {
         self.check_removed()
     }
 
-    /// Pulls the device out.
+    /// Surprise-removes the device.
     pub fn surprise_remove(&mut self, device: DeviceId) -> Result<(), ScenarioStopped> {
         let pulled = self.stream.surprise_remove_device(self.at, device);
-        expect_ok("a device that is pulled out", pulled)?;
+        expect_ok("a device that is surprise-removed", pulled)?;
         self.device = None;
         self.check_removed()
     }
 
-    /// Nothing of the device is left.
+    /// Checks that no object and no memory of the device is left.
     pub fn check_removed(&mut self) -> Result<(), ScenarioStopped> {
         self.host.run_until_idle(self.at);
         let (census, pieces) = (self.stream.live_objects(), self.setup.memory.allocation_count());
         if census.count() > 0 {
-            return Err(ScenarioStopped(format!("nothing alive without a device:\n{census}")));
+            return Err(ScenarioStopped(format!(
+                "no live objects after the device was removed:\n{census}"
+            )));
         }
         if pieces > 0 {
             return Err(ScenarioStopped(format!(
-                "no memory without a device; {pieces} pieces are left"
+                "no memory after the device was removed; {pieces} blocks are left"
             )));
         }
         Ok(())
     }
 
-    /// Takes a look at who is alive, for whoever asked to see it.
+    /// Takes a snapshot of the live objects for `--live`; `when` names the moment.
     pub fn snapshot_live_objects(&mut self, when: &'static str) {
         let census = self.live_objects();
         self.live_snapshots.push((when, census));
     }
 
-    /// Who is alive, in both kernels.
+    /// The live objects of both kernels.
     pub(crate) fn live_objects(&self) -> LiveObjects {
         let mut census = self.stream.live_objects();
         if let Some((kernel, _)) = &self.graphics {
@@ -162,8 +162,8 @@ impl StreamTestbed<'_> {
         census
     }
 
-    /// Memory for frames in video memory: a graphics kernel with the built-in driver on hardware
-    /// with memory, on the same host and with the same log.
+    /// Video memory for frames: starts a graphics kernel with a built-in driver that has memory, on
+    /// the same host and with the same log.
     pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, ScenarioStopped> {
         let listed = drivers::find("softgpu-memory");
         let listed =
@@ -178,7 +178,7 @@ impl StreamTestbed<'_> {
         self.host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(self.at, setup).map_err(|why| {
             ScenarioStopped(format!(
-                "a display driver that starts: {} answered {}",
+                "a display driver that starts: {} returned {}",
                 why.entry,
                 why.why.name()
             ))
@@ -191,15 +191,15 @@ impl StreamTestbed<'_> {
         Ok(memory)
     }
 
-    /// Ends everything.
+    /// Removes the device and ends both kernels.
     pub(crate) fn end(&mut self) {
         if let Some(device) = self.device.take()
             && self.stream.remove_device(self.at, device).is_err()
         {
-            // One whose driver refuses to be removed is pulled out; or it is gone already.
+            // If the driver fails the removal, it is surprise-removed; or it is already removed.
             let _ = self.stream.surprise_remove_device(self.at, device);
         }
-        // What a story that stopped has left is not its client's fault.
+        // Objects left by a stopped scenario are not the client's fault.
         if let Some(memory) = self.video.take() {
             memory.kill(self.at);
         }
@@ -210,7 +210,7 @@ impl StreamTestbed<'_> {
     }
 }
 
-/// The answer the story needs, or the story stops.
+/// Returns the value of a successful call; stops the scenario otherwise.
 pub(crate) fn expect_ok<T>(
     what: &str,
     answer: Result<T, StreamError>,

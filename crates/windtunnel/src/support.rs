@@ -1,7 +1,7 @@
-//! The support tables of all doors, as data for those who print them.
+//! The support tables of all doors, as data.
 //!
-//! Nothing is said here that the doors do not say: each row is a line of the table that
-//! dispatches, and the page in `docs` is made from these rows.
+//! Each row comes from the table that dispatches the call. `docs/support.md` is generated from
+//! these rows.
 
 use abi::NTSTATUS;
 use abi::umd::{
@@ -13,39 +13,39 @@ use std::fmt::Write as _;
 
 /// One door's table.
 pub struct SupportTable {
-    /// Its name for machines.
+    /// Its key in JSON.
     pub id: &'static str,
-    /// Its name for people.
+    /// Its title.
     pub title: &'static str,
-    /// What its rows are, in a sentence.
+    /// What its rows are.
     pub about: &'static str,
-    /// The names of the cells that its rows have besides name and state.
+    /// The names of the cells of a row, besides name and state.
     pub columns: &'static [&'static str],
     /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// An entry of a table.
+/// A row of a table.
 pub struct Row {
     /// Its Windows name.
     pub name: &'static str,
-    /// How much of it there is.
+    /// How much of it is implemented.
     pub state: Support,
-    /// One for each column.
+    /// One cell for each column.
     pub cells: Vec<Cell>,
 }
 
-/// What a table says of an entry.
+/// A cell of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// A word.
+    /// One value.
     One(&'static str),
-    /// Any number of words.
+    /// Any number of values.
     Many(Vec<&'static str>),
 }
 
 impl Cell {
-    /// For people.
+    /// The cell as text.
     pub fn text(&self) -> String {
         match self {
             Cell::One(driver_handle) => (*driver_handle).to_owned(),
@@ -55,7 +55,7 @@ impl Cell {
 }
 
 impl Cell {
-    /// What it says, word by word.
+    /// The values of the cell.
     pub fn words(&self) -> Vec<&'static str> {
         match self {
             Cell::One(driver_handle) => vec![driver_handle],
@@ -64,10 +64,10 @@ impl Cell {
     }
 }
 
-/// What a DDI with an open list may answer.
+/// The legal statuses of a DDI with an open list.
 pub const ANY_FAILURE: &str = "any failure";
 
-/// Every table, from the top of the house to its bottom.
+/// Every table, from the client's entry points down to the driver's imports.
 pub fn support() -> Vec<SupportTable> {
     vec![
         entries(),
@@ -83,7 +83,7 @@ pub fn support() -> Vec<SupportTable> {
     ]
 }
 
-/// The statuses a DDI may answer besides success; `None` when its list is open.
+/// The statuses that a DDI may return besides success; `None` if its list is open.
 pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
     let Legal::Only(_) = legal else { return None };
     let may =
@@ -106,8 +106,8 @@ fn entries() -> SupportTable {
     SupportTable {
         id: "d3dkmt",
         title: "D3DKMT entry points",
-        about: "What a client calls. Besides success an entry answers these statuses of itself, \
-                and passes on what a driver answers to these DDIs.",
+        about: "Functions that a client calls. Besides success, a function returns these statuses \
+                itself, and passes on what a driver returns from these DDIs.",
         columns: &["answers", "passes_on", "rules"],
         rows: thunk::ENTRIES.iter().map(row).collect(),
     }
@@ -126,8 +126,8 @@ fn ddis() -> SupportTable {
     SupportTable {
         id: "ddi",
         title: "DDIs that are called",
-        about: "What a driver is called for, at which level, in which threading class, and what \
-                it may answer besides success.",
+        about: "DDIs that the kernel calls, with IRQL, threading level, and the statuses that the \
+                driver may return besides success.",
         columns: &["irql", "class", "statuses"],
         rows: TABLE.iter().map(row).collect(),
     }
@@ -140,7 +140,8 @@ fn uncalled() -> SupportTable {
     SupportTable {
         id: "uncalled",
         title: "DDIs that are not called yet",
-        about: "Slots of DRIVER_INITIALIZATION_DATA that a driver may fill and nothing calls.",
+        about: "Slots of DRIVER_INITIALIZATION_DATA that a driver may fill and the kernel does not \
+                call.",
         columns: &[],
         rows: rows.collect(),
     }
@@ -155,8 +156,8 @@ fn callbacks() -> SupportTable {
     SupportTable {
         id: "callback",
         title: "Callbacks of DXGKRNL_INTERFACE",
-        about: "What a driver calls back. An absent one is a trap: it says its name in the log, \
-                and answers that it is not supported.",
+        about: "Functions that a driver calls. An absent one is a trap: it logs its name and \
+                returns STATUS_NOT_SUPPORTED.",
         columns: &[],
         rows: port::CALLBACKS.iter().map(row).collect(),
     }
@@ -168,13 +169,13 @@ fn imports() -> SupportTable {
     SupportTable {
         id: "import",
         title: "Imports",
-        about: "What a driver finds in the kernel it is linked to. Anything else is not there.",
+        about: "Functions that a driver can import from the kernel. No others exist.",
         columns: &[],
         rows: nt::IMPORTS.iter().map(row).collect(),
     }
 }
 
-/// Why a function of a user-mode driver is absent.
+/// Why the runtime does not call a function of a user-mode driver.
 const NOT_CALLED: &str = "not called";
 /// Why a callback of a user-mode driver is absent.
 const TRAP: &str = "a named trap";
@@ -193,14 +194,14 @@ fn functions() -> SupportTable {
     SupportTable {
         id: "umd",
         title: "Functions of a user-mode driver",
-        about: "What the runtime calls a user-mode driver of Direct3D 9 for: its entry point, \
-                and the slots of D3DDDI_ADAPTERFUNCS and D3DDDI_DEVICEFUNCS.",
+        about: "Functions of a Direct3D 9 user-mode driver that the runtime calls: its entry \
+                point, and the slots of D3DDDI_ADAPTERFUNCS and D3DDDI_DEVICEFUNCS.",
         columns: &["rules"],
         rows: names.copied().map(row).collect(),
     }
 }
 
-/// What a user-mode driver calls back, in the order of its tables.
+/// The callbacks of a user-mode driver, in the order of their tables.
 fn user_callbacks() -> SupportTable {
     let served =
         |name: &str| runtime::CALLBACKS.iter().find(|callback_row| callback_row.name == name);
@@ -216,8 +217,8 @@ fn user_callbacks() -> SupportTable {
     SupportTable {
         id: "umd_callback",
         title: "Callbacks of a user-mode driver",
-        about: "What a user-mode driver calls back, and the entry point that goes through. An \
-                absent one is a trap: it says its name in the log, and answers E_NOTIMPL.",
+        about: "Callbacks that a user-mode driver calls, and the entry point that each goes \
+                through. An absent one is a trap: it logs its name and returns E_NOTIMPL.",
         columns: &["through", "rules"],
         rows: names.copied().map(row).collect(),
     }
@@ -234,16 +235,16 @@ fn dispatches() -> SupportTable {
             Cell::One(match ks_row.legal {
                 stream::LegalResults::Any => ANY_FAILURE,
                 stream::LegalResults::NotPending => "any failure, never STATUS_PENDING",
-                stream::LegalResults::Void => "nothing: it returns nothing",
+                stream::LegalResults::Void => "none: it returns void",
             }),
         ],
     };
     SupportTable {
         id: "ks",
         title: "Dispatch entries of an AVStream minidriver",
-        about: "What the class driver calls a minidriver for, at which level where its \
-                descriptor asks for no other, with which mutexes held, and what it may answer \
-                besides success.",
+        about: "Entries of a minidriver that the class driver calls, with IRQL (unless the \
+                descriptor requests another), mutexes held, and the statuses that the entry may \
+                return besides success.",
         columns: &["irql", "mutexes", "statuses"],
         rows: stream::TABLE.iter().map(row).collect(),
     }
@@ -251,12 +252,12 @@ fn dispatches() -> SupportTable {
 
 /// Entries of the dispatch tables that nothing calls, and why.
 const UNDISPATCHED: [(&str, &str); 6] = [
-    ("AVStrMiniDeviceCancelStop", "a stop that was asked for is not taken back"),
-    ("AVStrMiniDeviceCancelRemove", "a removal that was asked for is not taken back"),
-    ("AVStrMiniDeviceQueryCapabilities", "nobody asks what a device can do"),
-    ("AVStrMiniDeviceQueryPower", "sleep and wake are told, not asked"),
-    ("AVStrMiniDeviceQueryInterface", "no other driver asks for interfaces"),
-    ("AVStrMiniIntersectHandlerEx", "formats are matched with the ranges of the descriptor"),
+    ("AVStrMiniDeviceCancelStop", "a requested stop is never cancelled"),
+    ("AVStrMiniDeviceCancelRemove", "a requested removal is never cancelled"),
+    ("AVStrMiniDeviceQueryCapabilities", "device capabilities are not queried"),
+    ("AVStrMiniDeviceQueryPower", "power changes are not queried in advance"),
+    ("AVStrMiniDeviceQueryInterface", "no other driver requests interfaces"),
+    ("AVStrMiniIntersectHandlerEx", "formats are matched against the ranges of the descriptor"),
 ];
 
 fn undispatched() -> SupportTable {
@@ -265,14 +266,14 @@ fn undispatched() -> SupportTable {
         id: "ks_uncalled",
         title: "Dispatch entries of an AVStream minidriver that are not called yet",
         about: "Slots of KSDEVICE_DISPATCH and KSPIN_DESCRIPTOR_EX that a minidriver may fill and \
-                nothing calls. Clocks (KSCLOCK_DISPATCH), properties, methods and events \
-                (KSAUTOMATION_TABLE) are not called either.",
+                the class driver does not call. Clocks (KSCLOCK_DISPATCH), properties, methods \
+                and events (KSAUTOMATION_TABLE) are not called either.",
         columns: &[],
         rows: UNDISPATCHED.into_iter().map(row).collect(),
     }
 }
 
-/// What an `AVStream` minidriver imports.
+/// The functions that an `AVStream` minidriver imports.
 fn stream_functions() -> SupportTable {
     let row = |ks_export: &port::ks::KsExport| Row {
         name: ks_export.name,
@@ -282,9 +283,9 @@ fn stream_functions() -> SupportTable {
     SupportTable {
         id: "ks_function",
         title: "Ks functions",
-        about: "What an AVStream minidriver calls, up to which level where one is documented, and \
-                the rules that are judged there. An absent one is a trap: it says its name in the \
-                log, and answers that it is not supported.",
+        about: "Functions that an AVStream minidriver calls, with the highest documented IRQL \
+                and the rules that apply. An absent one is a trap: it logs its name and returns \
+                STATUS_NOT_SUPPORTED.",
         columns: &["highest_irql", "rules"],
         rows: port::ks::FUNCTIONS.iter().map(row).collect(),
     }
@@ -295,7 +296,7 @@ fn rules(list: &[RuleId]) -> Cell {
 }
 
 impl SupportTable {
-    /// How many rows are done, in part, and absent.
+    /// The number of rows that are done, in part, and absent.
     pub fn counts(&self) -> [usize; 3] {
         let count = |name| self.rows.iter().filter(|row| row.state.name() == name).count();
         ["done", "part", "absent"].map(count)
@@ -305,19 +306,19 @@ impl SupportTable {
 /// The page `docs/support.md`.
 pub fn support_page() -> String {
     let mut page = String::from(
-        "# What is there\n\n\
-         Made by `cargo xtask docs` from the tables that dispatch; a test compares. \
-         `windtunnel support` prints the same, `--json` for machines.\n",
+        "# Support tables\n\n\
+         Generated by `cargo xtask docs` from the dispatch tables; a test compares. \
+         `windtunnel support` prints the same tables, with `--json` as JSON.\n",
     );
     for surface in support() {
         let [done, part, absent] = surface.counts();
         let (title, about) = (surface.title, surface.about);
         let counts = format!("{done} done, {part} in part, {absent} absent.");
-        // To a String: it cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(page, "\n## {title}\n\n{about} {counts}\n\n");
         let heads: Vec<String> =
             surface.columns.iter().map(|text| text.replace('_', " ")).collect();
-        let header = [vec!["name".into(), "state".into()], heads, vec!["lacks".into()]].concat();
+        let header = [vec!["name".into(), "state".into()], heads, vec!["missing".into()]].concat();
         let _ = writeln!(page, "| {} |\n|{}", header.join(" | "), "---|".repeat(header.len()));
         for row in &surface.rows {
             let cells = row.cells.iter().map(|value| cell(&value.text())).collect();

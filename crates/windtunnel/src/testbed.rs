@@ -1,4 +1,4 @@
-//! The tunnel: a kernel with one driver in it, and what a scenario needs to make things happen.
+//! The testbed of display drivers: a kernel with one driver, and helpers for scenarios.
 
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, Spawner, WaitResult, WaitToken};
@@ -12,17 +12,17 @@ use thunk::{
     Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingQueue, PagingStatus,
 };
 
-/// How often one who pauses lets others go on.
+/// The number of yield points in [`Testbed::pause`].
 const PAUSE_YIELDS: u32 = 24;
 
-/// In units of 100 nanoseconds.
+/// Thirty seconds, in units of 100 nanoseconds.
 const HALF_A_MINUTE: u64 = 300_000_000;
 
-/// A flight under way.
+/// A running flight of a display driver.
 pub struct Testbed<'a> {
-    /// Who runs it.
+    /// The host that runs the flight.
     pub host: &'a Arc<dyn Spawner>,
-    /// The level of the thread that tells the story.
+    /// The IRQL proof of the scenario's thread.
     pub at: &'a mut Passive,
     /// The kernel.
     pub kernel: Arc<Kernel>,
@@ -30,20 +30,20 @@ pub struct Testbed<'a> {
     pub adapter: AdapterId,
     /// The Direct3D runtime.
     pub runtime: Runtime,
-    /// The user-mode driver that belongs to the driver under test.
+    /// The user-mode driver of the driver under test.
     pub umd: Option<Umd>,
     pub(crate) clients: Vec<Client>,
     pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
 }
 
-/// A part of a story, told on a thread of its own.
+/// The part of a scenario that runs on its own thread.
 pub(crate) type ThreadBody = Box<dyn FnOnce(&mut Passive) -> Result<(), ScenarioStopped> + Send>;
 
-/// A story that could not go on: a call was not answered as the story needs.
+/// Why a scenario stopped: what it needs and did not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioStopped(pub String);
 
-/// A client with a device and a context, as most stories want.
+/// A client process with a device, as most scenarios need.
 #[derive(Clone)]
 pub struct TestClient {
     /// The client.
@@ -52,101 +52,99 @@ pub struct TestClient {
     pub adapter: D3DKMT_HANDLE,
     /// Its device.
     pub device: D3DKMT_HANDLE,
-    /// The queues of its devices, once they had paging work.
+    /// The paging queues of its devices, created on first use.
     pub(crate) queues: Arc<Mutex<BTreeMap<D3DKMT_HANDLE, PagingQueue>>>,
 }
 
 impl Testbed<'_> {
-    /// A new process.
+    /// Creates a process.
     pub fn client(&mut self) -> Client {
         let client = Client::new(&self.kernel);
         self.clients.push(client.clone());
         client
     }
 
-    /// A new process with a device.
+    /// Creates a process with a device.
     pub fn test_client(&mut self) -> Result<TestClient, ScenarioStopped> {
         let client = self.client();
         TestClient::open(client, self.at)
     }
 
-    /// Lets everything run that can.
+    /// Runs until no thread and no hardware can make progress.
     pub fn run_until_idle(&mut self) {
         self.host.run_until_idle(self.at);
     }
 
-    /// Lets others go on for a moment.
+    /// Yields to other threads a few times.
     pub(crate) fn pause(&mut self) {
         for _ in 0..PAUSE_YIELDS {
             self.host.yield_point(self.at);
         }
     }
 
-    /// Lets everything run that can, and then half a minute pass: what does not move by then is
-    /// found.
+    /// Runs until idle, then lets thirty seconds pass, so that timeouts are detected.
     pub fn wait(&mut self) {
         let deadline = self.host.now().saturating_add(HALF_A_MINUTE);
         self.host.park(self.at, &WaitToken::new("half a minute"), Some(deadline));
         self.run_until_idle();
     }
 
-    /// Moves what nobody uses together in the adapter's memory, so that the longest free ranges
-    /// grow: the driver pages it. Answers how many bytes have another place.
+    /// Compacts unused allocations in the adapter's memory, so that the longest free ranges grow;
+    /// the driver transfers them. Returns the number of bytes moved.
     pub fn compact(&mut self) -> u64 {
         self.kernel.compact(self.at, self.adapter)
     }
 
-    /// Stops the adapter, with everything that is alive on it, and starts it again.
+    /// Stops the adapter with all its live objects, and starts it again.
     pub fn restart(&mut self) -> Result<(), ScenarioStopped> {
         self.kernel.stop_adapter(self.at, self.adapter);
         self.kernel.start_adapter(self.at, self.adapter).map_err(|why| {
             ScenarioStopped(format!(
-                "a driver that starts again: {} answered {}",
+                "a driver that starts again: {} returned {}",
                 why.entry,
                 why.why.name()
             ))
         })
     }
 
-    /// Takes the power from the adapter and gives it back.
+    /// Powers the adapter down and up again. Fails if the adapter cannot be powered down.
     pub fn power_cycle(&mut self, action: PowerAction) -> Result<(), ScenarioStopped> {
         if !self.kernel.power_down(self.at, self.adapter, action) {
-            return Err(ScenarioStopped("an adapter that sleeps".to_owned()));
+            return Err(ScenarioStopped("an adapter that powers down".to_owned()));
         }
         self.kernel.power_up(self.at, self.adapter);
         Ok(())
     }
 
-    /// Pulls the hardware out.
+    /// Surprise-removes the hardware.
     pub fn surprise_remove(&mut self) {
         self.kernel.surprise_remove_adapter(self.at, self.adapter);
     }
 
-    /// Has the machine go down.
+    /// Shuts the machine down.
     pub fn reset_device(&mut self) {
         self.kernel.reset_adapter(self.at, self.adapter);
     }
 
-    /// Raises the interrupt line for hardware that is not the adapter's, when that is at rest:
-    /// lines are shared.
+    /// Raises the shared interrupt line for other hardware, once the adapter is idle.
     pub fn shared_line_interrupt(&mut self) {
         self.run_until_idle();
         self.kernel.shared_line_interrupt(self.at, self.adapter);
     }
 
-    /// Takes a look at who is alive, for whoever asked to see it.
+    /// Takes a snapshot of the live objects for `--live`; `when` names the moment.
     pub fn snapshot_live_objects(&mut self, when: &'static str) {
         let census = self.kernel.live_objects();
         self.live_snapshots.push((when, census));
     }
 
-    /// Runs threads side by side and waits for all of them.
+    /// Runs threads in parallel and waits for all of them.
     pub(crate) fn run_threads(&mut self, threads: Vec<ThreadBody>) -> Result<(), ScenarioStopped> {
         let (text, heard) = std::sync::mpsc::channel();
         let spawn = |(number, body): (usize, ThreadBody)| {
             let text = text.clone();
             self.host.spawn(&format!("client {number}"), move |at| {
-                let _ = text.send(body(at)); // Somebody listens until all have ended.
+                let _ = text.send(body(at)); // The receiver lives until every thread has ended.
             })
         };
         let ends: Vec<WaitToken> = (1..).zip(threads).map(spawn).collect();
@@ -160,7 +158,7 @@ impl Testbed<'_> {
 }
 
 impl TestClient {
-    /// A process with a device on the first adapter.
+    /// Opens the first adapter and creates a device.
     pub fn open(client: Client, at: &mut Passive) -> Result<Self, ScenarioStopped> {
         let adapters = expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
         let adapter = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
@@ -168,12 +166,12 @@ impl TestClient {
         Ok(Self { client, adapter, device, queues: Arc::default() })
     }
 
-    /// Another device of the same process.
+    /// Creates another device of the same process.
     pub fn create_device(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
         expect_ok("D3DKMTCreateDevice", self.client.create_device(at, self.adapter))
     }
 
-    /// Creates `count` allocations of a page, not in a resource.
+    /// Creates `count` one-page allocations outside a resource.
     pub fn create(
         &self,
         at: &mut Passive,
@@ -194,7 +192,7 @@ impl TestClient {
         )
     }
 
-    /// Creates as told.
+    /// Calls `D3DKMTCreateAllocation`.
     pub fn create_with(
         &self,
         at: &mut Passive,
@@ -203,7 +201,7 @@ impl TestClient {
         expect_ok("D3DKMTCreateAllocation", self.client.create(at, create))
     }
 
-    /// Destroys as told.
+    /// Calls `D3DKMTDestroyAllocation2`.
     pub fn destroy_with(
         &self,
         at: &mut Passive,
@@ -224,7 +222,7 @@ impl TestClient {
         )
     }
 
-    /// Destroys a list, without flags.
+    /// Destroys a list of allocations, without flags.
     pub fn destroy_list(
         &self,
         at: &mut Passive,
@@ -237,12 +235,12 @@ impl TestClient {
         )
     }
 
-    /// A context on node zero.
+    /// Creates a context on node 0.
     pub fn create_context(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
         self.create_context_on(at, 0)
     }
 
-    /// A context on that node.
+    /// Creates a context on `node`.
     pub fn create_context_on(
         &self,
         at: &mut Passive,
@@ -252,7 +250,7 @@ impl TestClient {
         expect_ok(&format!("D3DKMTCreateContextVirtual for node {node}"), created)
     }
 
-    /// The queue of its device's paging work: made when it is asked for first.
+    /// The paging queue of the device, created on first use.
     pub fn paging_queue(&self, at: &mut Passive) -> Result<PagingQueue, ScenarioStopped> {
         let known = || self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(it) = known().get(&self.device) {
@@ -260,11 +258,11 @@ impl TestClient {
         }
         let created = self.client.create_paging_queue(at, self.device, 0);
         let created = expect_ok("D3DKMTCreatePagingQueue", created)?;
-        // A thread that was faster has made one, too; both end with their device.
+        // Another thread may have created one too; both are destroyed with their device.
         Ok(*known().entry(self.device).or_insert(created))
     }
 
-    /// Makes allocations resident, and waits until they are.
+    /// Makes allocations resident and waits for the paging fence.
     pub fn make_resident(
         &self,
         at: &mut Passive,
@@ -284,13 +282,13 @@ impl TestClient {
         }
     }
 
-    /// Whether its adapter has memory, so that what the GPU uses has to be resident.
+    /// Whether the adapter has memory: then allocations must be resident before the GPU uses them.
     pub fn has_memory(&self) -> bool {
         let session = self.client.session();
         session.kernel().has_memory(session.process(), kernel::Handle(self.device))
     }
 
-    /// Has an allocation filled.
+    /// Submits a packet that fills an allocation.
     pub fn fill(
         &self,
         at: &mut Passive,
@@ -302,7 +300,7 @@ impl TestClient {
         self.submit(at, context, &[fill])
     }
 
-    /// Submits commands; where there is memory, what they name is made resident first.
+    /// Submits commands. If the adapter has memory, makes their allocations resident first.
     pub fn submit(
         &self,
         at: &mut Passive,
@@ -318,7 +316,7 @@ impl TestClient {
         expect_ok("D3DKMTSubmitCommand", self.client.submit(at, context, &bytes))
     }
 
-    /// Ends everything in good order: contexts given, the device, the adapter, the process.
+    /// Destroys the given contexts and the device, closes the adapter, ends the process.
     pub fn close(
         &self,
         at: &mut Passive,
@@ -334,7 +332,7 @@ impl TestClient {
     }
 }
 
-/// What a command names.
+/// The allocations that a command uses.
 fn command_handles(command: &Command) -> Vec<kernel::Handle> {
     match command {
         Command::Fill { target, .. } => vec![*target],
@@ -343,19 +341,19 @@ fn command_handles(command: &Command) -> Vec<kernel::Handle> {
     }
 }
 
-/// The private data of `count` allocations of a page.
+/// The private data of `count` one-page allocations.
 pub(crate) fn page_descriptions(count: usize) -> Vec<Vec<u8>> {
     vec![format::describe(4096); count]
 }
 
-/// The answer the story needs, or the story stops.
+/// Returns the value of a successful call; stops the scenario otherwise.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, NTSTATUS>) -> Result<T, ScenarioStopped> {
     answer.map_err(|status| {
-        ScenarioStopped(format!("{call} to succeed; it answered {}", status_name(status)))
+        ScenarioStopped(format!("{call} to succeed; it returned {}", status_name(status)))
     })
 }
 
-/// A refusal the story needs.
+/// Checks that a call failed with `status`; stops the scenario otherwise.
 pub(crate) fn expect_error<T>(
     call: &str,
     answer: &Result<T, NTSTATUS>,
@@ -366,10 +364,10 @@ pub(crate) fn expect_error<T>(
         Err(it) => status_name(*it),
         Ok(_) => "STATUS_SUCCESS".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to answer {}; it answered {text}", status_name(status))))
+    Err(ScenarioStopped(format!("{call} to return {}; it returned {text}", status_name(status))))
 }
 
-/// A status, for people.
+/// The name of a status, or its number.
 fn status_name(status: NTSTATUS) -> String {
     abi::status::name(status)
         .map_or_else(|| format!("{:#010x}", status.cast_unsigned()), Into::into)

@@ -88,10 +88,10 @@ pub(crate) const CLAIMS_CACHE_COHERENT_MEMORY: Fault =
     Fault::QueryAdapterInfo(|memory_features| first(memory_features, LOCAL).flags.coherent = true);
 pub(crate) const COMBINES_CPUVISIBLE_HOST_APERTURE: Fault =
     Fault::QueryAdapterInfo(|memory_features| {
-        first(memory_features, VISIBLE).flags.host_aperture = true
+        first(memory_features, VISIBLE).flags.host_aperture = true;
     });
 pub(crate) const PRESERVES_HIBERNATE_ONLY: Fault = Fault::QueryAdapterInfo(|memory_features| {
-    first(memory_features, LOCAL).flags.partly_preserved = true
+    first(memory_features, LOCAL).flags.partly_preserved = true;
 });
 pub(crate) const MISORDERS_BANKS: Fault = Fault::QueryAdapterInfo(|memory_features| {
     let local = first(memory_features, LOCAL);
@@ -102,7 +102,7 @@ pub(crate) const PLACES_PAGING_BUFFER_WRONG: Fault =
 pub(crate) const REPORTS_MEMORY_SEGMENT_FIRST: Fault =
     Fault::QueryAdapterInfo(|memory_features| memory_features.segments.reverse());
 pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault = Fault::QueryAdapterInfo(|memory_features| {
-    first(memory_features, LOCAL).flags.large_pages = true
+    first(memory_features, LOCAL).flags.large_pages = true;
 });
 
 pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::Wants(|info| {

@@ -105,7 +105,7 @@ impl VideoMemory {
         match created {
             PagingStatus::Resident => (),
             PagingStatus::Pending(value) => {
-                self.client.wait(at, self.device, self.queue.fence, value)?
+                self.client.wait(at, self.device, self.queue.fence, value)?;
             }
             PagingStatus::NoMemory(_) => return Err(abi::status::STATUS_NO_MEMORY),
         }

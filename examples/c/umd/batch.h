@@ -1,4 +1,4 @@
-/* Batches: commands that wait to be handed over, and what they use. */
+/* Batches: commands that wait for submission, and the allocations they use. */
 #ifndef UMD_BATCH_H
 #define UMD_BATCH_H
 
@@ -15,8 +15,8 @@ static void begin_batch(Batch *batch)
     batch->primaries_length = 0;
 }
 
-/* Hands over what is in the buffers of a context, and takes over the new ones: after each
- * pfnRenderCb, failed or not, the old ones belong to somebody else. */
+/* Submits the buffers of a context and takes the new ones: after each pfnRenderCb, failed or
+ * not, the old buffers must not be used. */
 static HRESULT render(Device *device)
 {
     Batch *batch = &device->batch;
@@ -36,7 +36,7 @@ static HRESULT render(Device *device)
     return result;
 }
 
-/* The same without lists: the packet is private data. */
+/* Submits without lists: the packet is private data. */
 static HRESULT submit(Device *device)
 {
     D3DDDICB_SUBMITCOMMAND args = {
@@ -68,7 +68,7 @@ static void *send_elsewhere(void *argument)
     return NULL;
 }
 
-/* Hands the batch over, if there is something in it, and begins another one. */
+/* Submits the batch, if it is not empty, and begins another one. */
 static HRESULT hand_over(Device *device)
 {
     Batch *batch = &device->batch;
@@ -86,7 +86,7 @@ static HRESULT hand_over(Device *device)
     if (FLAW != WRONG_THREAD || FAILED(errand.result)) {
         errand.result = send_batch(device);
     }
-    begin_batch(batch); /* What failed is dropped: it would fail again. */
+    begin_batch(batch); /* A failed batch is dropped: it would fail again. */
     return errand.result;
 }
 
@@ -100,7 +100,7 @@ static bool has_room(const Device *device, UINT uses)
                 && batch->patches_length + uses <= batch->patches_size));
 }
 
-/* Room for a command that uses so many allocations. */
+/* Makes room for a command that uses this many allocations. */
 static HRESULT make_room(Device *device, UINT uses)
 {
     HRESULT result = has_room(device, uses) ? S_OK : hand_over(device);
@@ -119,14 +119,14 @@ static void write_long(Batch *batch, uint64_t number)
     batch->length += sizeof number;
 }
 
-/* The name of an allocation in a command: its place in the list. Only the list says which of
- * the instances is meant of one that was renamed. */
+/* An allocation in a command is its index in the list. Only the list selects the instance of a
+ * renamed allocation. */
 static uint32_t listed(UINT index)
 {
     return index << 6 | 1;
 }
 
-/* Notes that commands write what a display may show: each submission says so. */
+/* Records that commands write a primary: each submission lists its written primaries. */
 static void note_primary(Batch *batch, D3DKMT_HANDLE allocation)
 {
     UINT index = 0;
@@ -138,7 +138,7 @@ static void note_primary(Batch *batch, D3DKMT_HANDLE allocation)
     }
 }
 
-/* Writes where a command works: a place in an allocation, which is listed, or an address. */
+/* Writes the target of a command: an offset in a listed allocation, or an address. */
 static void write_place(Device *device, Resource *resource, const Surface *surface,
                         uint64_t offset, bool writes)
 {

@@ -4,7 +4,7 @@
 
 #include "lock.h"
 
-/* The place of a rectangle in its surface: how far in, how long its rows are, and how many. */
+/* A rectangle in its surface: offset, row length, and number of rows. */
 typedef struct Rows {
     uint64_t offset, length;
     UINT count;
@@ -19,7 +19,7 @@ static bool rows_of(const Surface *surface, const RECT *rect, Rows *rows)
     rows->offset = (uint64_t)rect->top * surface->pitch + (uint64_t)rect->left * PIXEL;
     rows->length = (uint64_t)(rect->right - rect->left) * PIXEL;
     rows->count = (UINT)(rect->bottom - rect->top);
-    if (surface->loose) { /* Then the rectangle is all of it, from its start. */
+    if (surface->loose) { /* Then the rectangle is the whole surface. */
         *rows = (Rows){.length = rows->length * rows->count, .count = 1};
         return rows->length <= surface->bytes;
     }
@@ -47,7 +47,7 @@ static HRESULT APIENTRY color_fill(HANDLE handle, const D3DDDIARG_COLORFILL *arg
     }
     uint8_t value = (uint8_t)args->Color;
     HRESULT result = S_OK;
-    /* The GPU fills with one byte. A color of several, and other memory, is for the CPU. */
+    /* The GPU fills with one byte. The CPU fills other colors and other memory. */
     if (surface->system == NULL && args->Color == value * 0x01010101u) {
         rows = joined(rows, surface);
         for (UINT row = 0; row < rows.count && SUCCEEDED(result); row++) {
@@ -86,7 +86,7 @@ static HRESULT APIENTRY blt(HANDLE handle, const D3DDDIARG_BLT *args)
         written = joined(written, target);
     }
     if (read.length != written.length || read.count != written.count) {
-        return E_NOTIMPL; /* Nothing is stretched. */
+        return E_NOTIMPL; /* Stretching is not supported. */
     }
     HRESULT result = S_OK;
     if (source->system == NULL && target->system == NULL) {
@@ -97,7 +97,7 @@ static HRESULT APIENTRY blt(HANDLE handle, const D3DDDIARG_BLT *args)
         }
         return result;
     }
-    /* One of them is system memory, or both. */
+    /* One surface or both are in system memory. */
     uint8_t *source_bytes, *target_bytes;
     result = borrow(device, from, source, &source_bytes);
     if (FAILED(result)) {

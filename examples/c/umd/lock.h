@@ -1,10 +1,10 @@
-/* Locks: the CPU sees a surface. */
+/* Locks: map a surface for the CPU. */
 #ifndef UMD_LOCK_H
 #define UMD_LOCK_H
 
 #include "batch.h"
 
-/* Shows a surface to the CPU, when the work before is done. */
+/* Maps a surface for the CPU after the queued work has completed. */
 static HRESULT see(Device *device, Resource *resource, Surface *surface, D3DDDICB_LOCKFLAGS flags)
 {
     bool discard = flags.Discard;
@@ -18,7 +18,7 @@ static HRESULT see(Device *device, Resource *resource, Surface *surface, D3DDDIC
     args.Flags.LockEntire = 1;
     HRESULT result = device->call.pfnLockCb(device->runtime, &args);
     if (discard && FAILED(result) && result != D3DDDIERR_DEVICEREMOVED) {
-        /* There is no other instance to be had. Without the batch's use this one will do. */
+        /* No other instance is available. Once the batch is submitted, this one can be used. */
         result = hand_over(device);
         if (FAILED(result)) {
             return result;
@@ -30,14 +30,14 @@ static HRESULT see(Device *device, Resource *resource, Surface *surface, D3DDDIC
     bool same = discard && !args.Flags.NoExistingReference
         && args.hAllocation == surface->allocation && resource->used == device->batch.number;
     if (SUCCEEDED(result) && same) {
-        /* Nobody renames here, and the batch needs what there is: it goes first. */
+        /* Allocations are not renamed here, and the batch uses this one: submit it first. */
         D3DDDICB_UNLOCK unlock = {.NumAllocations = 1, .phAllocations = &args.hAllocation};
         result = device->call.pfnUnlockCb(device->runtime, &unlock);
         flags.Discard = 0;
         return FAILED(result) ? result : see(device, resource, surface, flags);
     }
     if (SUCCEEDED(result)) {
-        /* Of a Discard lock this is another instance, and commands use it from now on. */
+        /* A Discard lock returns another instance, which commands use from now on. */
         surface->allocation = surface->newest = surface->seen_of = args.hAllocation;
         surface->seen = (uint8_t *)args.pData;
     }
@@ -48,13 +48,13 @@ static HRESULT unsee(Device *device, Surface *surface)
 {
     D3DDDICB_UNLOCK args = {.NumAllocations = 1, .phAllocations = &surface->seen_of};
     HRESULT result = device->call.pfnUnlockCb(device->runtime, &args);
-    if (SUCCEEDED(result)) { /* Otherwise it is locked still. */
+    if (SUCCEEDED(result)) { /* Otherwise it is still locked. */
         surface->seen = NULL;
     }
     return result;
 }
 
-/* The last of the locks of LockAsync. */
+/* The latest lock of LockAsync. */
 static HRESULT unsee_async(Device *device, Surface *surface)
 {
     D3DDDICB_UNLOCK args = {
@@ -66,7 +66,7 @@ static HRESULT unsee_async(Device *device, Surface *surface)
     return result;
 }
 
-/* The same for the driver's own work; what is locked already stays so. */
+/* The same for the driver's own work; a locked surface stays locked. */
 static HRESULT borrow(Device *device, Resource *resource, Surface *surface, uint8_t **bytes)
 {
     HRESULT result = S_OK;
@@ -87,7 +87,7 @@ static HRESULT APIENTRY lock(HANDLE handle, D3DDDIARG_LOCK *args)
     Device *device = (Device *)handle;
     Resource *resource = (Resource *)args->hResource;
     Surface *surface = surface_of(resource, args->SubResourceIndex);
-    if (surface == NULL || surface->loose) { /* Who opened it does not look at it. */
+    if (surface == NULL || surface->loose) { /* An opened surface cannot be locked. */
         return E_INVALIDARG;
     }
     if (surface->system == NULL && surface->seen == NULL) {
@@ -95,7 +95,7 @@ static HRESULT APIENTRY lock(HANDLE handle, D3DDDIARG_LOCK *args)
         flags.ReadOnly = args->Flags.ReadOnly;
         flags.WriteOnly = args->Flags.WriteOnly && !args->Flags.ReadOnly;
         flags.DonotWait = args->Flags.DoNotWait;
-        /* What others see too keeps its one instance, and so does what has an address. */
+        /* A shared surface and a surface with an address keep their one instance. */
         flags.Discard = args->Flags.Discard && !resource->shared && device->way == LISTED;
         HRESULT result = see(device, resource, surface, flags);
         if (FAILED(result)) {
@@ -104,7 +104,7 @@ static HRESULT APIENTRY lock(HANDLE handle, D3DDDIARG_LOCK *args)
     }
     surface->locks++;
     uint8_t *bytes = surface->system != NULL ? surface->system : surface->seen;
-    if (args->Flags.RangeValid) { /* The box is a range then: an offset and a size. */
+    if (args->Flags.RangeValid) { /* Then the box is a range: offset and size. */
         bytes += args->Box.Left;
     } else if (args->Flags.AreaValid || args->Flags.BoxValid) {
         bytes += (size_t)args->Box.Top * surface->pitch + (size_t)args->Box.Left * PIXEL;
@@ -129,8 +129,8 @@ static HRESULT APIENTRY unlock(HANDLE handle, const D3DDDIARG_UNLOCK *args)
     return unsee((Device *)handle, surface);
 }
 
-/* Not on the thread of the device's other functions: it may not touch the batch, and commands
- * use another instance only when Rename says so. */
+/* Runs on another thread than the device's other functions: it must not touch the batch, and
+ * commands use another instance only after Rename. */
 static HRESULT APIENTRY lock_async(HANDLE handle, D3DDDIARG_LOCKASYNC *args)
 {
     Device *device = (Device *)handle;

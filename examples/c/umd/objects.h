@@ -1,4 +1,4 @@
-/* What the driver knows: adapters, devices, resources and their surfaces. */
+/* The driver's objects: adapters, devices, resources and their surfaces. */
 #ifndef UMD_OBJECTS_H
 #define UMD_OBJECTS_H
 
@@ -14,7 +14,7 @@
 #define PAGE 4096u
 #define PIXEL 4u /* bytes */
 
-/* What the miniport says about the adapter: flags, and more. */
+/* The miniport's private data about the adapter: flags and more. */
 #define HAS_LISTS 1u
 #define HAS_ADDRESSES 2u
 #define HAS_MEMORY 4u
@@ -28,14 +28,14 @@ typedef struct Blob {
 } Blob;
 WINDTUNNEL_ASSERT(sizeof(Blob) == 32);
 
-/* How work gets to the GPU. */
+/* How work is submitted to the GPU. */
 typedef enum Way {
     LISTED,    /* pfnRenderCb: commands name allocations, which are listed beside them */
     ADDRESSED, /* pfnSubmitCommandCb: commands name virtual addresses */
     NAMED      /* pfnSubmitCommandCb: commands name allocations */
 } Way;
 
-/* ---- What the driver knows -------------------------------------------------------------- */
+/* ---- Objects ---------------------------------------------------------------------------- */
 
 typedef struct Adapter {
     HANDLE runtime;
@@ -45,28 +45,28 @@ typedef struct Adapter {
     PFND3DDDI_DEALLOCATECB late;
 } Adapter;
 
-/* How many locks of LockAsync a surface has at once. */
+/* The most LockAsync locks of a surface at once. */
 #define MOST_ASYNC 8u
 
-/* A picture: an allocation, or memory of the runtime's, which the CPU works on. */
+/* A surface: an allocation, or memory of the runtime that the CPU draws to. */
 typedef struct Surface {
     UINT width, height, pitch, slice;
     uint64_t bytes;
-    bool loose; /* somebody else's, of which only the size is known */
+    bool loose; /* opened, not created here: only the size is known */
     D3DKMT_HANDLE allocation; /* the instance that commands use; 0 with system memory */
     D3DKMT_HANDLE newest;     /* the instance that was locked last: see LockAsync */
     D3DGPU_VIRTUAL_ADDRESS address;
     uint8_t *system; /* the runtime's memory, if it is that */
-    uint8_t *seen;   /* where the CPU sees the allocation while it is locked */
+    uint8_t *seen;   /* the CPU address of the allocation while it is locked */
     D3DKMT_HANDLE seen_of;
-    D3DKMT_HANDLE async[MOST_ASYNC]; /* what LockAsync has locked, the last one behind */
+    D3DKMT_HANDLE async[MOST_ASYNC]; /* the instances locked by LockAsync, the latest last */
     UINT asyncs;
     UINT locks;
 } Surface;
 
 typedef struct Resource {
     struct Resource *next;
-    HANDLE runtime; /* the runtime's name, for callbacks */
+    HANDLE runtime; /* the runtime's handle, for callbacks */
     bool in_video;  /* there are allocations */
     bool shared, primary;
     bool displayable; /* a display may show it */
@@ -75,8 +75,8 @@ typedef struct Resource {
     Surface surfaces[];
 } Resource;
 
-/* Where the next command goes. With lists the memory is the context's, and changes with each
- * pfnRenderCb; otherwise it is ours. */
+/* Where the next command is written. With lists the memory belongs to the context and changes
+ * with each pfnRenderCb; otherwise it belongs to the driver. */
 typedef struct Batch {
     uint64_t number; /* the first one is 1 */
     uint8_t *commands;
@@ -86,7 +86,7 @@ typedef struct Batch {
     D3DDDI_PATCHLOCATIONLIST *patches;
     UINT patches_size, patches_length;
     UINT count; /* of commands */
-    /* What they write and a display may show. */
+    /* The primaries that they write. */
     D3DKMT_HANDLE primaries[D3DDDI_MAX_WRITTEN_PRIMARIES];
     UINT primaries_length;
 } Batch;
@@ -101,10 +101,10 @@ typedef struct Device {
     Batch batch;
     uint64_t flushed;   /* the number of the last batch before the last Flush */
     Resource *alive;
-    Resource *deferred; /* destroyed, and not released yet */
+    Resource *deferred; /* destroyed and not yet released */
 } Device;
 
-/* Of two answers the one to hand back: the first error, unless the device is removed. */
+/* Of two results the one to return: the first error, unless the device is removed. */
 static HRESULT both(HRESULT first, HRESULT second)
 {
     return SUCCEEDED(first) || second == D3DDDIERR_DEVICEREMOVED ? second : first;

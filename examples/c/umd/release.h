@@ -1,4 +1,4 @@
-/* The end of resources. */
+/* Destruction of resources. */
 #ifndef UMD_RELEASE_H
 #define UMD_RELEASE_H
 
@@ -11,7 +11,7 @@ static HRESULT deallocate(Device *device, HANDLE resource, UINT count, const D3D
     return device->call.pfnDeallocateCb(device->runtime, &args);
 }
 
-/* How not to do it. Answers whether there is nothing left to do. */
+/* The flawed versions. Returns whether the release is complete. */
 static bool release_badly(Device *device, Resource *resource, HRESULT *result)
 {
     UINT count = resource->count;
@@ -43,7 +43,7 @@ static bool release_badly(Device *device, Resource *resource, HRESULT *result)
     return done;
 }
 
-/* Gives the allocations back: unlocked, all of them, and the resource with them. */
+/* Unlocks and deallocates all allocations together with their resource. */
 static HRESULT release(Device *device, Resource *resource)
 {
     HRESULT result = S_OK;
@@ -67,7 +67,7 @@ static HRESULT release(Device *device, Resource *resource)
     return both(result, released);
 }
 
-/* What is not to be had back now is kept for the next time, if there is one. */
+/* A resource whose release fails is kept for the next attempt. */
 static HRESULT release_list(Device *device, Resource **list, bool last)
 {
     HRESULT result = S_OK;
@@ -86,7 +86,7 @@ static HRESULT release_list(Device *device, Resource **list, bool last)
     return result;
 }
 
-/* After an error the resource is there still, and its end can be asked for again. */
+/* After an error the resource still exists and can be destroyed again. */
 static HRESULT APIENTRY destroy_resource(HANDLE handle, HANDLE which)
 {
     Device *device = (Device *)handle;
@@ -101,7 +101,7 @@ static HRESULT APIENTRY destroy_resource(HANDLE handle, HANDLE which)
             return result;
         }
     }
-    /* The GPU may be at it still: nobody has to wait for that now. A primary is not kept. */
+    /* The GPU may still use it: defer the release. A primary is not deferred. */
     bool later = resource->used > device->flushed && resource->in_video && !resource->primary;
     bool hasty = FLAW == RELEASES_BEFORE_FLUSH || FLAW == FREES_AND_FAILS;
     if (FLAW == DEFERS_FOREVER || (later && !hasty)) {

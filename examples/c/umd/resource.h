@@ -1,4 +1,4 @@
-/* Resources: how they come, what they are worth, and where they are. */
+/* Resources: creation, priority and residency. */
 #ifndef UMD_RESOURCE_H
 #define UMD_RESOURCE_H
 
@@ -15,7 +15,7 @@ static Resource *new_resource(UINT count, HANDLE runtime)
     return resource;
 }
 
-/* Waits until paging work is done. */
+/* Waits until paging work has completed. */
 static HRESULT wait_paging(Device *device, uint64_t value)
 {
     D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU args = {
@@ -26,8 +26,8 @@ static HRESULT wait_paging(Device *device, uint64_t value)
     return device->call.pfnWaitForSynchronizationObjectFromCpuCb(device->runtime, &args);
 }
 
-/* From WDDM 2 on the driver has its surfaces resident, and gives them addresses. E_PENDING is
- * no error: what was asked for comes with the fence. */
+/* From WDDM 2 on, the driver makes its surfaces resident and maps them. E_PENDING is not an
+ * error: the operation completes with the fence. */
 static HRESULT bring(Device *device, Surface *surface)
 {
     if (device->paging.hPagingQueue == 0) {
@@ -90,14 +90,14 @@ static HRESULT allocate(Device *device, Resource *resource, UINT source)
         result = bring(device, &resource->surfaces[i]);
     }
     if (FAILED(result) && resource->in_video) {
-        release(device, resource); /* The first error is the answer. */
+        release(device, resource); /* The first error is returned. */
     }
     free(privates);
     free(infos);
     return result;
 }
 
-/* What the surface is like. Answers whether it can be made. */
+/* Fills in the surface. Returns whether it can be created. */
 static bool shape_surface(Surface *it, const D3DDDI_SURFACEINFO *info, bool system)
 {
     uint64_t pitch = (uint64_t)info->Width * PIXEL;
@@ -116,7 +116,7 @@ static bool shape_surface(Surface *it, const D3DDDI_SURFACEINFO *info, bool syst
     return true;
 }
 
-/* For buffers there is one answer, if it is not about memory. */
+/* Buffers have one error, unless it is about memory. */
 static HRESULT for_buffer(HRESULT result)
 {
     bool told = result == E_OUTOFMEMORY || result == D3DERR_OUTOFVIDEOMEMORY
@@ -124,7 +124,7 @@ static HRESULT for_buffer(HRESULT result)
     return told ? result : D3DERR_NOTAVAILABLE;
 }
 
-/* Makes a resource, and puts our handle in place of the runtime's. */
+/* Creates a resource and replaces the runtime's handle by the driver's. */
 static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE2 *args)
 {
     Device *device = (Device *)handle;
@@ -157,7 +157,7 @@ static HRESULT APIENTRY create_resource2(HANDLE handle, D3DDDIARG_CREATERESOURCE
     return S_OK;
 }
 
-/* The older one has everything but the last member. */
+/* The older structure has all members but the last. */
 static HRESULT APIENTRY create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE *args)
 {
     D3DDDIARG_CREATERESOURCE2 newer = {.Flags2 = {.Value = 0}};
@@ -167,8 +167,8 @@ static HRESULT APIENTRY create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE 
     return result;
 }
 
-/* The allocations of a shared resource are there already; only their handles are new. All that
- * is known of a surface is its size: its private data has no more. */
+/* The allocations of a shared resource exist already; only their handles are new. Only the size
+ * of a surface is known: its private data has no more. */
 static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *args)
 {
     Device *device = (Device *)handle;
@@ -195,7 +195,7 @@ static HRESULT APIENTRY open_resource(HANDLE handle, D3DDDIARG_OPENRESOURCE *arg
         result = bring(device, it);
     }
     if (FAILED(result)) {
-        free(resource); /* What was not opened here is closed by the runtime. */
+        free(resource); /* The runtime closes what this driver did not open. */
         return result;
     }
     push(&device->alive, resource);
@@ -214,7 +214,7 @@ static HRESULT APIENTRY set_priority(HANDLE handle, const D3DDDIARG_SETPRIORITY 
     return device->call.pfnSetPriorityCb(device->runtime, &call);
 }
 
-/* The answer is about the one that is farthest away. */
+/* Returns the status of the farthest allocation. */
 static HRESULT APIENTRY query_residency(HANDLE handle,
                                         const D3DDDIARG_QUERYRESOURCERESIDENCY *args)
 {

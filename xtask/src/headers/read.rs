@@ -1,4 +1,4 @@
-//! Reading the definitions.
+//! Reads the definitions.
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use syn::{Expr, Fields, ImplItem, Item, ItemStruct, Lit, Meta, ReturnType, Type};
 
-/// What a file defines.
+/// The definitions of a file.
 #[derive(Default)]
 pub(super) struct File {
     pub(super) items: Vec<Definition>,
@@ -34,7 +34,7 @@ pub(super) enum Definition {
         name: String,
         slots: Vec<(String, String)>,
     },
-    /// A word of flags, each with its bit.
+    /// A set of flags, each with its bit.
     Flags {
         name: String,
         bits: Vec<(String, u32)>,
@@ -155,7 +155,8 @@ fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definit
         let mut others = Vec::new();
         for (other, method) in unions(&docs) {
             let of = methods.get(&format!("{name}::{method}"));
-            let of = of.ok_or(format!("{name}.{member} speaks of {method}, which is not there"))?;
+            let of =
+                of.ok_or(format!("{name}.{member} refers to {method}, which does not exist"))?;
             others.push((other, of.clone()));
         }
         // The upper half of a pointer whose lower half is in the member before.
@@ -221,7 +222,7 @@ impl File {
                 self.items.push(Definition::Values { name: subject, values });
             }
             "table" => {
-                // With its size the offsets are said, too: every slot is one pointer.
+                // The size also determines the offsets: every slot is one pointer.
                 let size = words.get(2).cloned().unwrap_or_default();
                 self.layouts.insert(subject.clone(), Layout { size, offsets: Vec::new() });
                 let slots = pairs(&words[3..], ":");
@@ -241,7 +242,7 @@ impl File {
     }
 }
 
-/// The words of a macro, without its braces.
+/// The tokens of a macro, without its braces.
 fn flat(tokens: TokenStream) -> Vec<String> {
     let mut words = Vec::new();
     for driver_handle in tokens {
@@ -269,7 +270,7 @@ fn number(text: &str) -> String {
     format!("{}u", text.replace('_', ""))
 }
 
-/// The last word of a type's path.
+/// The last segment of a type's path.
 pub(super) fn word(of: &Type) -> Option<String> {
     let Type::Path(it) = of else { return None };
     it.path.segments.last().map(|path_segment| path_segment.ident.to_string())

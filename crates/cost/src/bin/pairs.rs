@@ -1,5 +1,5 @@
-//! `pairs [packet-|callback-|frame-]off|verifier COUNT`: does so many pairs, packets, pairs of a
-//! user-mode driver, or frames, and nothing else. The test command counts its instructions.
+//! `pairs [packet-|callback-|frame-]off|verifier COUNT`: runs COUNT pairs, packets,
+//! user-mode driver's pairs or frames, and nothing else. The test command counts its instructions.
 #![forbid(unsafe_code)]
 
 use cost::CountedOperation;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match cost::count(what, verifier, count) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cost::MeasureError(reason)) => {
-            eprintln!("it needs {reason}");
+            eprintln!("needs {reason}");
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,6 @@
 /*
- * Private data for the built-in driver of Windtunnel: what its clients put into
- * pPrivateDriverData. Numbers are little endian, and so are the machines this runs on.
+ * Private data for the built-in driver of Windtunnel, passed in pPrivateDriverData.
+ * Numbers are little endian, as on all supported machines.
  */
 #ifndef WINDTUNNEL_SOFTGPU_H
 #define WINDTUNNEL_SOFTGPU_H
@@ -8,14 +8,14 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes describe an allocation. */
+/* The size of an allocation description, in bytes. */
 #define WINDTUNNEL_DESCRIPTION_SIZE 16
 
-/* How many bytes a packet has that fills, and one that copies. */
+/* The sizes of a fill packet and a copy packet, in bytes. */
 #define WINDTUNNEL_FILL_SIZE 29
 #define WINDTUNNEL_COPY_SIZE 40
 
-/* Describes an allocation of so many bytes. */
+/* Describes an allocation of `bytes` bytes. */
 static inline void windtunnel_describe(uint8_t to[WINDTUNNEL_DESCRIPTION_SIZE], uint64_t bytes)
 {
     const uint32_t version = 1;

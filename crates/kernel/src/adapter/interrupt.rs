@@ -268,7 +268,7 @@ impl Kernel {
         let Some(it) = state.adapters.get_mut(adapter.0) else { return };
         match result {
             None => it.interrupts.vsync = on.then_some(false),
-            Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on: on }),
+            Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on }),
             Some(Err(_)) => it.interrupts.vsync = None,
         }
     }

@@ -262,7 +262,7 @@ impl Kernel {
             miniport: setup.miniport,
             hardware: setup.hardware,
             pool: setup.pool,
-            callbacks: callbacks,
+            callbacks,
             work_available: WaitToken::new(format!("work for the hardware of {adapter}")),
             kernel: Arc::downgrade(self),
             host: self.host.clone(),

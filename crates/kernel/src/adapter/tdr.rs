@@ -230,11 +230,11 @@ impl Kernel {
         };
         match action {
             RecoveryAction::QueryFence(_, node) => {
-                self.query_current_fence(at, &driver, &permit, node)
+                self.query_current_fence(at, &driver, &permit, node);
             }
             RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
             RecoveryAction::ResetAdapter(_, node) => {
-                self.reset_timed_out_adapter(at, &driver, &permit, node)
+                self.reset_timed_out_adapter(at, &driver, &permit, node);
             }
         }
         // The hardware worker computes the next deadline.

@@ -327,16 +327,16 @@ impl Kernel {
         let satisfied = self.host.park(at, token, deadline);
         match &satisfied {
             WaitResult::Stuck(graph) => {
-                self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() })
+                self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() });
             }
             WaitResult::Woken => {
-                self.log.emit(about, EventKind::WaitEnded { result: "woken".into() })
+                self.log.emit(about, EventKind::WaitEnded { result: "woken".into() });
             }
             WaitResult::TimedOut => {
                 self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
             }
             WaitResult::HostEnded => {
-                self.log.emit(about, EventKind::WaitEnded { result: "over".into() })
+                self.log.emit(about, EventKind::WaitEnded { result: "over".into() });
             }
         }
         satisfied

@@ -93,7 +93,7 @@ impl Kernel {
                 self.log_requirements(state, extent);
                 let limit = info.requirements.instances;
                 if limit > 0 && guard.driver.generation == Generation::One {
-                    self.log.emit(subject, EventKind::AllocationLimited { limit: limit });
+                    self.log.emit(subject, EventKind::AllocationLimited { limit });
                 }
             }
             let allocation = Allocation {

@@ -115,7 +115,7 @@ impl Kernel {
                 ObjectId::Device(device) => self.remove_device_object(state, device),
                 ObjectId::SyncObject(sync) => self.close_sync(state, process, sync),
                 ObjectId::KeyedMutex(keyed) => {
-                    self.close_keyed_mutex(state, keyed, process, handle)
+                    self.close_keyed_mutex(state, keyed, process, handle);
                 }
                 _ => (),
             }

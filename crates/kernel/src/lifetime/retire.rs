@@ -196,7 +196,7 @@ impl Kernel {
             state.clear_residency(*view, assume);
         }
         let ready = waits.is_empty();
-        let retirement = Retirement { device, resource_view, views, waits: waits, waiter: None };
+        let retirement = Retirement { device, resource_view, views, waits, waiter: None };
         state.retirements.fill(number, retirement);
         if ready {
             self.mark_idle(state, number);

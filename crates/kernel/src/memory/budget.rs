@@ -101,8 +101,7 @@ impl Kernel {
         let mut state = self.state.lock();
         let number = state.device_of(process, device)?;
         let adapter = state.devices[number].adapter;
-        let trimmer =
-            TrimRegistration { process: process.0, adapter, device: number, callback: callback };
+        let trimmer = TrimRegistration { process: process.0, adapter, device: number, callback };
         Ok(state.trim_registrations.insert(trimmer).serial())
     }
 

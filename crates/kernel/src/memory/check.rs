@@ -84,7 +84,7 @@ impl Kernel {
         info: &AllocationInfo,
     ) -> bool {
         let argument = "DxgkDdiCreateAllocation.pAllocationInfo";
-        let mut judge = FeatureCheck { kernel: self, about, argument: argument, passed: true };
+        let mut judge = FeatureCheck { kernel: self, about, argument, passed: true };
         let requirements = &info.requirements;
         let count = memory.segments.len();
         let known = SegmentSet((0..count).fold(0, |set, it| {

@@ -122,7 +122,7 @@ impl Kernel {
         let went = found.is_some();
         // The old range is free, so there is always a location.
         let range = found.or_else(|| there.ranges.allocate_at(from, size))?;
-        it.location = Location::Segment { segment, range: range };
+        it.location = Location::Segment { segment, range };
         if !went {
             return None;
         }
@@ -140,7 +140,7 @@ impl Kernel {
         let location = |offset| SegmentLocation { segment, offset };
         let parts = if virtual_ { in_parts(bytes) } else { vec![None] };
         let mut step = |what, at| {
-            plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) })
+            plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
         };
         if it.is_notified() {
             step(PagingOperation::NotifyEvicted, location(from));

@@ -92,7 +92,7 @@ impl Kernel {
             device: of,
             context,
             bytes,
-            driver_handle: driver_handle,
+            driver_handle,
         };
         self.log.emit(subject, created);
         self.log_requirements(state, extent);

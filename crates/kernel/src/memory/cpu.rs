@@ -335,7 +335,7 @@ impl Kernel {
         let allocation = state.allocation_of(owner);
         let waits =
             allocation.map_or(Vec::new(), |allocation| state.work_of_residency_lists(allocation));
-        let mut plan = PagingPlan { waits: waits, ..PagingPlan::default() };
+        let mut plan = PagingPlan { waits, ..PagingPlan::default() };
         if !self.plan_page_out(state, extent, "the CPU locks it", &mut plan) {
             return Err(KernelError::NoMemory { trim: bytes });
         }

@@ -57,7 +57,7 @@ impl Kernel {
             let it = &mut state.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
-            self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits: waits });
+            self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits });
             let adapter = guard.adapter;
             state.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
         }

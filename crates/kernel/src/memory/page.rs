@@ -81,8 +81,7 @@ impl Kernel {
         });
         let small = |index| u32::try_from(index).unwrap_or(u32::MAX);
         let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
-        let planned =
-            EventKind::PagingPlanned { adapter: adapter_subject, steps: steps, waits: behind };
+        let planned = EventKind::PagingPlanned { adapter: adapter_subject, steps, waits: behind };
         self.log.emit(number.subject(), planned);
         if let Some((queue, value)) = signals {
             let paging = number.subject();
@@ -284,7 +283,7 @@ impl Kernel {
         let size = memory.paging.buffer;
         let pressure = memory.pressure.as_mut().filter(|_| !all);
         let capacity = pressure.map_or(size, |pressure| pressure.buffer_capacity(size));
-        Some(OpenBuffer { buffer, capacity: capacity, used: 0, done: Vec::new() })
+        Some(OpenBuffer { buffer, capacity, used: 0, done: Vec::new() })
     }
 
     /// One call of `DxgkDdiBuildPagingBuffer`.

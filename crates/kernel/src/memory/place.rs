@@ -204,7 +204,7 @@ impl Kernel {
         );
         plan.page_out.extend(entries);
         let mut step = |what| {
-            plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) })
+            plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
         };
         if it.is_notified() {
             step(PagingOperation::NotifyEvicted);
@@ -383,7 +383,7 @@ impl KernelState {
         let range = to.ranges.allocate(it.bytes, it.alignment)?;
         let offset = range.start();
         to.committed += it.bytes;
-        (it.location, it.last_used) = (Location::Segment { segment, range: range }, use_clock);
+        (it.location, it.last_used) = (Location::Segment { segment, range }, use_clock);
         self.rank(extent);
         Some(offset)
     }
@@ -398,7 +398,7 @@ impl KernelState {
         let Some(to) = memory.segments.get_mut(at.segment) else { return false };
         let Some(range) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
         to.committed += it.bytes;
-        it.location = Location::Segment { segment: at.segment, range: range };
+        it.location = Location::Segment { segment: at.segment, range };
         self.rank(extent);
         true
     }

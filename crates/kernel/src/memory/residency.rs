@@ -159,14 +159,7 @@ impl Kernel {
         };
         self.log.emit(
             queue,
-            EventKind::ResidencyRequested {
-                queue,
-                views,
-                must_succeed: must,
-                result: result,
-                value,
-                trim,
-            },
+            EventKind::ResidencyRequested { queue, views, must_succeed: must, result, value, trim },
         );
     }
 
@@ -355,7 +348,7 @@ impl KernelState {
     ) -> FaultedAccess {
         let address = match it {
             FaultTarget::DriverHandle(driver_handle) => {
-                return FaultedAccess { driver_handle: driver_handle, address: None };
+                return FaultedAccess { driver_handle, address: None };
             }
             FaultTarget::Address(address) => address,
         };

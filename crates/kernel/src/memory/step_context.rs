@@ -70,13 +70,7 @@ impl StepContext {
                     bytes,
                     pattern: 0,
                 },
-                None => Operation::Fill {
-                    driver_handle: driver_handle,
-                    segment,
-                    address,
-                    bytes,
-                    pattern: 0,
-                },
+                None => Operation::Fill { driver_handle, segment, address, bytes, pattern: 0 },
             },
             PagingOperation::PageIn => transfer(TransferEnd::System(pages), place),
             PagingOperation::PageOut => transfer(place, TransferEnd::System(pages)),
@@ -94,12 +88,9 @@ impl StepContext {
                 let address = address - step.location.offset + from;
                 transfer(TransferEnd::Segment { number: segment, address }, place)
             }
-            PagingOperation::Discard { .. } => Operation::Discard {
-                driver_handle: driver_handle,
-                segment,
-                address,
-                idle: step.idle,
-            },
+            PagingOperation::Discard { .. } => {
+                Operation::Discard { driver_handle, segment, address, idle: step.idle }
+            }
             PagingOperation::Map => Operation::MapAperture {
                 driver_handle: self.passed_handle,
                 segment,
@@ -115,29 +106,23 @@ impl StepContext {
                 dummy: self.dummy,
             },
             PagingOperation::Init => Operation::InitContext {
-                driver_handle: driver_handle,
+                driver_handle,
                 location: place,
                 cpu: self.cpu_address,
                 bytes,
             },
-            PagingOperation::Update(private) => Operation::UpdateContext {
-                driver_handle: driver_handle,
-                location: place,
-                bytes,
-                private,
-            },
+            PagingOperation::Update(private) => {
+                Operation::UpdateContext { driver_handle, location: place, bytes, private }
+            }
             PagingOperation::NotifyResident => {
-                Operation::Notify { driver_handle: driver_handle, segment, address, resident: true }
+                Operation::Notify { driver_handle, segment, address, resident: true }
             }
             // Without page-table arguments the driver is not called.
             PagingOperation::NotifyEvicted
             | PagingOperation::Table(_)
-            | PagingOperation::Flush { .. } => Operation::Notify {
-                driver_handle: driver_handle,
-                segment,
-                address,
-                resident: false,
-            },
+            | PagingOperation::Flush { .. } => {
+                Operation::Notify { driver_handle, segment, address, resident: false }
+            }
         }
     }
 }

@@ -165,7 +165,7 @@ impl RenderLists {
                 MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
             match leaves {
                 Some((now, Some(spare))) => {
-                    shelves.push(BufferPair { name, entry, next_size, current: now, spare })
+                    shelves.push(BufferPair { name, entry, next_size, current: now, spare });
                 }
                 Some((now, None)) => now.end(ram),
                 None => (),

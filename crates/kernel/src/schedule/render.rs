@@ -192,7 +192,7 @@ impl Kernel {
             let bytes = it.bytes;
             uses.push(AllocationUse {
                 view,
-                driver_handle: driver_handle,
+                driver_handle,
                 extent,
                 write: *write,
                 bytes,
@@ -268,7 +268,7 @@ impl Kernel {
             let rendered = EventKind::PacketRendered {
                 pass: permit,
                 commands: small(request.commands.len()),
-                capacity: capacity,
+                capacity,
                 bytes: packet.written,
                 uses: small(packet.uses.len()),
                 patches: small(packet.patches.len()),

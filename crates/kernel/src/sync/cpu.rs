@@ -124,7 +124,7 @@ impl Kernel {
             world.retain_points(&points);
             let satisfied = world.is_satisfied(&points, request.any);
             let (process, any) = (process.0, request.any);
-            let it = GpuWait { waiter, device, process, points: points, any, result: None };
+            let it = GpuWait { waiter, device, process, points, any, result: None };
             let number = self.begin_gpu_wait(world, it);
             if satisfied {
                 self.end_gpu_wait(world, number, GpuWaitResult::Satisfied);

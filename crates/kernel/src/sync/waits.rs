@@ -122,7 +122,7 @@ impl Kernel {
             let points = wait.clone();
             self.begin_gpu_wait(
                 state,
-                GpuWait { waiter, device, process, points: points, any: false, result: None },
+                GpuWait { waiter, device, process, points, any: false, result: None },
             )
         });
         if !state.is_satisfied(wait, false) {
@@ -322,10 +322,10 @@ impl Kernel {
         self.release_points(state, &points);
         match (waiter, over) {
             (Waiter::Update { update, .. }, GpuWaitResult::Satisfied) => {
-                state.sync.due.push_back(update)
+                state.sync.due.push_back(update);
             }
             (Waiter::Update { update, .. }, GpuWaitResult::Cancelled) => {
-                self.update_is_cancelled(state, update)
+                self.update_is_cancelled(state, update);
             }
             _ => (),
         }
@@ -413,7 +413,7 @@ impl Kernel {
         let waiter = Waiter::Update { update, space };
         self.begin_gpu_wait(
             state,
-            GpuWait { waiter, device, process, points: points, any: false, result: None },
+            GpuWait { waiter, device, process, points, any: false, result: None },
         );
     }
 

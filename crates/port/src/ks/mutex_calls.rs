@@ -1,4 +1,4 @@
-//! AVStream's mutexes, under their Windows names.
+//! `AVStream`'s mutexes, under their Windows names.
 //!
 //! The services judge the IRQL, the lock order and the ownership.
 #![expect(unsafe_code, reason = "a driver calls these as C")]

@@ -81,10 +81,10 @@ impl SoftGpu {
             }
             match args.resource {
                 Some(ResourceDisposition::Destroy(it)) => {
-                    records.remove_resource(it.word(), completions)
+                    records.remove_resource(it.word(), completions);
                 }
                 Some(ResourceDisposition::Keep(it, _)) => {
-                    completions.unknown |= !records.has_resource(it.word())
+                    completions.unknown |= !records.has_resource(it.word());
                 }
                 None => (),
             }

@@ -71,12 +71,12 @@ impl SoftGpu {
             // A failure cannot be retried: the context ends anyway.
             let _ = self.callbacks()?.destroy_context_allocation(at, area.kernel_handle);
             self.remove_handles(|records, completions| {
-                records.change_area(context.word(), None, completions)
+                records.change_area(context.word(), None, completions);
             })?;
         }
         drop(areas);
         self.remove_handles(|records, completions| {
-            records.remove_context(context.word(), completions)
+            records.remove_context(context.word(), completions);
         })
     }
 

@@ -149,7 +149,7 @@ impl Miniport for SoftGpu {
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         self.remove_handles(|records, completions| {
-            records.remove_device(device.word(), completions)
+            records.remove_device(device.word(), completions);
         })
     }
 
@@ -192,7 +192,7 @@ impl Miniport for SoftGpu {
 
     fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
         self.remove_handles(|records, completions| {
-            records.remove_process(process.word(), completions)
+            records.remove_process(process.word(), completions);
         })
     }
 

@@ -7,16 +7,16 @@ use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only see that it runs: few allocations, one turn
+    /// Smoke test: few allocations, one turn
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Also while a million others live: some minutes, and some gigabytes
+    /// Also measure with a million live allocations: takes minutes and gigabytes of memory
     #[arg(long)]
     full: bool,
-    /// Only the rows with these words in their name, as 'C library'
-    #[arg(long, value_name = "WORDS")]
+    /// Only the rows whose name contains this text, for example 'C library'
+    #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     };
     let measured = cost::bench(&extent, &mut say);
     let measured =
-        measured.map_err(|MeasureError(reason)| CommandError(format!("it needs {reason}")))?;
+        measured.map_err(|MeasureError(reason)| CommandError(format!("needs {reason}")))?;
     if arguments.json {
         let mut report = json::header();
         report["bench"] = json!({

@@ -19,51 +19,52 @@ pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-gpummu")]
     driver: String,
-    /// Fly this user-mode driver over the driver, in place of its own: a shared object of this
-    /// machine that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need
-    /// one, unless --scenario names others: see docs/user-mode-drivers.md
+    /// Fly this user-mode driver on top of DRIVER, in place of the built-in one: a native shared
+    /// object that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need a
+    /// user-mode driver, unless --scenario names others: see docs/user-mode-drivers.md
     #[arg(long, value_name = "FILE.so")]
     umd: Option<PathBuf>,
-    /// Fly only this scenario (may be given several times); bad clients are flown only so. A
-    /// file, or a name that ends in .steps, is read as steps, one a line: see docs/steps.md
+    /// Fly only this scenario (repeatable). Bad clients are flown only when named here. A file, or
+    /// a name that ends in .steps, is read as steps, one per line: see docs/steps.md
     #[arg(long = "scenario", value_name = "NAME|FILE")]
     scenarios: Vec<String>,
     /// How the threads of the flight run
     #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
     host: HostArgument,
-    /// The seed that the order of threads and hardware is drawn from [default: 1]; only with
+    /// The seed that determines the order of threads and hardware [default: 1]; only with
     /// --host deterministic
     #[arg(long)]
     seed: Option<u64>,
-    /// Make it hard: memory is short, paging buffers are small, pages are scattered, and nodes
-    /// end their work late and out of turn, all drawn from the seed; only with --host deterministic
+    /// Fly under pressure: little memory, small paging buffers, scattered pages, and nodes that
+    /// complete work late and out of order, all drawn from the seed; only with --host deterministic
     #[arg(long)]
     pressure: bool,
-    /// Fly so many times, with seeds from --seed on, and merge what they come to into one report
+    /// Fly each scenario N times, with consecutive seeds starting at --seed, and merge the results
+    /// into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// List what this TOML file allows apart, and do not count it: [[allow]] with rule, where and
-    /// reason, and if wanted driver or scenario
+    /// List the findings that this TOML file allows separately and do not count them: [[allow]]
+    /// entries with rule, where and reason, optionally driver or scenario
     #[arg(long, value_name = "FILE")]
     allow: Option<PathBuf>,
-    /// Write an allow file for everything that is found
+    /// Write an allow file that covers every finding
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<PathBuf>,
-    /// Let warnings count as wrong, too
+    /// Also fail on warnings
     #[arg(long)]
     deny: Option<Deny>,
-    /// Write the events of each scenario to DIR/SCENARIO.trace, of further seeds to
+    /// Write the events of each scenario to DIR/SCENARIO.trace, those of further seeds to
     /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
-    /// Write the frames of a streaming minidriver to DIR/SCENARIO-NUMBER.png, of further seeds to
-    /// DIR/SCENARIO.SEED-NUMBER.png
+    /// Write the frames of a streaming minidriver to DIR/SCENARIO-NUMBER.png, those of further
+    /// seeds to DIR/SCENARIO.SEED-NUMBER.png
     #[arg(long, value_name = "DIR")]
     frames: Option<PathBuf>,
-    /// Show who was alive, and why, at the moments each scenario takes a look
+    /// Print live objects and what keeps each alive, at the moments each scenario selects
     #[arg(long)]
     live: bool,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -71,13 +72,13 @@ pub(crate) struct Arguments {
 /// How the threads of a flight run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum HostArgument {
-    /// One thread at a time, in an order drawn from the seed: repeats byte for byte
+    /// One thread at a time, in an order drawn from the seed: traces repeat byte for byte
     Deterministic,
-    /// In parallel, as the machine runs them: does not repeat
+    /// In parallel, as the machine schedules them: traces do not repeat
     Threads,
 }
 
-/// Reads the value of `--host`; a name of an earlier version is refused with its new one.
+/// Parses the value of `--host`. A name of an earlier version fails with the new name.
 fn host_argument(text: &str) -> Result<HostArgument, String> {
     match text {
         "stepped" => Err("'stepped' is now called 'deterministic'".to_owned()),
@@ -95,14 +96,14 @@ impl Arguments {
             }
             (HostArgument::Deterministic, seed) => Ok(HostKind::Deterministic(seed.unwrap_or(1))),
             (HostArgument::Threads, None) if self.pressure => Err(CommandError(
-                "--pressure has no meaning with --host threads: what it makes hard is drawn from a \
+                "--pressure has no meaning with --host threads: pressure is drawn from a \
                  seed; leave one of the two out"
                     .to_owned(),
             )),
             (HostArgument::Threads, None) => Ok(HostKind::Threaded),
             (HostArgument::Threads, Some(seed)) => Err(CommandError(format!(
                 "--seed {seed} has no meaning with --host threads: its threads run as the machine \
-                 runs them; leave one of the two out"
+                 schedules them; leave one of the two out"
             ))),
         }
     }
@@ -146,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         }
     });
     let check_report = check_report.map_err(|flight::HostError(why)| {
-        CommandError(format!("could not run, which is a fault of windtunnel itself: {why}"))
+        CommandError(format!("could not run; this is a bug in windtunnel: {why}"))
     })?;
     if let Some(why) = failed {
         return Err(why);
@@ -166,7 +167,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::from(check_report.exit_code(arguments.deny == Some(Deny::Warnings))))
 }
 
-/// Reads an allow file; what is wrong with it is said with file and line.
+/// Reads an allow file. Errors name file and line.
 fn read_allow(path: &Path) -> Result<AllowList, CommandError> {
     let at = path.display();
     let text = fs::read_to_string(path).map_err(|why| {
@@ -182,10 +183,10 @@ pub(super) fn write_error(path: &Path, why: &io::Error) -> CommandError {
     CommandError(format!("{} cannot be written: {why}", path.display()))
 }
 
-/// Loads a user-mode driver; what is wrong with the file is said with what to do about it.
+/// Loads a user-mode driver. Errors say what is wrong with the file and what to do about it.
 fn load(path: &Path) -> Result<NativeUmd, CommandError> {
     let at = path.display();
-    let next = "docs/user-mode-drivers.md says how to build one";
+    let next = "docs/user-mode-drivers.md describes how to build one";
     let begins = |with: &[u8]| {
         let mut first = vec![0; with.len()];
         let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
@@ -198,7 +199,7 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
         )));
     }
     let umd = drivers::load_umd(path).map_err(|error| {
-        // The loader begins with the whole name.
+        // The loader's message begins with the absolute path.
         let whole = std::path::absolute(path).unwrap_or_default();
         let why = error.reason.trim_start_matches(&format!("{}: ", whole.display()));
         CommandError(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
@@ -206,8 +207,8 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
     Ok(NativeUmd { path: at.to_string(), umd })
 }
 
-/// The scenarios asked for; without any, every good one for such drivers, or every good one for a
-/// user-mode driver.
+/// The scenarios named on the command line. Without any: every good scenario for this kind of
+/// driver, or, with `umd`, every good scenario that needs a user-mode driver.
 fn chosen_scenarios(
     names: &[String],
     streams: bool,
@@ -231,11 +232,11 @@ fn is_steps(path: &Path) -> bool {
     path.extension().is_some_and(|text| text == "steps") || path.is_file()
 }
 
-/// Reads a scenario of steps; what is wrong with it is said with file and line.
+/// Reads a scenario of steps. Errors name file and line.
 fn read_steps(path: &Path) -> Result<&'static Scenario, CommandError> {
     let at = path.display();
     let text = fs::read_to_string(path).map_err(|why| {
-        CommandError(format!("{at} cannot be read: {why}; expected a file of steps, one a line"))
+        CommandError(format!("{at} cannot be read: {why}; expected a file of steps, one per line"))
     })?;
     let steps = steps::read(&text)
         .map_err(|StepError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))?;

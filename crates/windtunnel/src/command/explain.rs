@@ -14,8 +14,8 @@ use windtunnel::{
 pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> {
     let explained = explain(text).map_err(|UnknownText { kind, nearest }| {
         let more = match kind {
-            "rule" => ". 'windtunnel list rules' has them all",
-            "entry point" => ". 'windtunnel support' has them all",
+            "rule" => ". See 'windtunnel list rules'",
+            "entry point" => ". See 'windtunnel support'",
             _ => "",
         };
         let nearest = nearest.join(", ");
@@ -42,7 +42,7 @@ fn line(name: &str, value: &str) {
     println!("  {name:<10} {value}");
 }
 
-/// A line, unless there is nothing in it.
+/// Prints a line, unless `values` is empty.
 fn list(name: &str, values: &[&str]) {
     if !values.is_empty() {
         line(name, &values.join(", "));
@@ -70,8 +70,8 @@ fn rule(entry: &Entry) {
             line(name, value);
         }
     }
-    let needs = entry.needs.as_ref().map(|text| format!("no: it needs {text}"));
-    let not_live = needs.unwrap_or_else(|| "no: nothing judges it yet".into());
+    let needs = entry.needs.as_ref().map(|text| format!("no: needs {text}"));
+    let not_live = needs.unwrap_or_else(|| "no: not implemented yet".into());
     line("live", if live(entry) { "yes" } else { &not_live });
     list("also", &verify::aliases(&entry.id));
     for example in shown_by(entry) {
@@ -101,10 +101,10 @@ fn rule_json(entry: &Entry) -> Value {
     })
 }
 
-/// A name that Driver Verifier has for rules.
+/// A rule name of Driver Verifier, with the rules of this catalogue that match it.
 fn alias(name: &str, rules: &[&Entry]) {
     println!("{name}: a rule of Driver Verifier for streaming minidrivers\n");
-    line("rules", &format!("{} speak of the same", rules.len()));
+    line("rules", &format!("{} correspond to it", rules.len()));
     for entry in rules {
         rule_line(entry, &entry.rule);
     }
@@ -131,7 +131,7 @@ fn shown_by(entry: &Entry) -> Vec<String> {
 
 fn status(it: &Status) {
     println!("{} (0x{:08X}): {}\n", it.name, it.code, it.severity());
-    list("answered", &it.returned_by());
+    list("returned", &it.returned_by());
     let passed: Vec<String> =
         it.passed_on_by().iter().map(|(entry, ddi)| format!("{entry} from {ddi}")).collect();
     if !passed.is_empty() {
@@ -139,7 +139,7 @@ fn status(it: &Status) {
     }
     list("legal for", &it.legal_for());
     if !it.open_for().is_empty() {
-        line("not judged", &format!("any failure will do for {}", it.open_for().join(", ")));
+        line("not judged", &format!("any failure is legal for {}", it.open_for().join(", ")));
     }
     breaches(it.rules());
 }
@@ -148,10 +148,10 @@ fn status(it: &Status) {
 fn breaches(mut rules: Vec<&Entry>) {
     rules.sort_by_key(|entry| !live(entry));
     if rules.is_empty() {
-        line("rules", "none names it");
+        line("rules", "none name it");
         return;
     }
-    line("rules", &format!("{} name it as what a breach is answered with", rules.len()));
+    line("rules", &format!("{} name it as what Windows returns when they are broken", rules.len()));
     for entry in rules {
         rule_line(entry, &entry.windows());
     }
@@ -159,8 +159,8 @@ fn breaches(mut rules: Vec<&Entry>) {
 
 fn result(it: &UserResult) {
     let kind = if it.succeeds() { "success" } else { "failure" };
-    println!("{} (0x{:08X}): a {kind} of user mode\n", it.name, it.code);
-    list("made of", &it.source_statuses());
+    println!("{} (0x{:08X}): a user-mode {kind}\n", it.name, it.code);
+    list("made from", &it.source_statuses());
     breaches(it.rules());
 }
 
@@ -187,7 +187,7 @@ fn point(it: &EntryPoint) {
     let mut rules = it.rules();
     rules.sort_by_key(|entry| !live(entry));
     if !rules.is_empty() {
-        line("rules", &format!("{} are about it or judged there", rules.len()));
+        line("rules", &format!("{} apply to it", rules.len()));
     }
     for entry in rules {
         rule_line(entry, &entry.rule);
@@ -247,10 +247,10 @@ fn stop(it: &BugCheck, parameter: Option<u32>) {
     let (ways, known) = bug_check_rules(it, parameter);
     let known: Vec<String> = known.iter().map(|number| format!("0x{number:X}")).collect();
     match (ways.is_empty(), known.is_empty()) {
-        (true, true) => line("rules", "none is known to lead there"),
+        (true, true) => line("rules", "none known to lead there"),
         (true, false) => {
-            let words = format!("none is known to lead there; known are {}", known.join(", "));
-            line("rules", &words);
+            let known = known.join(", ");
+            line("rules", &format!("none known to lead there; known parameters are {known}"));
         }
         (false, _) => line("rules", &format!("{} lead there when broken", ways.len())),
     }

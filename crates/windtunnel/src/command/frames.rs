@@ -1,4 +1,4 @@
-//! `--frames`: the pictures of a streaming minidriver, as files.
+//! `--frames`: writes the frames of a streaming minidriver as PNG files.
 
 use super::CommandError;
 use super::check::write_error;
@@ -8,11 +8,11 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use windtunnel::{FlightResult, HostKind};
 
-/// Where pictures go, and how many went.
+/// Writes frames to a directory and counts them.
 pub(crate) struct FrameWriter<'a> {
     directory: Option<&'a Path>,
     written: usize,
-    /// Those that are not whole lines.
+    /// Frames that are not written, because their size is not a multiple of the line size.
     partial: usize,
 }
 
@@ -21,7 +21,7 @@ impl<'a> FrameWriter<'a> {
         Self { directory, written: 0, partial: 0 }
     }
 
-    /// Writes the pictures of a flight.
+    /// Writes the frames of a flight.
     pub(crate) fn write_flight(
         &mut self,
         flight_result: &FlightResult,
@@ -48,18 +48,18 @@ impl<'a> FrameWriter<'a> {
         Ok(())
     }
 
-    /// Says how many there are, and where.
+    /// Prints how many frames were written, and where.
     pub(crate) fn print_summary(&self) {
         let Some(directory) = self.directory else { return };
         let partial = match self.partial {
             0 => String::new(),
-            some => format!("; {some} more are not whole lines"),
+            some => format!("; {some} more have incomplete lines"),
         };
-        println!("\n{} frames are in {}{partial}", self.written, directory.display());
+        println!("\n{} frames written to {}{partial}", self.written, directory.display());
     }
 }
 
-/// A picture of blue, green, red and nothing, as many lines as there are.
+/// A BGRX image with all complete lines of `bytes`.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let lines = bytes.len() / (WIDTH as usize * 4);
     let height = u32::try_from(lines).map_err(io::Error::other)?;

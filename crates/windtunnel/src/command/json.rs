@@ -1,4 +1,4 @@
-//! Reports for machines.
+//! Reports as JSON.
 
 use kernel::LiveObjects;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use windtunnel::{
     AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport,
 };
 
-/// The version of the shape below.
+/// The version of the JSON schema.
 const SCHEMA: u32 = 1;
 
 pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowList)>, looks: bool) {
@@ -46,7 +46,7 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
         });
     }
     if check_report.flown_count() == 0 {
-        report["error"] = "nothing could be flown; each scenario says what it needs".into();
+        report["error"] = "no scenario could be flown; each one lists what it needs".into();
     }
     print(&report);
 }
@@ -103,12 +103,12 @@ fn live_objects(census: &LiveObjects) -> Value {
     census.objects.iter().map(live).collect()
 }
 
-/// What every report has.
+/// The fields that every report has.
 pub(crate) fn header() -> Value {
     json!({ "schema": SCHEMA, "windtunnel": env!("CARGO_PKG_VERSION") })
 }
 
-/// It could not run.
+/// Prints why the command could not run.
 pub(crate) fn error(why: &str) {
     let mut report = header();
     report["error"] = why.into();

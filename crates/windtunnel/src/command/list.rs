@@ -12,9 +12,9 @@ use windtunnel::{SCENARIOS, Scenario};
 pub(crate) enum ListKind {
     /// Built-in drivers, good and bad: display drivers, then streaming minidrivers
     Drivers,
-    /// Stories a driver is flown through, and bad clients
+    /// Scenarios that a driver is flown through, and bad clients
     Scenarios,
-    /// The rule catalogue, and which of it is live
+    /// The rule catalogue, and which rules are live
     Rules,
 }
 
@@ -31,7 +31,7 @@ fn rule_ids(breaks: &[RuleId]) -> Vec<&'static str> {
     breaks.iter().map(|rule_id| rule_id.name()).collect()
 }
 
-/// A line for people: what is in brackets is left out where there is nothing to say.
+/// Prints a line of text output. Empty brackets are left out.
 fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
     let breaks = match breaks {
         [] => String::new(),
@@ -40,10 +40,10 @@ fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
     println!("{name:<31} {about}{breaks}{more}");
 }
 
-/// A title, and what is listed below it.
+/// A title, and the filter for the drivers listed below it.
 type ListGroup = (&'static str, fn(&Listed) -> bool);
 
-/// The bad user-mode drivers are a group of their own: they are good drivers otherwise.
+/// Lists drivers. Bad user-mode drivers form their own group: each is on a good kernel-mode driver.
 fn drivers(hardware: bool) {
     let all = || drivers::ALL.iter();
     let streams = || drivers::STREAMS.iter().copied().flatten();
@@ -91,7 +91,7 @@ fn scenarios(hardware: bool) {
     for it in all {
         let more = match (it.needs_umd(), it.streams()) {
             (true, _) => " [needs a user-mode driver]",
-            (_, true) => " [of a streaming minidriver]",
+            (_, true) => " [streaming minidriver]",
             _ => "",
         };
         line(it.name, it.about, it.breaks, more);

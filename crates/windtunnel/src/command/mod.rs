@@ -1,6 +1,6 @@
 //! The command line.
 
-/// What the standard one does, but quietly ending when nobody reads on (`windtunnel check | head`).
+/// Like the standard macro, but exits quietly when the pipe is closed (`windtunnel check | head`).
 macro_rules! println {
     () => { crate::command::write_output(format_args!("\n")) };
     ($($said:tt)*) => { crate::command::write_output(format_args!("{}\n", format_args!($($said)*))) };
@@ -29,26 +29,26 @@ Examples:
   windtunnel check                          fly the built-in driver through every good scenario
   windtunnel check kmd-leaks-destroyed-allocation         fly a bad driver and read what it did
   windtunnel check --scenario destroy-synchronous --trace traces
-  windtunnel check --scenario my.steps      fly steps of your own, one a line (docs/steps.md)
-  windtunnel check --host free              threads side by side instead of one at a time
-  windtunnel check --seeds 100              the same in a hundred orders, as one report
+  windtunnel check --scenario my.steps      fly your own steps, one per line (docs/steps.md)
+  windtunnel check --host threads           parallel threads instead of one at a time
+  windtunnel check --seeds 100              a hundred seeds in one report
   windtunnel check --umd my-umd.so          fly a user-mode driver (docs/user-mode-drivers.md)
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
-  windtunnel check capture --frames DIR     fly a streaming minidriver, and look at its frames
-  windtunnel explain KMD-DESTROY-002        what a rule says, on what grounds
-  windtunnel explain 0xC000000D             who answers a status, which rules name it
-  windtunnel explain pfnDeallocateCb        what an entry point does, which rules are judged there
+  windtunnel check capture --frames DIR     fly a streaming minidriver and save its frames
+  windtunnel explain KMD-DESTROY-002        what a rule requires, and its basis
+  windtunnel explain 0xC000000D             which calls return a status, which rules name it
+  windtunnel explain pfnDeallocateCb        what an entry point does, which rules apply to it
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
-  windtunnel support                        what is there, what is not yet, and why
-  windtunnel bench                          what an allocation costs on this machine
-  windtunnel bench --full                   also while a million others live
+  windtunnel support                        what is implemented and what is missing
+  windtunnel bench                          measure what an allocation costs
+  windtunnel bench --full                   also with a million live allocations
 
-Exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.";
+Exit codes: 0 no findings, 1 findings, 2 could not run.";
 
 /// A wind tunnel for Windows display drivers: flies a miniport through its life under a
-/// user-mode WDDM graphics kernel, and says in one sentence what went wrong, who is to blame,
-/// which rule says so, and what Windows would have done.
+/// user-mode WDDM graphics kernel, and reports what went wrong, which component is at fault,
+/// which rule it broke, and what Windows would have done.
 #[derive(Parser)]
 #[command(version, after_help = AFTER_HELP)]
 struct Arguments {
@@ -64,42 +64,42 @@ enum Command {
     List {
         /// What to list
         what: list::ListKind,
-        /// For machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show the support tables: entry points, DDIs, callbacks, imports, and what a user-mode
-    /// driver is called for and calls back
+    /// Show the support tables: entry points, DDIs, callbacks, imports, and the functions and
+    /// callbacks of user-mode drivers
     Support {
-        /// For machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Measure what an allocation costs: created, opened, closed and destroyed while others live;
-    /// beside two floors, with checks on and off, on two threads, through the C library
+    /// Measure what an allocation costs: create, open, close, destroy with other allocations live;
+    /// compared with two floors, with checks on and off, on two threads, through the C library
     Bench(bench::Arguments),
-    /// Explain a rule, an entry point, a status, a result or a bug check: what it says, who
-    /// answers it, what leads there
+    /// Explain a rule, an entry point, a status, a result or a bug check: what it means, which
+    /// calls return it, which rules lead to it
     Explain {
         /// A rule (KMD-DESTROY-002), an entry point, DDI or callback (pfnDeallocateCb), a status
         /// or result by number or name (0xC000000D, 0x80070057), or a bug check (0x119, 0x119/2,
         /// 'bugcheck 0x119 (0x2)')
         #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
         what: Vec<String>,
-        /// For machines
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// What counts as wrong besides errors.
+/// Findings that fail the check besides errors.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Deny {
     /// Warnings count too
     Warnings,
 }
 
-/// The command did not run: what was asked for does not exist, with what is near it, or failed.
+/// Why the command could not run: an unknown name, with the nearest known ones, or a failure.
 struct CommandError(String);
 
 pub(crate) fn run() -> ExitCode {
@@ -120,15 +120,15 @@ pub(crate) fn run() -> ExitCode {
     })
 }
 
-/// Writes to the standard output. A reader who has left is the end; so is a full disk.
+/// Writes to standard output. Exits on a closed pipe or a full disk.
 fn write_output(text: std::fmt::Arguments<'_>) {
     use std::io::Write as _;
     if std::io::stdout().write_fmt(text).is_err() {
-        std::process::exit(141); // As a program that was ended by the pipe.
+        std::process::exit(141); // 128 + SIGPIPE.
     }
 }
 
-/// Says that a name is unknown, and which ones are near it.
+/// The error for an unknown name, with the nearest known ones.
 fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> CommandError {
     let distance =
         |text: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
@@ -136,7 +136,7 @@ fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>
     near.sort_by_key(|text| (!text.contains(name), distance(text)));
     near.truncate(4);
     CommandError(format!(
-        "there is no {kind} '{name}'; the nearest are: {}. 'windtunnel list {kind}s' has them all",
+        "there is no {kind} '{name}'; the nearest are: {}. See 'windtunnel list {kind}s'",
         near.join(", ")
     ))
 }

@@ -1,11 +1,11 @@
-//! A line that says how far long work is: for people at a terminal, and for nobody else.
+//! A progress line for long runs, printed only to a terminal.
 
 use std::io::Write;
 
-/// From so many flights on, work is long.
+/// The progress line appears from this many flights on.
 const LONG: u64 = 40;
 
-/// How far it is.
+/// The progress of a run.
 pub(crate) struct Progress<W> {
     to: Option<W>,
     total: u64,
@@ -14,13 +14,13 @@ pub(crate) struct Progress<W> {
 }
 
 impl<W: Write> Progress<W> {
-    /// Shows `total` flights to `to`, if that is a terminal and they are many.
+    /// Shows the progress of `total` flights on `to`, if `terminal` and the flights are many.
     pub(crate) fn new(total: u64, to: W, terminal: bool) -> Self {
         let to = (terminal && total > LONG).then_some(to);
         Self { to, total, done: 0, shown: false }
     }
 
-    /// One more flight landed. `what` is flown.
+    /// Counts a finished flight of the scenario `what`.
     pub(crate) fn step(&mut self, what: &str) {
         let before = percent(self.done, self.total);
         self.done += 1;
@@ -30,12 +30,12 @@ impl<W: Write> Progress<W> {
             return;
         }
         self.shown = true;
-        // A line nobody can read is not worth stopping for.
+        // A progress line that cannot be written is no reason to stop.
         let _ = write!(to, "\r\x1b[K{now:>3}% {} of {} flights, {what}", self.done, self.total);
         let _ = to.flush();
     }
 
-    /// Takes the line away, so that something else can be printed.
+    /// Clears the line, so that other output can be printed.
     pub(crate) fn clear(&mut self) {
         if let (Some(to), true) = (&mut self.to, self.shown) {
             let _ = write!(to, "\r\x1b[K");

@@ -1,11 +1,11 @@
-//! Reports for people.
+//! The text report of `windtunnel check`.
 
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{AllowList, BUILT_IN, CheckReport, Driver, HostKind, NativeUmd, ScenarioReport};
 
-/// Where the words of reports are explained.
-pub(crate) const GLOSSARY_NOTE: &str = "words: docs/GLOSSARY.md";
+/// Points to the explanation of the terms in reports.
+pub(crate) const GLOSSARY_NOTE: &str = "terms: docs/GLOSSARY.md";
 
 pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind, seeds: u64) {
     let message = match (on.seed(), seeds) {
@@ -21,16 +21,16 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
     println!("Flying {name} ({about}){umd} on host {}{message}.\n", on.name());
 }
 
-/// A scenario as it lands: its line, then what was found.
+/// Prints a finished scenario: its line, then its findings.
 pub(crate) fn print_scenario(report: &ScenarioReport, live: bool) {
     let (outcome, name) = (report.outcome(), report.scenario);
     println!("  {:<10} {name:<24} {:>5} events", outcome.name(), report.events);
     for need in &report.needs {
-        println!("             not told to its end: it needs {need}");
+        println!("             not flown: needs {need}");
     }
     if live {
         for (when, live_objects) in &report.live_snapshots {
-            println!("             alive, {when}:");
+            println!("             live objects, {when}:");
             print!("{}", indented(&live_objects.to_string(), 15));
         }
     }
@@ -43,27 +43,27 @@ pub(crate) fn print_scenario(report: &ScenarioReport, live: bool) {
         println!("\n{}", found.text(report.flights > 1));
     }
     if report.live.count() > 0 {
-        println!("\n  still alive at the end:\n{}", indented(&report.live.to_string(), 4));
+        println!("\n  left alive at the end:\n{}", indented(&report.live.to_string(), 4));
     }
 }
 
-/// The end: what was watched, what was not judged, and what it comes to.
+/// Prints the summary: what was not judged, what was allowed, and the totals.
 pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowList)>) {
     let absent: Vec<&str> = report.missing().into_iter().collect();
     println!("\nNot judged:");
     print_not_judged(report);
-    print_list("used, but not there yet", &absent);
+    print_list("used, but not implemented yet", &absent);
     let (live, judged) = (flight::RuleId::LIVE.len(), report.judged().len());
     let catalogue = verify::catalogue().len();
     println!(
-        "  rules not live: {} of {catalogue} ('windtunnel list rules' has them)\n",
+        "  rules not live: {} of {catalogue} ('windtunnel list rules' lists them)\n",
         catalogue - live
     );
     if let Some((path, allow)) = allow {
         print_allowed(report, path, allow);
     }
     if report.flown_count() == 0 {
-        println!("Nothing could be flown; each scenario says what it needs.");
+        println!("No scenario could be flown; each one prints what it needs.");
     }
     let count = |severity| report.count(severity);
     println!(
@@ -80,8 +80,8 @@ pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowLi
     println!("{GLOSSARY_NOTE}");
 }
 
-/// What of the driver was not looked at. Of a user-mode driver's flights that is what is about
-/// it: the miniport below is not what is tested.
+/// Prints which entries and rules were not exercised. When a user-mode driver is under test, the
+/// miniport below it is not, so entries of the miniport are left out.
 fn print_not_judged(report: &CheckReport) {
     let unjudged: Vec<&str> = report.not_judged().iter().map(|rule_id| rule_id.name()).collect();
     if report.umd.as_deref().is_some_and(|text| text != BUILT_IN) {
@@ -97,7 +97,7 @@ fn print_not_judged(report: &CheckReport) {
     print_rules("live rules never evaluated", &unjudged);
 }
 
-/// Rules by family, those of one on a line: they may be many.
+/// Prints rules by family, one family per line: the list can be long.
 fn print_rules(what: &str, rules: &[&str]) {
     if rules.is_empty() {
         return print_list(what, rules);
@@ -110,7 +110,7 @@ fn print_rules(what: &str, rules: &[&str]) {
     }
 }
 
-/// What the allow file did, and what in it did not occur.
+/// Prints how many findings the allow file covered, and its entries that did not occur.
 fn print_allowed(report: &CheckReport, path: &Path, allow: &AllowList) {
     println!("Allowed by {}: {} findings", path.display(), report.allowed_count());
     for it in allow.unused(report) {

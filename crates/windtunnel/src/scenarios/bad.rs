@@ -1,4 +1,4 @@
-//! Bad clients: each breaks a rule, through the door, and is named.
+//! Bad clients: each breaks a rule of an entry point and is reported.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario};
@@ -9,7 +9,7 @@ use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use flight::RuleId;
 use thunk::{CreateAllocation, DestroyAllocation};
 
-/// A line of the table below.
+/// A row of the table below.
 pub(crate) const fn bad(
     name: &'static str,
     about: &'static str,
@@ -140,7 +140,7 @@ pub(crate) const ALL: &[Scenario] = &[
             &[RuleId::ALLOC_CREATE_010],
             |testbed| {
                 standard(testbed, |create_allocation| {
-                    create_allocation.allocations.push(Vec::new())
+                    create_allocation.allocations.push(Vec::new());
                 })
             },
         )
@@ -164,7 +164,7 @@ pub(crate) const ALL: &[Scenario] = &[
             &[RuleId::ALLOC_CREATE_022],
             |testbed| {
                 standard(testbed, |create_allocation| {
-                    create_allocation.standard = Some((0, 0x1000))
+                    create_allocation.standard = Some((0, 0x1000));
                 })
             },
         )
@@ -222,7 +222,7 @@ fn destroy_mixed_list(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
         DestroyAllocation { device: test_client.device, list, ..DestroyAllocation::default() };
     let answer = test_client.client.destroy(testbed.at, &destroy);
     expect_error(DESTROY, &answer, STATUS_INVALID_PARAMETER)?;
-    // Nothing was destroyed: both are still there to be destroyed rightly.
+    // Nothing was destroyed, so both can still be destroyed correctly.
     test_client.destroy_list(testbed.at, &alone.allocations)?;
     test_client.destroy_resource(testbed.at, member.resource)?;
     test_client.close(testbed.at, &[])
@@ -295,7 +295,7 @@ fn destroy_through_wrong_device(testbed: &mut Testbed<'_>) -> Result<(), Scenari
     test_client.close(testbed.at, &[])
 }
 
-/// A destroy call with these flags and this count, and no list.
+/// A destroy call with these flags and this count, without a list.
 fn destroy_raw(testbed: &mut Testbed<'_>, flags: u32, count: u32) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let answer =
@@ -318,7 +318,7 @@ fn destroy_shared_member(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     test_client.close(testbed.at, &[])
 }
 
-/// A create call with flags it may not have.
+/// A create call with invalid flags.
 fn create_flags(testbed: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let create = CreateAllocation {
@@ -375,13 +375,13 @@ fn create_stereo_without_primary(testbed: &mut Testbed<'_>) -> Result<(), Scenar
     test_client.close(testbed.at, &[])
 }
 
-/// A standard allocation, as the page wants it.
+/// A valid standard allocation.
 fn a_page(device: u32) -> CreateAllocation {
     let create = CreateAllocation::new_standard(device, 0x1000_0000, 0x1000).with_resource();
     CreateAllocation { flags: create.flags | Flags::CreateShared | Flags::CrossAdapter, ..create }
 }
 
-/// A standard allocation that is not as it should be.
+/// An invalid standard allocation.
 fn standard(
     testbed: &mut Testbed<'_>,
     spoil: fn(&mut CreateAllocation),

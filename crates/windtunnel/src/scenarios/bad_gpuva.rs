@@ -1,4 +1,4 @@
-//! Bad clients of virtual addresses: each breaks a rule, through the door, and is named.
+//! Bad clients of GPU virtual addresses: each breaks a rule of an entry point and is reported.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
@@ -140,7 +140,7 @@ fn one(testbed: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), Scenari
     Ok((test_client, list[0]))
 }
 
-/// A map call that is refused.
+/// A map call that fails.
 fn refused_map(
     testbed: &mut Testbed<'_>,
     order: impl Fn(D3DKMT_HANDLE) -> Map,
@@ -195,13 +195,13 @@ fn gpuva_reserve_misaligned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
 fn gpuva_use_before_reserved(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, one) = one(testbed)?;
     let context = test_client.create_context(testbed.at)?;
-    // What the context saves into is there from its first packet on.
+    // The context allocation exists from the first packet on.
     let address = map(testbed, &test_client, &whole(one))?;
     test_client.submit(testbed.at, context, &[fill(address, PAGE, 1)])?;
     testbed.run_until_idle();
     let queue = test_client.paging_queue(testbed.at)?.queue;
     let mut last = 0;
-    // Others before it keep the paging node busy.
+    // Earlier reservations keep the paging node busy.
     for _ in 0..24 {
         let zeroes = Reserve {
             hPagingQueue: queue,
@@ -246,7 +246,7 @@ fn gpuva_free_after_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     test_client.close(testbed.at, &[])
 }
 
-/// An update that is refused.
+/// An update that fails.
 fn update(
     testbed: &mut Testbed<'_>,
     operations: impl Fn(u64, u64) -> Vec<Operation>,

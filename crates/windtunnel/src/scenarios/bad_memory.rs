@@ -1,4 +1,4 @@
-//! Bad clients of an adapter with memory: each breaks a rule, through the door, and is named.
+//! Bad clients of an adapter with memory: each breaks a rule of an entry point and is reported.
 
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
@@ -13,7 +13,7 @@ use softgpu::format::{self, Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL};
 use thunk::{AllocationSelection, CreateAllocation};
 
-/// What `D3DKMTLock` shows as a whole.
+/// The flags of `D3DKMTLock` for a whole allocation.
 const ENTIRE: u32 = LockFlags::LockEntire;
 
 /// Every scenario of this file.
@@ -216,7 +216,7 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
 ];
 
-/// A client with a device of an adapter that has memory.
+/// A client with a device on an adapter with memory.
 fn open_client(testbed: &mut Testbed<'_>) -> Result<TestClient, ScenarioStopped> {
     let test_client = testbed.test_client()?;
     if test_client.has_memory() {
@@ -226,7 +226,7 @@ fn open_client(testbed: &mut Testbed<'_>) -> Result<TestClient, ScenarioStopped>
     Err(ScenarioStopped("an adapter with memory".to_owned()))
 }
 
-/// An allocation of a page, described so.
+/// A one-page allocation with this description.
 fn one(
     test_client: &TestClient,
     at: &mut Passive,
@@ -248,7 +248,7 @@ fn close(
     test_client.close(testbed.at, &[])
 }
 
-/// A call about an allocation that is refused.
+/// A call on an allocation that fails.
 fn bad_call(
     testbed: &mut Testbed<'_>,
     name: &str,
@@ -260,7 +260,7 @@ fn bad_call(
     close(testbed, &test_client, one)
 }
 
-/// A lock that is refused.
+/// A lock that fails.
 fn lock(
     testbed: &mut Testbed<'_>,
     wants: &PlacementRequirements,
@@ -323,7 +323,7 @@ fn lock_unlock_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, one, 0))?;
     let answer = client.unlock(testbed.at, device, &[one, one]);
     expect_error("D3DKMTUnlock", &answer, STATUS_INVALID_PARAMETER)?;
-    // A call that is refused ends no lock.
+    // A failed call does not unlock.
     expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, one))?;
     close(testbed, &test_client, one)
 }
@@ -351,7 +351,7 @@ fn residency_evict_twice(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     close(testbed, &test_client, one)
 }
 
-/// The GPU writes to what is then evicted with `NotWrittenTo`, after it has been away once.
+/// Evicts with `NotWrittenTo` an allocation that the GPU has written since it was last evicted.
 fn residency_evict_written_as_unwritten(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = open_client(testbed)?;
     let mut wants = only_in(&[LOCAL]);
@@ -374,7 +374,7 @@ fn residency_evict_written_as_unwritten(testbed: &mut Testbed<'_>) -> Result<(),
     test_client.close(testbed.at, &[context])
 }
 
-/// The GPU uses what is not resident: never made so, or evicted.
+/// The GPU uses an allocation that was never made resident, or was evicted.
 fn use_not_resident(
     testbed: &mut Testbed<'_>,
     destroy_evicted: bool,

@@ -1,4 +1,4 @@
-//! Bad clients of a driver of WDDM 1.x: each breaks a rule, through the door, and is named.
+//! Bad clients of a WDDM 1.x driver: each breaks a rule of an entry point and is reported.
 
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::scenarios::bad::bad;
@@ -105,7 +105,7 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
 ];
 
-/// What a client does with an allocation that was renamed: by its first name, or the newest.
+/// A client's action on a renamed allocation, by its first or its newest handle.
 fn older(
     testbed: &mut Testbed<'_>,
     wrong: impl FnOnce(
@@ -117,7 +117,7 @@ fn older(
 ) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if !render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a driver of WDDM 1.x".to_owned()));
+        return Err(ScenarioStopped("a WDDM 1.x driver".to_owned()));
     }
     let first = render_client.create(testbed.at, &[dynamic(0)])?[0];
     let newest = render_client.discard(testbed.at, first)?;
@@ -130,7 +130,7 @@ fn older(
 fn render_list_not_resident(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a driver of WDDM 2".to_owned()));
+        return Err(ScenarioStopped("a WDDM 2 driver".to_owned()));
     }
     let list = render_client.create_not_resident(testbed.at, &[anywhere()])?;
     let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
@@ -150,7 +150,7 @@ const fn listed(
     Scenario { needs: ALLOCATION_LISTS, ..bad(name, about, breaks, body) }
 }
 
-/// A packet that something is wrong with is refused.
+/// Renders an invalid packet, which must fail.
 fn bad_packet(
     testbed: &mut Testbed<'_>,
     wrong: impl FnOnce(&mut RenderCommand, &RenderContext),
@@ -173,7 +173,7 @@ fn render_stale_command_buffer(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     let client = render_client.client.client.clone();
     let before = render_client.context;
     expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &packet))?;
-    // The next packet is in the old buffers; what is rendered is what the new ones came with.
+    // The client writes the next packet to the old buffers; the kernel renders the new ones.
     client.write_packet(&before, &packet);
     let _ = client.render_written(testbed.at, &mut render_client.context, &packet);
     testbed.run_until_idle();
@@ -192,7 +192,7 @@ fn render_assumes_resized_buffers(testbed: &mut Testbed<'_>) -> Result<(), Scena
     };
     let client = render_client.client.client.clone();
     expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &more))?;
-    // It got less than it asked for.
+    // The kernel granted less than requested.
     render_client.context.commands.1 = ASKED;
     let all = RenderCommand { commands: vec![0; ASKED as usize], ..RenderCommand::default() };
     client.write_packet(&render_client.context, &all);

@@ -1,4 +1,4 @@
-//! Bad clients of synchronisation objects: each breaks a rule, through the door, and is named.
+//! Bad clients of synchronization objects: each breaks a rule of an entry point and is reported.
 
 use crate::scenario::{Scenario, WORK};
 use crate::scenarios::bad::bad;
@@ -129,7 +129,7 @@ pub(crate) const ALL: &[Scenario] = &[
     ),
 ];
 
-/// A call that is refused, and everything else in good order.
+/// A failing call of an otherwise good client.
 fn call(
     testbed: &mut Testbed<'_>,
     name: &str,

@@ -1,4 +1,4 @@
-//! Contexts that take turns: what engines save of them, and where.
+//! Context switches: what engines save to the context allocation.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
@@ -59,7 +59,7 @@ fn tdr_context_switching(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
             testbed.run_until_idle();
         }
     }
-    // The second device goes with all that is in it, and with packets on their way.
+    // The second device is destroyed with live objects and packets in flight.
     let gone = test_client.client.destroy_device(testbed.at, other.device);
     crate::testbed::expect_ok("D3DKMTDestroyDevice", gone)?;
     test_client.close(testbed.at, &[])

@@ -1,4 +1,4 @@
-//! Ends with work in flight, and ends of more than was asked for.
+//! Destruction with work in flight, and of whole devices, processes and adapters.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
@@ -75,8 +75,8 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A resource of two, with two packets on their way that use this many of them; other packets
-/// use an allocation alone. What a client assumes not in use must not be.
+/// A resource of two allocations with two packets in flight that use this many of them; other
+/// packets use a standalone allocation. An allocation destroyed with `AssumeNotInUse` must be idle.
 fn busy(
     testbed: &mut Testbed<'_>,
     used: usize,
@@ -178,8 +178,8 @@ fn pnp_remove_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     test_client.create(testbed.at, 1)?;
     let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
     kernel.remove_adapter(testbed.at, adapter);
-    testbed.snapshot_live_objects("the adapter is gone, its names are not");
-    // The client does not know yet: creating fails, ending what it has works.
+    testbed.snapshot_live_objects("the adapter is removed, its handles are still open");
+    // The client does not know yet: creating fails, destroying works.
     let create = test_client
         .client
         .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));

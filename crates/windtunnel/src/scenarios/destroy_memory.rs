@@ -1,4 +1,4 @@
-//! Ends of allocations that are locked, offered, evicted, mapped or on their way.
+//! Destruction of allocations that are locked, offered, evicted, mapped or being transferred.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
@@ -50,7 +50,7 @@ const fn memory(
     Scenario { name, about, breaks: &[], needs: MEMORY, body: DisplayBody(body) }
 }
 
-/// An allocation of a few pages, wanted so.
+/// An allocation of a few pages with these placement requirements.
 fn create(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -62,7 +62,7 @@ fn create(
         .allocations[0])
 }
 
-/// Work on one that is resident, which is not waited for.
+/// Submits work on a resident allocation and does not wait for it.
 fn work(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -119,7 +119,7 @@ fn destroy_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         }
         work(testbed, &test_client, context, it)?;
         destroy(testbed, &test_client, it, (false, false))?;
-        testbed.snapshot_live_objects("it waits for the work, and is not locked any more");
+        testbed.snapshot_live_objects("it waits for the work and is no longer locked");
         testbed.run_until_idle();
     }
     test_client.close(testbed.at, &[context])
@@ -154,7 +154,7 @@ fn destroy_evicted(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     work(testbed, &test_client, context, it)?;
     expect_ok("D3DKMTEvict", test_client.client.evict(testbed.at, test_client.device, &[it], 0))?;
     testbed.run_until_idle();
-    testbed.snapshot_live_objects("it is in the system's memory");
+    testbed.snapshot_live_objects("it is in system memory");
     destroy(testbed, &test_client, it, (false, true))?;
     test_client.close(testbed.at, &[context])
 }
@@ -162,7 +162,7 @@ fn destroy_evicted(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 fn destroy_in_aperture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let context = test_client.create_context(testbed.at)?;
-    // What nobody ends is there for the packets of those who assume that theirs is not in use.
+    // Packets use an allocation that stays alive when the destroyed one must be idle.
     let other = create(testbed, &test_client, &only_in(&[APERTURE]))?;
     test_client.make_resident(testbed.at, &[other])?;
     for way in WAYS {
@@ -187,13 +187,13 @@ fn destroy_during_transfer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
         let created = test_client.client.make_resident(testbed.at, queue, &[comes], 0);
         expect_ok("D3DKMTMakeResident", created)?;
         destroy(testbed, &test_client, comes, way)?;
-        testbed.snapshot_live_objects("one was destroyed on its way in");
+        testbed.snapshot_live_objects("one was destroyed while being paged in");
         expect_ok(
             "D3DKMTEvict",
             test_client.client.evict(testbed.at, test_client.device, &[goes], 0),
         )?;
         destroy(testbed, &test_client, goes, way)?;
-        testbed.snapshot_live_objects("one was destroyed on its way out");
+        testbed.snapshot_live_objects("one was destroyed while being paged out");
         testbed.run_until_idle();
     }
     test_client.close(testbed.at, &[])

@@ -1,4 +1,4 @@
-//! Escapes: private data for the driver, and back.
+//! Escapes: private data for the driver and from it.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ESCAPES, Scenario};
@@ -34,7 +34,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A number that no table has given out.
+/// A handle that no handle table contains.
 const NO_PROCESS: u32 = 0x7fff_ff40;
 
 fn query(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
@@ -42,7 +42,7 @@ fn query(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeC
     EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
 }
 
-/// Asks, and wants this number, or at least that many.
+/// Sends an escape and checks the number that the driver returns.
 fn query_result(
     test_client: &TestClient,
     at: &mut Passive,
@@ -50,7 +50,7 @@ fn query_result(
 ) -> Result<u64, ScenarioStopped> {
     let text = expect_ok("D3DKMTEscape", test_client.client.escape(at, escape))?;
     format::escape_answer(&text)
-        .ok_or(ScenarioStopped("the driver to answer in its format".to_owned()))
+        .ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
 }
 
 fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -62,7 +62,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     {
         let escape = EscapeCall { device, context, ..mirror.clone() };
         if query_result(&test_client, testbed.at, &escape)? != 1 << 63 {
-            return Err(ScenarioStopped("the bits of 1 the other way round".to_owned()));
+            return Err(ScenarioStopped("the inverted bits of 1".to_owned()));
         }
     }
     let packets = query(&test_client, format::Escape::Packets, Flags::HardwareAccess);
@@ -70,12 +70,10 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     for _ in 0..3 {
         test_client.submit(testbed.at, context, &[])?;
     }
-    // Level two: what was queued is done before the driver is asked.
+    // Threading level two: queued packets complete before the driver is called.
     let done = query_result(&test_client, testbed.at, &packets)? - before;
     if done != 3 {
-        return Err(ScenarioStopped(format!(
-            "three packets to be done; the driver counted {done}"
-        )));
+        return Err(ScenarioStopped(format!("three completed packets; the driver counted {done}")));
     }
     let invalid = |testbed: &mut Testbed<'_>, escape: &EscapeCall| {
         let answer = test_client.client.escape(testbed.at, escape);
@@ -84,7 +82,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     invalid(testbed, &EscapeCall { flags: 0, ..packets })?;
     invalid(testbed, &EscapeCall { private: b"somebody else's".to_vec(), ..mirror.clone() })?;
     invalid(testbed, &EscapeCall { private: Vec::new(), ..mirror.clone() })?;
-    // Whatever its type is, one that names nothing is refused.
+    // An unknown handle fails, whatever the escape's type.
     for kind in [0, 1, 99, -1] {
         invalid(testbed, &EscapeCall { kind, context: NO_PROCESS, ..mirror.clone() })?;
     }

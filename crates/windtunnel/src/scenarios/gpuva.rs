@@ -1,5 +1,4 @@
-//! Good clients of an adapter with virtual addresses: what they map is found there, wherever it
-//! goes.
+//! Good clients of GPU virtual addresses: mappings stay valid wherever the allocation moves.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, POWER_AND_ADDRESSES, Scenario};
@@ -86,7 +85,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// Local memory that the CPU does not see.
+/// Local memory that is not visible to the CPU.
 pub(crate) fn cpu_invisible() -> PlacementRequirements {
     let mut requirements = only_in(&[LOCAL]);
     requirements.flags.cpu_visible = false;
@@ -105,12 +104,12 @@ pub(crate) fn create(
         .allocations)
 }
 
-/// What maps a whole allocation anywhere.
+/// A request that maps a whole allocation at any address.
 pub(crate) fn whole(allocation: D3DKMT_HANDLE) -> Map {
     Map { hAllocation: allocation, SizeInPages: PAGES, Protection: WRITE, ..Map::ZERO }
 }
 
-/// Waits for what a call has planned.
+/// Waits for the paging fence of a call.
 pub(crate) fn wait(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -124,7 +123,7 @@ pub(crate) fn wait(
     Ok(())
 }
 
-/// Maps, and waits until it can be used.
+/// Maps a range and waits until it is usable.
 pub(crate) fn map(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -137,7 +136,7 @@ pub(crate) fn map(
     Ok(address)
 }
 
-/// Reserves, and waits until it can be used.
+/// Reserves a range and waits until it is usable.
 pub(crate) fn reserve(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -150,7 +149,7 @@ pub(crate) fn reserve(
     Ok(address)
 }
 
-/// Has bytes at an address set, and copied from there to another.
+/// Submits a packet that fills one address and copies from it to another.
 pub(crate) fn work(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -209,7 +208,7 @@ fn gpuva_map_and_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         let copy = Command::CopyAt { from: pair[0], to: pair[1] + PAGE, length: SIZE - PAGE };
         work(testbed, &test_client, context, &[copy])?;
     }
-    testbed.snapshot_live_objects("all of it is mapped");
+    testbed.snapshot_live_objects("every allocation is mapped");
     test_client.destroy_list(testbed.at, &list)?;
     test_client.close(testbed.at, &[context])
 }
@@ -220,7 +219,7 @@ fn gpuva_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     let list = create(testbed, &test_client, &everywhere())?;
     let mut addresses = Vec::new();
     for it in &list {
-        // Each at two places: both follow it.
+        // Each allocation is mapped twice; both mappings follow it.
         addresses.push(map(testbed, &test_client, &whole(*it))?);
         let part = Map { OffsetInPages: 1, SizeInPages: 2, ..whole(*it) };
         addresses.push(map(testbed, &test_client, &part)?);
@@ -229,7 +228,7 @@ fn gpuva_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     for (value, address) in (1..).zip(&addresses) {
         work(testbed, &test_client, context, &[fill(*address, 2 * PAGE, value)])?;
     }
-    // They come back in another order, so elsewhere.
+    // They become resident in another order, so at other locations.
     evict(testbed, &test_client, &list)?;
     testbed.run_until_idle();
     let turned: Vec<D3DKMT_HANDLE> = list.iter().rev().copied().collect();
@@ -267,7 +266,7 @@ fn gpuva_map_bounds(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let high = Map { MinimumAddress: 1 << 30, MaximumAddress: 2 << 30, ..whole(list[1]) };
     let high = map(testbed, &test_client, &high)?;
     work(testbed, &test_client, context, &[fill(low, SIZE, 1), fill(high, SIZE, 2)])?;
-    // Another takes a part of the place of the first.
+    // Another mapping replaces a part of the first.
     let over = Map { BaseAddress: low + 4 * PAGE, SizeInPages: 4, ..whole(list[1]) };
     map(testbed, &test_client, &over)?;
     work(testbed, &test_client, context, &[fill(low, SIZE, 3)])?;
@@ -308,9 +307,9 @@ fn gpuva_update(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let [one, two] = [list[0], list[1]].map(u64::from);
     let operations = [
         operation(MAP, &[base, SIZE, one, 0, SIZE]),
-        // The same two pages again and again.
+        // The same two pages repeatedly.
         operation(MAP, &[base + 2 * LARGE, 8 * PAGE, two, PAGE, 2 * PAGE]),
-        // Over a part of the first: what comes later counts.
+        // Overlaps the first operation; the later one wins.
         operation(MAP_PROTECT, &[base + PAGE, PAGE, two, 0, PAGE, WRITE.Value, 5]),
         operation(COPY, &[base, 4 * PAGE, base + 4 * LARGE]),
         operation(UNMAP, &[base + 8 * PAGE, 2 * PAGE, Protection::NoAccess]),
@@ -340,13 +339,13 @@ fn gpuva_free(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let address = map(testbed, &test_client, &whole(list[0]))?;
     work(testbed, &test_client, context, &[fill(address, SIZE, 1)])?;
     free_at(testbed, &test_client, address, SIZE)?;
-    // The next one has the same place, while the end of the first is not done.
+    // The next mapping gets the same address before the first is fully freed.
     let again = map(testbed, &test_client, &Map { BaseAddress: address, ..whole(list[1]) })?;
     work(testbed, &test_client, context, &[fill(again, SIZE, 2)])?;
-    // A part goes; the rest stays.
+    // Frees a part; the rest stays mapped.
     free_at(testbed, &test_client, again + PAGE, 2 * PAGE)?;
     work(testbed, &test_client, context, &[fill(again, PAGE, 3), fill(again + 3 * PAGE, PAGE, 4)])?;
-    // What is freed before it was ever written to its tables.
+    // Frees a range before its page-table entries are written.
     let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..whole(list[0]) };
     let mapped = test_client.client.map_address(testbed.at, &order);
     let (late, _) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
@@ -371,7 +370,7 @@ fn gpuva_destroy_mapped(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     test_client.destroy_list(testbed.at, &list[1..2])?;
     let place = reserve(testbed, &test_client, &Reserve { Size: LARGE * 4, ..Reserve::ZERO })?;
     map(testbed, &test_client, &Map { BaseAddress: place, ..whole(list[2]) })?;
-    testbed.snapshot_live_objects("half of it is destroyed");
+    testbed.snapshot_live_objects("half of the allocations are destroyed");
     test_client.close(testbed.at, &[context])?;
     testbed.run_until_idle();
     Ok(())

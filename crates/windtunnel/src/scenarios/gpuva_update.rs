@@ -1,4 +1,4 @@
-//! Updates of addresses that wait for a fence, and signal it.
+//! GPU virtual address updates that wait for a fence and signal it.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, Scenario};
@@ -15,7 +15,7 @@ use abi::ukm::{
 };
 use thunk::CpuWait;
 
-/// How many updates wait, before a caller does.
+/// The number of waiting updates after which a caller blocks.
 const MAX_QUEUED: u64 = 128;
 
 /// Every scenario of this file.
@@ -64,10 +64,10 @@ fn gpuva_update_fenced(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     let fence = monitored(testbed, &test_client)?;
     let first = operation(MAP, &[base, SIZE, one, 0, SIZE]);
     let second = operation(MAP, &[base + PAGE, PAGE, two, 0, PAGE]);
-    // The second goes on when the first is done, whoever comes first.
+    // The second update runs after the first, whichever was queued first.
     update(testbed, &test_client, &[second], Some((fence, 2)))?;
     update(testbed, &test_client, &[first], Some((fence, 1)))?;
-    // One that does not wait overtakes them.
+    // An update that does not wait overtakes them.
     let now = operation(MAP, &[base + LARGE, SIZE, two, 0, SIZE]);
     update(testbed, &test_client, &[now], None)?;
     testbed.run_until_idle();
@@ -75,7 +75,7 @@ fn gpuva_update_fenced(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
     wait_cpu(testbed, &test_client, &[(fence, 3)], CpuWait::default())?;
     work(testbed, &test_client, context, &[fill(base, SIZE, 1), fill(base + LARGE, SIZE, 2)])?;
-    // What it waits for is there.
+    // The fence value that it waits for is reached.
     update(testbed, &test_client, &[first], Some((fence, 3)))?;
     wait_cpu(testbed, &test_client, &[(fence, 4)], CpuWait::default())?;
     work(testbed, &test_client, context, &[fill(base, SIZE, 3)])?;
@@ -137,7 +137,7 @@ fn gpuva_update_destroyed_allocation(testbed: &mut Testbed<'_>) -> Result<(), Sc
     test_client.destroy_list(testbed.at, &list[..1])?;
     signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
     wait_cpu(testbed, &test_client, &[(fence, 2)], CpuWait::default())?;
-    // This one is never applied, and its name goes before its device.
+    // This update is never applied; its handle is destroyed before its device.
     update(testbed, &test_client, &[stays], Some((fence, 7)))?;
     destroy(testbed, &test_client, &[fence])?;
     test_client.destroy_list(testbed.at, &list[1..])?;

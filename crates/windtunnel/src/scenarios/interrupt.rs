@@ -1,4 +1,4 @@
-//! Interrupts that are another's, and vsyncs.
+//! Interrupts of other hardware on a shared line, and vsync interrupts.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, VSYNC, WORK};
@@ -23,7 +23,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// How often vsyncs are switched in a row.
+/// How often vsync interrupts are switched in a row.
 ///
 /// WINDOWS: about nine times a second on an idle desktop (observed).
 const SWITCHES: u32 = 9;
@@ -57,7 +57,7 @@ fn interrupt_vsync_control(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
         client.submit(testbed.at, context, &[])?;
         switch(testbed, turn % 2 == 0)?;
     }
-    // What else is to be switched, a driver refuses; what it answers is judged.
+    // The driver fails other interrupt types; a rule judges the returned status.
     let _ = kernel.control_interrupt(testbed.at, adapter, Interrupt::Completed, true);
     for on in [false, true] {
         switch(testbed, on)?;

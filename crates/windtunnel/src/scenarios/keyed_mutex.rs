@@ -1,4 +1,4 @@
-//! Keyed mutexes: processes take turns with what they share.
+//! Keyed mutexes: processes take turns with a shared resource.
 
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
@@ -114,10 +114,10 @@ const DESTROY: &str = "D3DKMTDestroyKeyedMutex";
 
 const BAD_ARGUMENT: NTSTATUS = STATUS_INVALID_PARAMETER;
 
-/// A millisecond, as relative time-outs have it.
+/// One millisecond as a relative timeout.
 const MILLISECOND: i64 = -10_000;
 
-/// How often each has its turn.
+/// The number of turns of each process.
 const ROUNDS: u64 = 3;
 
 /// A process with a keyed mutex.
@@ -127,7 +127,7 @@ fn one(testbed: &mut Testbed<'_>) -> Result<(Client, KeyedMutex), ScenarioStoppe
     Ok((client, created))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the last step of a story")]
+#[expect(clippy::unnecessary_wraps, reason = "the last step of a scenario")]
 fn end(client: &Client, at: &mut Passive) -> Result<(), ScenarioStopped> {
     client.end(at);
     Ok(())
@@ -142,13 +142,13 @@ fn keyed_mutex_alternate(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     let opened = expect_ok("D3DKMTOpenResource", opened)?;
     let mutex = expect_ok(CREATE, maker.client.create_keyed_mutex(testbed.at, 0))?;
     let second = expect_ok(OPEN, opener.client.open_keyed_mutex(testbed.at, mutex.global))?;
-    testbed.snapshot_live_objects("two processes have names of it");
+    testbed.snapshot_live_objects("two processes have handles to it");
     let (one, two) = (maker.clone(), opener.clone());
     testbed.run_threads(vec![
         Box::new(move |at| turns(&one, at, mutex.handle, 0)),
         Box::new(move |at| turns(&two, at, second, 1)),
     ])?;
-    // Its maker goes first: the order is free.
+    // The creator closes first; any order is legal.
     expect_ok(DESTROY, maker.client.destroy_keyed_mutex(testbed.at, mutex.handle))?;
     expect_ok(DESTROY, opener.client.destroy_keyed_mutex(testbed.at, second))?;
     let late = opener.client.create_keyed_mutex(testbed.at, 7);
@@ -160,7 +160,7 @@ fn keyed_mutex_alternate(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     opener.close(testbed.at, &[])
 }
 
-/// Some turns of one of two: its key is `key`, the other's the other one.
+/// The turns of one of two processes: it acquires `key` and releases to the other key.
 fn turns(
     test_client: &TestClient,
     at: &mut Passive,
@@ -173,7 +173,7 @@ fn turns(
         let due = round * 2 + key;
         if fence != due {
             return Err(ScenarioStopped(format!(
-                "fence value {due} of the other's release; it is {fence}"
+                "fence value {due} from the other process's release; it is {fence}"
             )));
         }
         expect_ok(RELEASE, test_client.client.release_keyed_mutex(at, mutex, 1 - key, due + 1))?;
@@ -190,7 +190,7 @@ fn keyed_mutex_private_data(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     let third = expect_ok(OPEN, opener.open_keyed_mutex2(at, mutex.global, &mut []))?;
     expect_error(OPEN, &opener.open_keyed_mutex2(at, mutex.global, &mut room[..5]), BAD_ARGUMENT)?;
     if room != [0xee; 64] {
-        return Err(ScenarioStopped("an open that writes nothing".into()));
+        return Err(ScenarioStopped("a failed open that writes nothing".into()));
     }
     expect_error(
         ACQUIRE,
@@ -237,9 +237,9 @@ fn keyed_mutex_abandoned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
             expect_ok(DESTROY, goes.destroy_keyed_mutex(at, mutex.handle))
         }),
     ])?;
-    // For good: who comes later is told so, too.
+    // Permanently: later callers get the same status.
     waits(&waiter, second, 0)(testbed.at)?;
-    // A process that is killed abandons what it owns.
+    // A killed process abandons the mutex that it owns.
     let third = expect_ok(CREATE, owner.create_keyed_mutex(testbed.at, 9))?;
     let fourth = expect_ok(OPEN, waiter.open_keyed_mutex(testbed.at, third.global))?;
     expect_ok(ACQUIRE, owner.acquire_keyed_mutex(testbed.at, third.handle, 9, None))?;
@@ -251,7 +251,7 @@ fn keyed_mutex_abandoned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     end(&waiter, testbed.at)
 }
 
-/// Waits for what is abandoned meanwhile.
+/// Waits for a mutex that is abandoned during the wait.
 fn waits(
     client: &Client,
     mutex: D3DKMT_HANDLE,

@@ -1,4 +1,4 @@
-//! Clients of streaming minidrivers: frames flow, stop, and end in every way.
+//! Clients of streaming minidrivers: frames start, stop and end in every way.
 
 use crate::scenario::ScenarioBody::StreamBody;
 use crate::scenario::{STREAM, Scenario};
@@ -8,7 +8,7 @@ use flight::{RuleId, WaitToken};
 use std::sync::Arc;
 use stream::{Format, FramingRequest, MemoryKind, PinState, PowerUpOrder, StreamError};
 
-/// What a story is told by.
+/// The body of a scenario.
 type StreamFn = fn(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>;
 
 const fn scenario(name: &'static str, about: &'static str, body: StreamFn) -> Scenario {
@@ -105,7 +105,7 @@ fn ks_state_transitions(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
         testbed.set_state(graph.pin, to)?;
     }
     testbed.snapshot_live_objects("the pin has stopped");
-    // What it asks of frames can be read, and nobody sets it.
+    // The framing can be read, and a client cannot set it.
     let framing = expect_ok("a pin that says what it needs", testbed.stream.framing(graph.pin))?;
     if let Some(framing) = framing
         && testbed.stream.set_framing(graph.pin, &framing).is_ok()
@@ -134,7 +134,7 @@ fn ks_format_change(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopp
     testbed.set_state(graph.pin, PinState::Run)?;
     testbed.receive_frames(graph.pin, 4)?;
     testbed.set_state(graph.pin, PinState::Stop)?;
-    // The same pictures, and an end, though not soon, where it can be said.
+    // The same frames with a distant end of stream, if the format carries one.
     let video = &testbed.expected_video;
     let format = video.with_frame_count(99).unwrap_or_else(|| video.format.clone());
     expect_ok("another format", testbed.stream.set_format(testbed.at, graph.pin, &format))?;
@@ -154,7 +154,7 @@ fn ks_close_with_frames(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
     testbed.close(graph)?;
     let late = testbed.stream.return_frame(testbed.at, taken.frame);
     if late != Err(StreamError::NotFound(taken.frame.subject())) {
-        return Err(ScenarioStopped("a frame that went with its pin".to_owned()));
+        return Err(ScenarioStopped("a frame that was destroyed with its pin".to_owned()));
     }
     testbed.remove_device(device)
 }
@@ -168,7 +168,7 @@ fn ks_surprise_removal(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioSt
     let late = testbed.stream.take_frame(testbed.at, graph.pin, None);
     match late {
         Err(StreamError::NotFound(_) | StreamError::Stopped) => Ok(()),
-        _ => Err(ScenarioStopped("no frame of a device that is gone".to_owned())),
+        _ => Err(ScenarioStopped("no frame from a removed device".to_owned())),
     }
 }
 
@@ -178,7 +178,7 @@ fn ks_surprise_removal_during_wait(testbed: &mut StreamTestbed<'_>) -> Result<()
     testbed.set_state(graph.pin, PinState::Run)?;
     let (stream, pin) = (testbed.stream.clone(), graph.pin);
     let waits = testbed.host.spawn("client", move |at| {
-        // Until the pin is gone.
+        // Until the pin is closed.
         while let Ok(taken) = stream.take_frame(at, pin, None) {
             let _ = stream.return_frame(at, taken.frame);
         }
@@ -191,7 +191,7 @@ fn ks_surprise_removal_during_wait(testbed: &mut StreamTestbed<'_>) -> Result<()
     testbed.check_removed()
 }
 
-/// What is answered does not matter, what is left does.
+/// Runs a stream with failing allocations. Statuses are ignored; leaks are checked.
 fn ks_allocation_failure(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopped> {
     let memory = testbed.setup.memory.clone();
     for pieces in 0..12 {
@@ -213,7 +213,7 @@ fn ks_end_of_stream(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopp
     let device = testbed.add_device()?;
     let ending = testbed.expected_video.with_frame_count(3);
     let ending =
-        ending.ok_or_else(|| ScenarioStopped("a format that says where it ends".to_owned()))?;
+        ending.ok_or_else(|| ScenarioStopped("a format with an end of stream".to_owned()))?;
     let graph = testbed.open_with(device, &ending, &FramingRequest::default())?;
     testbed.set_state(graph.pin, PinState::Run)?;
     let frames = testbed.receive_frames(graph.pin, 9)?;
@@ -283,7 +283,7 @@ fn ks_device_restart(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStop
     testbed.receive_frames(graph.pin, 2)?;
     expect_ok("a device that stops", testbed.stream.stop_device(testbed.at, device))?;
     if testbed.stream.open_filter(testbed.at, device, 0).is_ok() {
-        return Err(ScenarioStopped("no filter of a device that is stopped".to_owned()));
+        return Err(ScenarioStopped("no filter of a stopped device".to_owned()));
     }
     expect_ok("a device that starts", testbed.stream.start_device(testbed.at, device))?;
     let graph = testbed.open(device)?;
@@ -299,10 +299,10 @@ fn ks_cancel_and_reset(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioSt
     testbed.set_state(graph.pin, PinState::Run)?;
     testbed.receive_frames(graph.pin, 2)?;
     let (stream, pin) = (testbed.stream.clone(), graph.pin);
-    // In the middle between two frames.
+    // Halfway between two frames.
     pass(testbed, testbed.expected_video.interval / 2);
     expect_ok("frames that are cancelled", stream.cancel_frames(testbed.at, pin))?;
-    // Those that the hardware has come home when it is done with them.
+    // The hardware returns its frames when it has completed them.
     pass(testbed, testbed.expected_video.interval * 4);
     expect_ok("a queue that is filled again", stream.requeue_cancelled_frames(testbed.at, pin))?;
     testbed.receive_frames(pin, 2)?;
@@ -312,7 +312,7 @@ fn ks_cancel_and_reset(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioSt
     testbed.remove_device(device)
 }
 
-/// Lets so much time pass.
+/// Lets this much time pass.
 fn pass(testbed: &mut StreamTestbed<'_>, time: u64) {
     let until = testbed.host.now().saturating_add(time);
     testbed.host.park(testbed.at, &WaitToken::new("a moment"), Some(until));

@@ -1,4 +1,4 @@
-//! Lives of allocations without haste: created, used, destroyed.
+//! Allocation lifecycles: create, use, destroy, with no work in flight at the end.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
@@ -145,7 +145,7 @@ fn destroy_empty_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     test_client.destroy_list(testbed.at, &created.allocations)?;
     testbed.snapshot_live_objects("an empty resource");
     test_client.destroy_resource(testbed.at, created.resource)?;
-    // A device alone is a call that does nothing.
+    // A call with only a device does nothing.
     test_client.destroy_with(
         testbed.at,
         &DestroyAllocation { device: test_client.device, ..DestroyAllocation::default() },
@@ -169,10 +169,10 @@ fn destroy_v1(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 
 fn create_standard_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    // The kernel does not touch the memory yet: only its place and length are looked at.
+    // The kernel does not touch the memory yet; it checks address and length only.
     let (address, bytes) = (0x1000_0000, 0x3000);
     let create = CreateAllocation::new_standard(test_client.device, address, bytes).with_resource();
-    // As the page wants it, although Windows makes it without these flags, too.
+    // The flags that the documentation requires, although Windows also accepts the call without.
     let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
     let create = CreateAllocation { flags, ..create };
     let created = test_client.create_with(testbed.at, &create)?;
@@ -250,7 +250,7 @@ fn submit_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     testbed.snapshot_live_objects("work in flight");
     testbed.run_until_idle();
     test_client.destroy_list(testbed.at, &created.allocations)?;
-    // A context is ended with work in it: that waits.
+    // Destroys a context with queued work; the destruction waits.
     test_client.submit(testbed.at, context, &[])?;
     test_client.close(testbed.at, &[context])
 }
@@ -269,7 +269,7 @@ fn submit_device_lost(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
     let nonsense = test_client.client.submit(testbed.at, context, b"no commands");
     expect_error("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
     if state(testbed)? == before {
-        return Err(ScenarioStopped("the lost device to say so".to_owned()));
+        return Err(ScenarioStopped("the device to report that it is lost".to_owned()));
     }
     let create = test_client
         .client

@@ -1,4 +1,4 @@
-//! Good clients of an adapter with memory: what they use comes, goes, and comes back.
+//! Good clients of an adapter with memory: allocations become resident, are evicted, and return.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY, Scenario};
@@ -53,7 +53,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// Local memory that the CPU does not see.
+/// Local memory that is not visible to the CPU.
 fn cpu_invisible() -> PlacementRequirements {
     let mut requirements = only_in(&[LOCAL]);
     requirements.flags.cpu_visible = false;
@@ -131,7 +131,7 @@ fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), Scena
     for it in &list {
         test_client.make_resident(testbed.at, &[*it])?;
     }
-    // Those with an even place leave and come back; the others stay as they are.
+    // Allocations with an even index are evicted and made resident again; the others stay.
     let even: Vec<D3DKMT_HANDLE> = list.iter().step_by(2).copied().collect();
     evict(testbed, &test_client, &even, 0)?;
     testbed.run_until_idle();
@@ -158,7 +158,7 @@ fn residency_reference_count(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
 fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let context = test_client.create_context(testbed.at)?;
-    // What a context saves into does not move: it lies below the others.
+    // The context allocation does not move: it lies below the others.
     let first = create(testbed, &test_client, &[cpu_invisible()])?;
     test_client.make_resident(testbed.at, &first)?;
     fill(testbed, &test_client, context, &first)?;
@@ -171,9 +171,9 @@ fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     testbed.run_until_idle();
     evict(testbed, &test_client, &even, EvictFlags::EvictOnlyIfNecessary)?;
     testbed.compact();
-    testbed.snapshot_live_objects("what is left lies together");
+    testbed.snapshot_live_objects("the remaining allocations are contiguous");
     test_client.make_resident(testbed.at, &even)?;
-    // What the GPU has now is what is moved out, and comes back.
+    // The moved allocations are evicted and made resident again; their content is unchanged.
     evict(testbed, &test_client, &even, 0)?;
     testbed.run_until_idle();
     test_client.make_resident(testbed.at, &even)?;

@@ -1,5 +1,4 @@
-//! Adapters that stop and start again, sleep and wake, are pulled out, and go down with their
-//! machine.
+//! Adapters that are restarted, powered down and up, surprise-removed, and shut down.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, Scenario, WORK};
@@ -70,7 +69,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A short life on an adapter.
+/// A client that creates, uses and destroys an allocation.
 fn visit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let created = test_client.create_resource(testbed.at, 2)?;
@@ -98,7 +97,7 @@ fn busy(testbed: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), Scenar
     Ok((test_client, context))
 }
 
-/// What a client does when its adapter is gone: it hears of it, and cleans up.
+/// A client after its adapter was removed: calls fail, and the client cleans up.
 fn leave(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -114,7 +113,7 @@ fn leave(
 fn pnp_stop_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, context) = busy(testbed)?;
     testbed.restart()?;
-    // The adapter runs; what was on it does not come back.
+    // The adapter runs again; its earlier objects stay lost.
     visit(testbed)?;
     leave(testbed, &test_client, &[context])
 }
@@ -122,7 +121,7 @@ fn pnp_stop_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 fn pnp_surprise_removal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, context) = busy(testbed)?;
     testbed.surprise_remove();
-    testbed.snapshot_live_objects("the hardware is gone");
+    testbed.snapshot_live_objects("the hardware is removed");
     leave(testbed, &test_client, &[context])
 }
 
@@ -155,9 +154,9 @@ fn power_preserves_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     let (client, device) = (&test_client.client, test_client.device);
     expect_ok("D3DKMTLock2", client.lock2(testbed.at, device, list[1], 0))?;
     testbed.power_cycle(PowerAction::Sleep)?;
-    testbed.snapshot_live_objects("it has slept");
+    testbed.snapshot_live_objects("after power down and up");
     expect_ok("D3DKMTUnlock2", client.unlock2(testbed.at, device, list[1]))?;
-    // Packets find what they used where it was, and it is what goes and comes afterwards.
+    // Packets find their allocations in place; those can be evicted and made resident afterwards.
     let (from, to) = (Handle(list[0]), Handle(list[3]));
     let copy = Command::Copy { from, from_offset: PAGE, to, to_offset: 0, length: PAGE };
     test_client.submit(testbed.at, context, &[copy])?;

@@ -1,4 +1,4 @@
-//! Good clients of a driver of WDDM 1.x: packets name what they use, and it is there.
+//! Good clients of allocation lists (WDDM 1.x): the allocations that a packet lists are resident.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
@@ -74,19 +74,19 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// Local memory that the CPU does not see.
+/// Local memory that is not visible to the CPU.
 fn cpu_invisible() -> PlacementRequirements {
     let mut requirements = only_in(&[LOCAL]);
     requirements.flags.cpu_visible = false;
     requirements
 }
 
-/// Where the CPU writes what the GPU reads: at most so many instances.
+/// Memory that the CPU writes and the GPU reads, with at most this many instances.
 pub(crate) fn dynamic(instances: u32) -> PlacementRequirements {
     PlacementRequirements { instances, ..only_in(&[VISIBLE, APERTURE]) }
 }
 
-/// A bench with a context whose packets have lists.
+/// A client with a context whose packets have allocation lists.
 pub(crate) struct RenderClient {
     pub(crate) client: TestClient,
     pub(crate) context: RenderContext,
@@ -106,14 +106,14 @@ impl RenderClient {
         requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
         let list = self.create_not_resident(at, requirements)?;
-        // From WDDM 2 on nobody brings what a packet lists.
+        // From WDDM 2 on, the kernel does not make listed allocations resident.
         if !self.is_paged_in_by_kernel() {
             self.client.make_resident(at, &list)?;
         }
         Ok(list)
     }
 
-    /// The same, and nobody has asked for them to be resident.
+    /// Creates allocations without making them resident.
     pub(crate) fn create_not_resident(
         &self,
         at: &mut Passive,
@@ -127,13 +127,13 @@ impl RenderClient {
             .allocations)
     }
 
-    /// Whether the kernel brings what packets list: with a driver of WDDM 1.x.
+    /// Whether the kernel makes listed allocations resident: with a WDDM 1.x driver.
     pub(crate) fn is_paged_in_by_kernel(&self) -> bool {
         let session = self.client.client.session();
         session.kernel().pages_in_listed(session.process(), Handle(self.client.device))
     }
 
-    /// A packet that does commands, with all that they use.
+    /// A packet with these commands and the allocations that they use.
     pub(crate) fn packet(commands: &[Command], list: &[D3DKMT_HANDLE]) -> RenderCommand {
         let list = list.iter().map(|number| (*number, true)).collect();
         RenderCommand { commands: encode(commands), list, ..RenderCommand::default() }
@@ -150,8 +150,7 @@ impl RenderClient {
         expect_ok("D3DKMTRender", rendered).map(drop)
     }
 
-    /// Locks an allocation whose bytes are of no use any more, and unlocks it. Answers the handle
-    /// that it has then.
+    /// Locks an allocation with `Discard` and unlocks it. Returns the handle of the new instance.
     pub(crate) fn discard(
         &self,
         at: &mut Passive,
@@ -160,7 +159,7 @@ impl RenderClient {
         let TestClient { client, device, .. } = &self.client;
         let mut locked = client.lock_discard(at, *device, it, 0);
         if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
-            // Everything is submitted: now it may wait.
+            // Everything is submitted, so the lock may wait now.
             locked = client.lock_discard(at, *device, it, LockFlags::NoExistingReference);
         }
         let (newest, _) = expect_ok("D3DKMTLock with Discard", locked)?;
@@ -177,7 +176,7 @@ pub(crate) fn fill(target: D3DKMT_HANDLE, value: u8) -> Command {
     Command::Fill { target: Handle(target), offset: 16, length: 512, value }
 }
 
-/// Fills what is at a place of the packet's list.
+/// A command that fills the allocation at an index of the packet's list.
 fn fill_list_entry(place: u32, value: u8) -> Command {
     Command::Fill { target: in_list(place), offset: 16, length: 512, value }
 }
@@ -200,11 +199,11 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         )?;
     }
     testbed.run_until_idle();
-    // A list that names one thing twice.
+    // A list with one allocation twice.
     let some: Vec<Command> = (0..30).map(|byte| fill(list[1], byte)).collect();
     render_client.render(testbed.at, &some, &[list[1], list[1]])?;
     testbed.run_until_idle();
-    // Larger buffers, of which a part is granted; and commands that begin behind something else.
+    // Larger buffers, partly granted; and commands at a nonzero offset.
     let flags = Flags::ResizeCommandBuffer | Flags::ResizeAllocationList;
     let more = RenderCommand {
         flags: flags | Flags::ResizePatchLocationList,
@@ -214,7 +213,7 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &more);
     expect_ok("D3DKMTRender with larger buffers", rendered)?;
-    // More commands than the driver's buffer takes.
+    // More commands than the driver's DMA buffer holds.
     let many: Vec<Command> = (0..60).map(|byte| fill(list[1], byte)).collect();
     render_client.render(testbed.at, &many, &[list[1]])?;
     let later = RenderCommand {
@@ -255,7 +254,7 @@ fn render_memory_pressure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
         expect_ok("D3DKMTRender on node 1", rendered)?;
     }
     testbed.run_until_idle();
-    // What is in flight holds its own: it is destroyed when that is done.
+    // Packets in flight keep their allocations; the destruction follows their completion.
     render_client.render(testbed.at, &[copy(list[0], list[1])], &[list[0], list[1]])?;
     render_client.render(testbed.at, &[copy(list[2], list[3])], &[list[2], list[3]])?;
     render_client.client.destroy_list(testbed.at, &list)?;
@@ -315,7 +314,7 @@ fn render_privileged_command(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
     let (session, client) =
         (render_client.client.client.session().clone(), render_client.client.client.clone());
     let address = testbed.kernel.address_of(session.process(), Handle(list[0]));
-    // At an address that is another's: of what this packet does not list.
+    // At an address of an allocation that this packet does not list.
     let commands = raw_fill(address.unwrap_or(0), 64, 0xee);
     let raw = RenderCommand { commands, ..RenderCommand::default() };
     let rendered = client.render(testbed.at, &mut render_client.context, &raw);
@@ -334,14 +333,14 @@ fn render_privileged_command(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
 fn render_exceeds_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if !render_client.is_paged_in_by_kernel() {
-        // From WDDM 2 on a client could not list more than there is.
+        // From WDDM 2 on, a client cannot list more than fits into memory.
         return render_client.close(testbed.at);
     }
     let list = render_client.create(testbed.at, &[cpu_invisible(); 6])?;
     render_client.render(testbed.at, &[fill(list[0], 1)], &list[..1])?;
     let client = render_client.client.client.clone();
     let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
-    // It is taken, or it is known at once that it cannot be done.
+    // The packet is accepted, or the call fails at once.
     let _ = client.render(testbed.at, &mut render_client.context, &packet);
     testbed.run_until_idle();
     let packet = RenderClient::packet(&[fill(list[0], 3)], &list[..1]);
@@ -359,7 +358,7 @@ fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     let [first, pinned, target] = list[..] else { return Ok(()) };
     let (mut newest, mut names) = (first, vec![first]);
     let client = render_client.client.client.clone();
-    // The GPU stands still until three packets are there.
+    // The GPU is stopped until three packets are queued.
     let fence =
         client.create_sync(testbed.at, render_client.client.device, SyncObject::Monitored(0), 0);
     let fence = expect_ok("D3DKMTCreateSynchronizationObject2", fence)?.object;
@@ -372,13 +371,13 @@ fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
         }
         newest = render_client.discard(testbed.at, newest)?;
         names.push(newest);
-        // Its driver knows it by the name it was opened with, whichever instance is listed.
+        // The driver gets the handle from DxgkDdiOpenAllocation, whichever instance is listed.
         render_client.render(testbed.at, &[copy(first, target)], &[newest, target])?;
         if turn % 3 == 2 {
             testbed.run_until_idle();
         }
     }
-    // One packet with two instances: what it does with the older one comes first.
+    // One packet with two instances: it uses the older one first.
     let older = newest;
     newest = render_client.discard(testbed.at, older)?;
     let both = RenderCommand {
@@ -394,10 +393,13 @@ fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     names.push(newest);
     names.sort_unstable();
     names.dedup();
-    // From WDDM 2 on nothing is renamed, and what is pinned never is.
+    // From WDDM 2 on, allocations are not renamed; pinned allocations never are.
     let expected = if render_client.is_paged_in_by_kernel() { 3 } else { 1 };
     if names.len() != expected || render_client.discard(testbed.at, pinned)? != pinned {
-        return Err(ScenarioStopped(format!("{} instances, but {expected} were due", names.len())));
+        return Err(ScenarioStopped(format!(
+            "{} instances, but {expected} were expected",
+            names.len()
+        )));
     }
     render_client.client.destroy_list(testbed.at, &[newest, pinned, target])?;
     expect_ok("D3DKMTDestroySynchronizationObject", client.destroy_sync(testbed.at, fence))?;

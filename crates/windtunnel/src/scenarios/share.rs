@@ -1,4 +1,4 @@
-//! Resources that several devices and processes have open.
+//! Resources that several devices and processes have opened.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario, WORK};
@@ -38,7 +38,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A resource of two that others may open.
+/// A shared resource of two allocations.
 fn shared(
     test_client: &TestClient,
     testbed: &mut Testbed<'_>,
@@ -72,7 +72,7 @@ fn share_creator_ends_first(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     testbed.snapshot_live_objects("three devices have it open");
     maker.close(testbed.at, &[])?;
     second.destroy_resource(testbed.at, two.resource)?;
-    testbed.snapshot_live_objects("one of them is left");
+    testbed.snapshot_live_objects("one device still has it open");
     opener.destroy_resource(testbed.at, one.resource)?;
     expect_ok("D3DKMTDestroyDevice", opener.client.destroy_device(testbed.at, second.device))?;
     opener.close(testbed.at, &[])
@@ -121,7 +121,7 @@ fn share_synchronous_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
         ..DestroyAllocation::default()
     };
     maker.destroy_with(testbed.at, &destroy)?;
-    testbed.snapshot_live_objects("one view is closed, the other lives");
+    testbed.snapshot_live_objects("one view is closed, the other is live");
     let destroy = DestroyAllocation { device: opener.device, resource: opened.resource, ..destroy };
     opener.destroy_with(testbed.at, &destroy)?;
     maker.close(testbed.at, &[mine])?;

@@ -1,5 +1,5 @@
-//! What a packet says besides its commands: for which contexts it is, how much private data it
-//! has, and which primaries it writes. Some clients do so wrongly, and are named.
+//! Arguments of a submission besides its commands: broadcast contexts, private data and written
+//! primaries. Bad clients pass invalid ones and are reported.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{
@@ -41,7 +41,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// Those whose client breaks a rule.
+/// Scenarios whose client breaks a rule.
 pub(crate) const BAD: &[Scenario] = &[
     Scenario {
         needs: ALLOCATION_LISTS,
@@ -90,7 +90,7 @@ pub(crate) const BAD: &[Scenario] = &[
     },
 ];
 
-/// Two pages that are a primary.
+/// A primary of two pages.
 fn primary(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -171,7 +171,7 @@ fn submit_render_to_virtual_context(testbed: &mut Testbed<'_>) -> Result<(), Sce
     test_client.close(testbed.at, &[context])
 }
 
-/// A packet that something is wrong with is refused.
+/// Submits an invalid packet, which must fail.
 fn expect_packet_error(
     testbed: &mut Testbed<'_>,
     wrong: impl FnOnce(D3DKMT_HANDLE) -> (Vec<D3DKMT_HANDLE>, Vec<u8>),

@@ -1,4 +1,4 @@
-//! Good clients of synchronisation objects: contexts and the CPU go on in the order they agreed.
+//! Good clients of synchronization objects: contexts and the CPU continue in the agreed order.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
@@ -12,7 +12,7 @@ use thunk::{CpuWait, NewSync, SyncObject};
 pub(crate) const ALL: &[Scenario] = &[
     good(
         "sync-cpu-signal-and-wait",
-        "signals from the CPU what a context waits for, and waits on the CPU for what the context signals",
+        "signals a fence from the CPU for a waiting context, and waits on the CPU for the context's signal",
         sync_cpu_signal_and_wait,
     ),
     good(
@@ -61,7 +61,7 @@ const fn good(
     Scenario { name, about, breaks: &[], needs: WORK, body: DisplayBody(body) }
 }
 
-/// Makes an object, or stops.
+/// Creates an object; stops the scenario on failure.
 pub(crate) fn create_object(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
@@ -151,7 +151,7 @@ fn sync_cpu_signal_and_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     testbed.snapshot_live_objects("the context waits for the CPU");
     signal_cpu(testbed, &test_client, &[(start, 2)], 0)?;
     wait_cpu(testbed, &test_client, &[(end, 4), (start, 1)], CpuWait::default())?;
-    // From here on the context goes first: a thread waits for it.
+    // From here on a thread waits for the context.
     wait_gpu(testbed, &test_client, context, &[(start, 3)])?;
     test_client.fill(testbed.at, context, one)?;
     signal_gpu(testbed, &test_client, context, &[(end, 6)])?;
@@ -190,7 +190,7 @@ fn sync_contexts_in_lockstep(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
         signal_gpu(testbed, &test_client, one, &[(ping, round)])?;
         wait_gpu(testbed, &test_client, one, &[(pong, round)])?;
     }
-    // The names may go: what is queued keeps the objects.
+    // Destroys the handles; queued waits and signals keep the objects alive.
     destroy(testbed, &test_client, &[ping])?;
     wait_cpu(testbed, &test_client, &[(pong, 3)], CpuWait::default())?;
     destroy(testbed, &test_client, &[pong])?;
@@ -242,7 +242,7 @@ fn sync_mutex(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let signals = test_client.client.signal_v1(testbed.at, one, &[lock]);
     expect_ok("D3DKMTSignalSynchronizationObject", signals)?;
     wait_cpu(testbed, &test_client, &[(done, 1)], CpuWait::default())?;
-    // The other one has it, and ends: whoever comes next gets it.
+    // The other context owns the mutex and is destroyed: the next waiter acquires it.
     expect_ok("D3DKMTDestroyContext", test_client.client.destroy_context(testbed.at, other))?;
     let waits = test_client.client.wait_v1(testbed.at, one, &[lock]);
     expect_ok("D3DKMTWaitForSynchronizationObject", waits)?;
@@ -266,7 +266,7 @@ fn sync_cpu_notification(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     is_set(&test_client, all, false)?;
     signal_cpu(testbed, &test_client, &[(one, 1)], 0)?;
     is_set(&test_client, all, true)?;
-    // A fence goes back when its client says so, and new waits are for what it has then.
+    // The client rewinds the fence; new waits compare with the new value.
     signal_cpu(testbed, &test_client, &[(other, 2)], SignalFlags::AllowFenceRewind)?;
     let late = test_client.client.create_event();
     wait_cpu(testbed, &test_client, &[(other, 3)], CpuWait { any: false, event: late })?;
@@ -328,7 +328,7 @@ fn sync_shared_object(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
         SyncObject::Monitored(0),
         Flags::Shared | Flags::NtSecuritySharing,
     )?;
-    // The second process is killed: what it has of the object goes with it.
+    // The second process is killed; its handles to the object are closed.
     second.client.kill(testbed.at);
     destroy(testbed, &test_client, &[created.object, nt.object])?;
     test_client.close(testbed.at, &[one])

@@ -1,4 +1,4 @@
-//! Work that does not end, work that gives way, and what becomes of the others.
+//! Hangs, preemption, and their effect on other devices.
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY_RECOVERY, RECOVERY, Scenario};
@@ -71,11 +71,11 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// What a device is that is not at fault: a driver may take it down with the one that is.
+/// The states of an innocent device: a driver may reset it together with the faulty one.
 const ANY: &[D3DKMT_DEVICEEXECUTION_STATE] =
     &[D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_RESET, D3DKMT_DEVICEEXECUTION_HUNG];
 
-/// How a device is.
+/// Checks the state of a device.
 fn state(
     test_client: &TestClient,
     testbed: &mut Testbed<'_>,
@@ -86,10 +86,10 @@ fn state(
     if right.contains(&state) {
         return Ok(());
     }
-    Err(ScenarioStopped(format!("{call} to answer state {right:?}; it answered {state}")))
+    Err(ScenarioStopped(format!("{call} to return state {right:?}; it returned {state}")))
 }
 
-/// Submits, whatever is answered.
+/// Submits and ignores the status.
 fn try_submit(
     test_client: &TestClient,
     testbed: &mut Testbed<'_>,
@@ -103,7 +103,7 @@ fn fill(target: D3DKMT_HANDLE, offset: u64, value: u8) -> Command {
     Command::Fill { target: kernel::Handle(target), offset, length: 64, value }
 }
 
-/// What a device that hung answers.
+/// Checks the statuses that a hung device returns.
 fn is_lost(
     test_client: &TestClient,
     testbed: &mut Testbed<'_>,
@@ -122,7 +122,7 @@ fn tdr_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     testbed.wait();
     state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET])?;
     is_lost(&test_client, testbed, context)?;
-    // What is over by that stays over.
+    // The device stays lost.
     testbed.kernel.preempt_node(testbed.adapter, 0);
     testbed.wait();
     test_client.destroy_list(testbed.at, &created.allocations)?;
@@ -145,7 +145,7 @@ fn tdr_hang_shared_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     let created = good.create(testbed.at, 2)?;
     good.fill(testbed.at, theirs, created.allocations[0])?;
     bad.submit(testbed.at, mine, &[Command::Hang])?;
-    // These are behind it, and on a node that moves.
+    // These packets are queued behind it, and on a node that makes progress.
     for (turn, value) in (0..4).zip(1..) {
         let on = if turn % 2 == 0 { theirs } else { elsewhere };
         try_submit(&good, testbed, on, &[fill(created.allocations[0], turn * 64, value)]);
@@ -168,7 +168,7 @@ fn tdr_preemption_priority(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     let told = test_client.client.context_priority(testbed.at, high);
     let told = expect_ok("D3DKMTGetContextSchedulingPriority", told)?;
     if told != 1 {
-        let text = format!("D3DKMTGetContextSchedulingPriority to answer 1; it answered {told}");
+        let text = format!("D3DKMTGetContextSchedulingPriority to return 1; it returned {told}");
         return Err(ScenarioStopped(text));
     }
     test_client.fill(testbed.at, low, created.allocations[0])?;
@@ -206,7 +206,7 @@ fn tdr_preemption_idle_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     testbed.run_until_idle();
     kernel.preempt_node(adapter, 0);
     testbed.run_until_idle();
-    // And it works again.
+    // The node works again.
     let other = testbed.test_client()?;
     let mine = other.create_context(testbed.at)?;
     other.submit(testbed.at, mine, &[])?;
@@ -221,7 +221,7 @@ fn tdr_cancel_queued(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (first, second) =
         (test_client.create_context(testbed.at)?, test_client.create_context(testbed.at)?);
     test_client.submit(testbed.at, first, &[Command::Hang])?;
-    // Asked for what it has, a node gets nothing: what comes now waits, and the hang stays.
+    // While a preemption is pending the node gets no packet: new packets wait, and the hang stays.
     testbed.kernel.preempt_node(testbed.adapter, 0);
     for _ in 0..3 {
         try_submit(&test_client, testbed, first, &[]);
@@ -254,7 +254,7 @@ fn tdr_adapter_reset(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     tdr_hang(testbed)
 }
 
-/// A packet that takes its time.
+/// A packet that takes long.
 fn long(target: D3DKMT_HANDLE) -> Vec<Command> {
     (0..48).map(|turn| fill(target, turn * 64, 7)).collect()
 }
@@ -274,7 +274,7 @@ fn tdr_preempt_paging(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
             "D3DKMTMakeResident",
             test_client.client.make_resident(testbed.at, queue.queue, &one, 0),
         )?;
-        // Its commands come behind the packet, on whichever node the driver pages.
+        // The paging commands are queued behind the packet, on whichever node the driver uses.
         testbed.pause();
         for node in 0..2 {
             testbed.kernel.preempt_node(testbed.adapter, node);
@@ -296,11 +296,11 @@ fn tdr_paging_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let other = bad.create_context_on(testbed.at, 1)?;
     let created = good.create(testbed.at, 2)?;
     good.paging_queue(testbed.at)?;
-    // Whichever node the driver pages on.
+    // Any node that the driver uses for paging.
     bad.submit(testbed.at, other, &[Command::Hang])?;
     try_submit(&bad, testbed, mine, &[Command::Hang]);
     let queue = good.paging_queue(testbed.at)?;
-    // A driver that resets all takes its device down, while it waits.
+    // A driver that resets the whole adapter loses its device during the wait.
     let _ = good.client.make_resident(testbed.at, queue.queue, &created.allocations, 0);
     try_submit(&good, testbed, theirs, &[fill(created.allocations[0], 0, 3)]);
     testbed.wait();
@@ -309,7 +309,7 @@ fn tdr_paging_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     good.destroy_list(testbed.at, &created.allocations)?;
     good.close(testbed.at, &[theirs])?;
     bad.close(testbed.at, &[mine, other])?;
-    // Memory is there again for others.
+    // The memory is free for other devices again.
     let after = testbed.test_client()?;
     let context = after.create_context(testbed.at)?;
     let more = after.create(testbed.at, 1)?;

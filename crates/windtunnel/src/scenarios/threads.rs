@@ -24,7 +24,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
 ];
 
-/// A life with a bit of everything.
+/// Creates, submits and destroys with varying flags.
 fn life(test_client: &TestClient, at: &mut Passive, turn: usize) -> Result<(), ScenarioStopped> {
     let context = test_client.create_context(at)?;
     for round in 0..2 {

@@ -1,4 +1,4 @@
-//! Applications that look at surfaces and write to them while a user-mode driver draws.
+//! Applications that lock surfaces while a user-mode driver draws.
 
 use crate::application::{expect_error, expect_ok};
 use crate::scenario::ScenarioBody::DisplayBody;
@@ -7,7 +7,7 @@ use crate::testbed::{ScenarioStopped, Testbed};
 use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, E_OUTOFMEMORY};
 use runtime::{LockRequest, ResourceDescription, Surface};
 
-/// A surface of these stories: a page.
+/// The surface size of these scenarios: one page.
 const SMALL: Surface = Surface { width: 32, height: 32 };
 
 macro_rules! scenarios {
@@ -60,7 +60,7 @@ fn umd_draw_while_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     expect_ok("pfnUnlock", app.device.unlock(testbed.at, it))?;
     app.copy(testbed.at, it, other, SMALL)?;
     app.expect_value(testbed.at, other, 0x23)?;
-    // One that is dropped while it is locked.
+    // Destroys a locked surface.
     expect_ok("pfnLock", app.device.lock(testbed.at, other, LockRequest::default()))?;
     app.destroy_resource(testbed.at, other.0)?;
     app.destroy_resource(testbed.at, it.0)?;
@@ -77,7 +77,7 @@ fn umd_lock_no_overwrite(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     app.write_surface(testbed.at, it, order, &vec![0x31; SMALL.bytes()])?;
     app.copy(testbed.at, it, other, SMALL)?;
     app.flush(testbed.at)?;
-    // What is written is what was there: nothing is overwritten that the GPU reads.
+    // Writes the existing content: the data that the GPU reads does not change.
     app.write_surface(testbed.at, it, order, &vec![0x31; SMALL.bytes()])?;
     app.expect_value(testbed.at, other, 0x31)?;
     app.destroy_resource(testbed.at, it.0)?;
@@ -113,7 +113,7 @@ fn umd_lock_async(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mapped = expect_ok("pfnLockAsync", app.device.lock_async(testbed.at, it, true))?;
     mapped.write(&vec![0x42; SMALL.bytes()]);
     expect_ok("pfnUnlockAsync", app.device.unlock_async(testbed.at, it))?;
-    // Until it is renamed it is what it was.
+    // The content is unchanged until the allocation is renamed.
     app.copy(testbed.at, it, (targets, 0), SMALL)?;
     expect_ok("pfnRename", app.device.rename(testbed.at, it, &mapped))?;
     app.copy(testbed.at, it, (targets, 1), SMALL)?;

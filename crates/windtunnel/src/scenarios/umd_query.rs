@@ -1,4 +1,4 @@
-//! Questions of user mode, which a driver answers its other half.
+//! Private queries of a user-mode driver to its miniport.
 
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
@@ -15,11 +15,11 @@ pub(crate) const ALL: &[Scenario] = &[Scenario {
     body: DisplayBody(umd_query_driver_private),
 }];
 
-/// More than any answer has, and sizes that are too small for one.
+/// Buffer sizes: larger than any response, and too small.
 const MAX_OUTPUT: usize = 256;
 const SIZES: [usize; 6] = [0, 1, 4, 12, 31, 64];
 
-/// What is sent: nothing worth reading.
+/// The request data: meaningless bytes.
 const BYTES: [u8; 3] = [0, 1, 0xff];
 
 fn umd_query_driver_private(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -27,7 +27,7 @@ fn umd_query_driver_private(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     let user_mode =
         Client::from_session(test_client.client.session().for_component(Component::Umd));
     let (at, adapter) = (&mut *testbed.at, test_client.adapter);
-    // What a driver answers is between it and its other half, and one that has none refuses.
+    // The response format is private to the driver; a driver without one fails the query.
     let mut first = vec![0; MAX_OUTPUT];
     if user_mode.query_private(at, adapter, &mut first).is_ok() {
         let mut again = vec![0; MAX_OUTPUT];

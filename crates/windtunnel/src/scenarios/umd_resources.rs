@@ -15,7 +15,7 @@ use runtime::{LockRequest, Rect, ResourceDescription, Surface};
 /// `D3DDDI_ALLOCATIONPRIORITY_HIGH`.
 const HIGH: u32 = 0xa000_0000;
 
-/// A surface of these stories: a page.
+/// The surface size of these scenarios: one page.
 const SMALL: Surface = Surface { width: 32, height: 32 };
 
 macro_rules! scenarios {
@@ -52,7 +52,7 @@ pub(crate) const ALL: &[Scenario] = scenarios! {
     "umd-device-removed" "removes the device while the driver uses it" [] umd_device_removed;
 };
 
-/// Every bad one.
+/// Every bad scenario of this file.
 pub(crate) const BAD: &[Scenario] = scenarios! {
     "umd-app-destroys-twice" "destroys a resource twice" [UMD_DESTROY_004] umd_app_destroys_twice;
     "umd-app-closes-adapter-early" "closes an adapter that still has devices" [UMD_ADAPTER_001] umd_app_closes_adapter_early;
@@ -60,7 +60,7 @@ pub(crate) const BAD: &[Scenario] = scenarios! {
         umd_app_shares_device_threads;
 };
 
-/// Made, filled, copied, looked at, dropped.
+/// Creates, fills, copies, reads and destroys surfaces.
 fn umd_texture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let one =
@@ -76,7 +76,7 @@ fn umd_texture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     app.close(testbed.at)
 }
 
-/// The commands that use it go out before it is released, and it is gone after they are done.
+/// The driver submits the commands that use a surface before it releases the surface.
 fn umd_destroy_in_flight(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let one =
@@ -91,7 +91,7 @@ fn umd_destroy_in_flight(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     app.close(testbed.at)
 }
 
-/// Several are dropped while others are drawn; a flush, and the end of the device, release them.
+/// Destroys surfaces while others are drawn; a flush and the device's destruction release them.
 fn umd_deferred_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     for turn in 0..4_u8 {
@@ -109,12 +109,12 @@ fn umd_deferred_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         app.destroy_resource(testbed.at, one)?;
         app.destroy_resource(testbed.at, two)?;
     }
-    testbed.snapshot_live_objects("dropped");
+    testbed.snapshot_live_objects("surfaces are destroyed");
     app.flush(testbed.at)?;
     app.close(testbed.at)
 }
 
-/// Made at once, and dropped at once.
+/// Creates and destroys a group of surfaces in one call each.
 fn umd_surface_group(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let chain =
@@ -134,7 +134,7 @@ fn umd_surface_group(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     app.close(testbed.at)
 }
 
-/// Drawn by one, looked at by another; the maker drops it first.
+/// One process draws, another reads; the creator destroys first.
 fn umd_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (maker, opener) = (testbed.application()?, testbed.application()?);
     let created = maker.create_resource(
@@ -150,7 +150,7 @@ fn umd_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     opener.fill(testbed.at, (own, 0), SMALL, 0x22)?;
     let opened = opener.device.open_resource(testbed.at, global);
     let opened = expect_ok("pfnOpenResource", opened)?;
-    // Only the maker may lock it: another looks at a copy.
+    // Only the creator may lock the surface; the other process reads a copy.
     opener.copy(testbed.at, (opened, 1), (own, 0), SMALL)?;
     opener.expect_value(testbed.at, (own, 0), 0x66)?;
     maker.destroy_resource(testbed.at, created)?;
@@ -165,7 +165,7 @@ fn umd_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     opener.close(testbed.at)
 }
 
-/// What was drawn with one content stays, whatever is written later.
+/// Packets use the content at submission, whatever is written later.
 fn umd_lock_discard(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let source =
@@ -186,7 +186,7 @@ fn umd_lock_discard(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     app.close(testbed.at)
 }
 
-/// The application's memory is the source.
+/// Copies from a surface in the application's memory.
 fn umd_system_memory_surface(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
@@ -201,7 +201,7 @@ fn umd_system_memory_surface(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
     app.close(testbed.at)
 }
 
-/// The driver hands on that the device is removed; another device works.
+/// The driver reports that the device is removed; another device works.
 fn umd_adapter_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let one =
@@ -209,7 +209,7 @@ fn umd_adapter_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     app.fill(testbed.at, (one, 0), SMALL, 0x21)?;
     testbed.restart()?;
     expect_error("pfnFlush", &app.device.flush(testbed.at), D3DDDIERR_DEVICEREMOVED)?;
-    // Whatever it answers: it is gone with its device.
+    // The result is ignored: the resource is destroyed with its device.
     let _ = app.device.destroy_resource(testbed.at, one);
     let _ = app.device.destroy(testbed.at);
     let other = app.another_device(testbed.at)?;
@@ -221,7 +221,7 @@ fn umd_adapter_restart(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
     other.close(testbed.at)
 }
 
-/// The runtime drops what is left, the driver releases it.
+/// The runtime destroys remaining resources, and the driver releases them.
 fn umd_device_leaks_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let one =
@@ -231,7 +231,7 @@ fn umd_device_leaks_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioS
     app.close(testbed.at)
 }
 
-/// Priorities are hints, and where something is can be asked.
+/// Sets priorities and queries residency.
 fn umd_priority_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let one =
@@ -249,7 +249,7 @@ fn umd_priority_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     app.close(testbed.at)
 }
 
-/// Each packet says which of them it writes.
+/// Each packet lists the primaries that it writes.
 fn umd_primary_surfaces(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
@@ -270,7 +270,7 @@ fn umd_primary_surfaces(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     app.close(testbed.at)
 }
 
-/// A buffer is a surface of one line.
+/// Vertex and index buffers are surfaces of one line.
 fn umd_vertex_index_buffers(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     for kind in [D3DDDI_RESOURCEFLAGS::VertexBuffer, D3DDDI_RESOURCEFLAGS::IndexBuffer] {
@@ -289,12 +289,12 @@ fn umd_vertex_index_buffers(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     app.close(testbed.at)
 }
 
-/// What means nothing changes nothing; and another process makes the same of the same.
+/// Meaningless fields do not change the result; another process gets the same allocations.
 fn umd_identical_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (one, two) = (testbed.application()?, testbed.application()?);
     let mut wanted = ResourceDescription::group(2, SMALL.width, SMALL.height);
     let mut created = Vec::new();
-    // Twice the same first: who does not say the same of that is not compared.
+    // The first two are identical: a driver that differs there already is not compared.
     for noise in [0, 0, 0x0101_0101, u32::MAX] {
         wanted.reserved_values = noise;
         created.push(one.create_resource(testbed.at, &wanted)?);
@@ -315,7 +315,7 @@ fn umd_identical_resources(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     two.close(testbed.at)
 }
 
-/// As many as there is memory for.
+/// Opens two adapter objects with seven devices each, and draws with every device.
 fn umd_multiple_devices(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let beside = app.another_adapter(testbed)?;
@@ -340,7 +340,7 @@ fn umd_multiple_devices(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     app.close(testbed.at)
 }
 
-/// Each makes, draws and drops, and looks at what it drew.
+/// Each thread creates, draws, reads and destroys on its own device.
 fn umd_device_per_thread(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let other = app.another_device(testbed.at)?;
@@ -373,7 +373,7 @@ fn umd_device_per_thread(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     app.close(testbed.at)
 }
 
-/// What the kernel answers is what the application is answered, where it has to know.
+/// The application gets the kernel's error where the driver cannot recover.
 fn umd_kernel_error(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
@@ -390,20 +390,20 @@ fn umd_kernel_error(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         app.device.cancel_failure();
         expect_error("pfnCreateResource", &created, answer)?;
     }
-    // The application's own memory needs none.
+    // A surface in application memory needs no allocation.
     app.device.fail_next("pfnAllocateCb", E_OUTOFMEMORY);
     let system = app.create_resource(at, &texture.clone().in_system_memory())?;
     app.device.cancel_failure();
     let (source, target) = (app.create_resource(at, &texture)?, app.create_resource(at, &texture)?);
     app.fill(at, (source, 0), SMALL, 0x45)?;
     app.copy(at, (source, 0), (target, 0), SMALL)?;
-    // Other memory that only makes it faster: the driver finds another way.
+    // Optional memory that only improves speed: the driver falls back.
     for callback in ["pfnLockCb", "pfnAllocateCb"] {
         let discard = LockRequest { discard: true, ..LockRequest::default() };
         app.device.fail_next(callback, E_OUTOFMEMORY);
         let locked = app.device.lock(at, (source, 0), discard);
         app.device.cancel_failure();
-        // A driver that renames nothing hands it on.
+        // A driver without renaming passes the error on.
         let locked = match locked {
             Err(E_OUTOFMEMORY) => app.device.lock(at, (source, 0), discard),
             locked => locked,
@@ -422,7 +422,7 @@ fn umd_kernel_error(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     app.close(at)
 }
 
-/// A driver that hears of it says so, whatever it was asked.
+/// A driver that gets `D3DDDIERR_DEVICEREMOVED` returns it from every call.
 fn umd_device_removed(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     const REMOVED: i32 = D3DDDIERR_DEVICEREMOVED;
     let app = testbed.application()?;
@@ -430,7 +430,7 @@ fn umd_device_removed(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
     let at = &mut *testbed.at;
     let one = app.create_resource(at, &texture)?;
     for callback in ["pfnRenderCb", "pfnSubmitCommandCb"] {
-        // Nothing is under way when it happens: nothing is after it.
+        // No call is in progress at the removal, so no call follows it.
         app.fill(at, (one, 0), SMALL, 0x31)?;
         app.expect_value(at, (one, 0), 0x31)?;
         app.fill(at, (one, 0), SMALL, 0x32)?;
@@ -458,7 +458,7 @@ fn umd_device_removed(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
     app.close(at)
 }
 
-/// Sooner or later one comes while the other is in the driver.
+/// Two threads of one device: eventually one enters while the other is in the driver.
 fn umd_app_shares_device_threads(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let body = |app: Application| {

@@ -105,7 +105,7 @@ impl KernelState {
         let space = self.space_of(device.owner(), device.adapter)?;
         let packet = it.queue.done + 1;
         let (cause, why, driver_handle) = self.describe_address(space, context, packet, address);
-        Some(AddressFault { address, space, cause, why, driver_handle: driver_handle })
+        Some(AddressFault { address, space, cause, why, driver_handle })
     }
 
     fn describe_address(

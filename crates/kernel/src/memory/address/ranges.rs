@@ -219,7 +219,7 @@ impl AddressRanges {
         let cut = |(start, range): (&u64, &AddressRange)| {
             let part = (*start).max(span.start)..range.end.min(span.end);
             let backing = range.backing.advanced(part.start.saturating_sub(*start));
-            (part.start < part.end).then_some((part, AddressRange { backing: backing, ..*range }))
+            (part.start < part.end).then_some((part, AddressRange { backing, ..*range }))
         };
         all.filter_map(cut).collect()
     }
@@ -247,7 +247,7 @@ impl AddressRanges {
     pub(crate) fn reserve(&mut self, span: Span<u64>, backing: Backing) -> u32 {
         self.last_reservation += 1;
         let reservation = self.last_reservation;
-        self.insert(span.start, AddressRange { end: span.end, reservation, backing: backing });
+        self.insert(span.start, AddressRange { end: span.end, reservation, backing });
         reservation
     }
 
@@ -271,10 +271,7 @@ impl AddressRanges {
         let mut put = |part: Span<u64>, reservation| {
             if part.start < part.end {
                 let backing = backing.advanced(part.start - span.start);
-                self.insert(
-                    part.start,
-                    AddressRange { end: part.end, reservation, backing: backing },
-                );
+                self.insert(part.start, AddressRange { end: part.end, reservation, backing });
             }
         };
         for (part, range) in parts {
@@ -330,7 +327,7 @@ impl AddressRanges {
             it.end = address;
         }
         self.index_view(address, backing, true);
-        self.ranges.insert(address, AddressRange { backing: backing, ..range });
+        self.ranges.insert(address, AddressRange { backing, ..range });
     }
 
     /// Checks the invariants.

@@ -316,7 +316,7 @@ impl Kernel {
                     start: *start,
                     end: *end,
                     hardware: &*step_context.hardware,
-                })
+                });
             }
             _ => (),
         }

@@ -230,7 +230,7 @@ impl KernelState {
                 AddressUpdate::Unmap { zero: true, .. } => Backing::Zero,
                 AddressUpdate::Unmap { .. } | AddressUpdate::Copy { .. } => Backing::Reserved,
             };
-            ready.push(ResolvedUpdate { change: *change, backing: backing });
+            ready.push(ResolvedUpdate { change: *change, backing });
         }
         let adapter = self.spaces[space].adapter;
         let reservation = targets.unwrap_or(0);

@@ -226,11 +226,7 @@ impl Kernel {
         let of = context.subject();
         self.log.emit(of, EventKind::PacketSubmitted { packet, node: subject, fence });
         self.advance_queue(state, context);
-        Some((
-            device,
-            driver,
-            SubmittedPacket { node: index, fence, driver_handle: driver_handle, payload: payload },
-        ))
+        Some((device, driver, SubmittedPacket { node: index, fence, driver_handle, payload }))
     }
 
     /// Notifies a driver of a packet that will never be submitted (`DxgkDdiCancelCommand`). Returns

@@ -317,7 +317,12 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocati
             (TransferEnd::Segment { address, .. }, _) => (it.driver_handle?, address, false),
             _ => return None,
         },
-        Operation::Fill { driver_handle: word, address, .. } => (word, address, true),
+        Operation::Fill { driver_handle: word, address, .. }
+        | Operation::InitContext {
+            driver_handle: word,
+            location: TransferEnd::Segment { address, .. },
+            ..
+        } => (word, address, true),
         Operation::VirtualFill { driver_handle: word, address, .. } => {
             (word?, board.physical(address)?, true)
         }
@@ -325,11 +330,6 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocati
             (word?, board.physical(to.checked_sub(offset)?)?, true)
         }
         Operation::Discard { driver_handle: word, address, .. } => (word, address, false),
-        Operation::InitContext {
-            driver_handle: word,
-            location: TransferEnd::Segment { address, .. },
-            ..
-        } => (word, address, true),
         Operation::MapAperture { driver_handle: word, segment, page, .. } => {
             (word?, mapped(segment, page)?, true)
         }

@@ -99,7 +99,7 @@ const IMPOSSIBLE: [(&str, Spoil); 7] = [
         item(pin_descriptor, |items| items[0].framing = SizeRange { min: BYTES + 1, max: BYTES });
     }),
     ("an impossible alignment", |pin_descriptor| {
-        item(pin_descriptor, |items| items[0].alignment = 6)
+        item(pin_descriptor, |items| items[0].alignment = 6);
     }),
     ("no items", |pin_descriptor| item(pin_descriptor, Vec::clear)),
     ("zero frames", |pin_descriptor| item(pin_descriptor, |items| items[0].frames = 0)),

@@ -123,9 +123,8 @@ impl<'a> Functions<'a> {
             Receiver::Value(_) => of_any(),
             Receiver::Path("Self") => owner.and_then(of_type),
             Receiver::Path(path) if path.starts_with(char::is_uppercase) => of_type(path),
-            Receiver::Path(_) => self.free.get(call.name).cloned(),
             Receiver::None if code.contains(&format!("let {} =", call.name)) => None,
-            Receiver::None => self.free.get(call.name).cloned(),
+            Receiver::Path(_) | Receiver::None => self.free.get(call.name).cloned(),
             Receiver::Definition => None,
         };
         found.unwrap_or_default()

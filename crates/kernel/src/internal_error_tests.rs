@@ -1,4 +1,5 @@
 //! A planted dangling id ends the flight as "could not run", and is no fault of the driver's.
+#![expect(clippy::disallowed_types, reason = "a driver keeps its own state")]
 
 use crate::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{

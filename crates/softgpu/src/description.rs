@@ -204,7 +204,7 @@ mod tests {
             |requirements| requirements.evict = SegmentSet::of(&[LOCAL]),
             |requirements| requirements.priority = 0,
             |requirements| {
-                (requirements.flags.cpu_visible, requirements.flags.cached) = (false, true)
+                (requirements.flags.cpu_visible, requirements.flags.cached) = (false, true);
             },
             |requirements| *requirements = only_in(&[VISIBLE, LOCAL]),
         ];

@@ -402,7 +402,7 @@ fn paging_works_at_addresses_of_the_system() {
         assert!(bench.driver.state().records.set_root(SYSTEM, root));
         let driver_handle = Some(30);
         bench.page(&Operation::VirtualFill {
-            driver_handle: driver_handle,
+            driver_handle,
             offset: PAGE,
             address: 100,
             bytes: PAGE,
@@ -417,7 +417,7 @@ fn paging_works_at_addresses_of_the_system() {
             [1, 4, 0]
         );
         bench.page(&Operation::VirtualTransfer {
-            driver_handle: driver_handle,
+            driver_handle,
             offset: 3 * PAGE,
             from: 100,
             to: 4 * PAGE,
@@ -425,7 +425,7 @@ fn paging_works_at_addresses_of_the_system() {
         });
         assert_eq!(bench.byte(VISIBLE_BASE + 3 * PAGE + 4095), 4, "the offset counts for nothing");
         let outside = Operation::VirtualFill {
-            driver_handle: driver_handle,
+            driver_handle,
             offset: 0,
             address: 8 * PAGE,
             bytes: 1,

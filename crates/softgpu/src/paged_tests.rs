@@ -176,7 +176,7 @@ fn transfer<'a>(
     let (offset, start, end, idle, special) = (0, true, true, true, false);
     let driver_handle = Some(driver_handle);
     Operation::Transfer(Transfer {
-        driver_handle: driver_handle,
+        driver_handle,
         offset,
         bytes,
         from,
@@ -291,7 +291,7 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
             let driver_handle = Some(ALLOCATION);
             bench.page(
                 &Operation::MapAperture {
-                    driver_handle: driver_handle,
+                    driver_handle,
                     segment: APERTURE,
                     page: 2,
                     pages,
@@ -316,7 +316,7 @@ fn an_aperture_shows_pages_until_the_dummy_is_shown() {
             assert_eq!(bench.peek(address + 4 * PAGE, 1), None, "not mapped");
 
             let unmap = Operation::UnmapAperture {
-                driver_handle: driver_handle,
+                driver_handle,
                 segment: APERTURE,
                 page: 2,
                 pages: 3,
@@ -497,12 +497,8 @@ fn a_saved_context_goes_on_where_its_area_has_moved() {
         bench.page(&fill, 64);
         let private: Vec<u8> = (0..=255).cycle().take(3000).collect();
         let (driver_handle, bytes) = (70, AREA_SIZE);
-        let update = Operation::UpdateContext {
-            driver_handle: driver_handle,
-            location: away,
-            bytes,
-            private: &private,
-        };
+        let update =
+            Operation::UpdateContext { driver_handle, location: away, bytes, private: &private };
         assert_eq!(bench.page(&update, 64), 2048_u32.div_ceil(48));
         bench.fence = 200;
         bench.draw(12, &[(2, 1)]);

@@ -410,9 +410,10 @@ fn status_of_driver(why: DriverError) -> NTSTATUS {
         DriverError::Privileged => STATUS_PRIVILEGED_INSTRUCTION,
         DriverError::Illegal => STATUS_ILLEGAL_INSTRUCTION,
         DriverError::UserMemory => STATUS_INVALID_USER_BUFFER,
-        DriverError::NoRoom | DriverError::Crashed => STATUS_UNSUCCESSFUL,
-        // Only streaming minidrivers return these.
-        DriverError::NotReady
+        // Only streaming minidrivers return the last four.
+        DriverError::NoRoom
+        | DriverError::Crashed
+        | DriverError::NotReady
         | DriverError::NoMatch
         | DriverError::Pending
         | DriverError::Deadlock => STATUS_UNSUCCESSFUL,

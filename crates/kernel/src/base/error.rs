@@ -271,6 +271,7 @@ impl fmt::Display for HandleError {
 }
 
 impl fmt::Display for KernelError {
+    #[expect(clippy::too_many_lines, reason = "one sentence per error")]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelError::Handle { argument, handle, why } => {

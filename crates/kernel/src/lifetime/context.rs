@@ -24,6 +24,7 @@ use smallvec::smallvec;
 use std::sync::Arc;
 
 /// A queue of GPU work (`hContext`).
+#[expect(clippy::struct_field_names, reason = "a context allocation is one term")]
 pub struct Context {
     pub(crate) device: Id<Device>,
     /// The component that created it, which findings about its work blame.

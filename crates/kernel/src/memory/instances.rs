@@ -40,6 +40,7 @@ const MAX_INSTANCES: u32 = 64;
 
 /// The instances of an allocation.
 #[derive(Default)]
+#[expect(clippy::struct_field_names, reason = "it is the list of them")]
 pub(crate) struct Instances {
     instances: Vec<Instance>,
     /// The index of the newest.

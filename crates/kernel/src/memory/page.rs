@@ -287,6 +287,7 @@ impl Kernel {
     }
 
     /// One call of `DxgkDdiBuildPagingBuffer`.
+    #[expect(clippy::too_many_lines, reason = "one call, with what is checked around it")]
     fn build_step(
         &self,
         at: &mut Passive,

@@ -82,7 +82,7 @@ impl WaitToken {
     }
 
     /// A ticket for something that any thread of a client may do. Where threads come that were
-    /// never here ([`Free::expect_strangers`](crate::Free::expect_strangers)), it is never stuck.
+    /// never here ([`ThreadedHost::expect_external_threads`](crate::ThreadedHost::expect_external_threads)), it is never stuck.
     pub fn for_external_threads(why: impl Into<Text>) -> Self {
         Self::with_source(why.into(), WakeSource::External)
     }

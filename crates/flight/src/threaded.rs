@@ -1,4 +1,4 @@
-//! The `Free` host: virtual threads are real ones, and run when they like.
+//! The threaded host: virtual threads are real ones, and run when they like.
 //!
 //! What two threads do at once is up to the machine, so a run does not repeat; what a run
 //! *says* is as true as under `Stepped`, and a wait that nothing could end is found in the same
@@ -6,7 +6,7 @@
 //! for what clients do ([`WaitToken::of_clients`]) waits as long as it says while a client is away.
 //!
 //! A thread that is not the host's own, such as one of a program in C, becomes a virtual thread
-//! with [`Free::adopt`], for as long as it is inside.
+//! with [`ThreadedHost::adopt`], for as long as it is inside.
 //!
 //! # Invariants
 //!
@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 pub struct ThreadedHost {
     state: Mutex<ThreadedState>,
     log: Arc<Log>,
-    /// Its threads are not in this process: see [`Free::abandon`].
+    /// Its threads are not in this process: see [`ThreadedHost::abandon`].
     abandoned: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ struct Registration {
 }
 
 impl ThreadedHost {
-    /// A host without a thread of its own. It lives until [`Free::end`].
+    /// A host without a thread of its own. It lives until [`ThreadedHost::end`].
     pub fn new(log: &Arc<Log>) -> Arc<ThreadedHost> {
         let (state, log, abandoned) = (Mutex::default(), log.clone(), AtomicBool::new(false));
         Arc::new(ThreadedHost { state, log, abandoned })

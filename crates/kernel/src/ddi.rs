@@ -1,6 +1,6 @@
 //! The funnel: the only place that calls a display miniport driver.
 //!
-//! Rust drivers and drivers with a C table use the same code path. The row of a DDI ([`table`])
+//! Rust drivers and drivers with a C table use the same code path. The row of a DDI (`table.rs`)
 //! sets the IRQL, the permit and the legal results of the call. The caller lends the permit, and no
 //! lock is held during the call. A driver crash is a result like any other.
 

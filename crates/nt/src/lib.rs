@@ -1,10 +1,10 @@
-//! What a kernel-mode driver imports: pool, levels, spin locks, events and waits; and the
-//! machine's memory.
+//! The functions that a kernel-mode driver imports: pool, IRQL, spin locks, events and waits; and
+//! the machine's memory.
 //!
-//! A driver's memory is real memory that is watched: who took it, whether it came back, and
-//! whether it stayed untouched after that. What goes wrong is an event and never a crash.
-//! Code of a driver runs inside [`Pool::inside`], and the exported functions act on that pool;
-//! inside [`processor::inside`] it has a level, locks and waits.
+//! Pool memory is real memory that is watched: which call allocated it, whether it was freed, and
+//! whether it was written to afterwards. A fault is an event, never a crash. Driver code runs
+//! inside [`Pool::run_driver`], and the exported functions act on that pool; inside
+//! [`processor::run_driver`] it has an IRQL, locks and waits.
 
 mod dispatcher;
 mod exports;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// A streaming class driver.
 ///
 /// Every entry takes a proof of IRQL. Work that cannot run where it arises is a job, and runs when
-/// a worker thread calls [`Stream::work`].
+/// a worker thread calls [`Stream::run_pending_work`].
 pub struct Stream {
     pub(crate) state: Lock<StreamState>,
     pub(crate) host: Arc<dyn Host>,
@@ -31,7 +31,7 @@ impl Stream {
         self.state.lock().pressure = Some(seed);
     }
 
-    /// The token that is woken when [`Stream::work`] may have work.
+    /// The token that is woken when [`Stream::run_pending_work`] may have work.
     pub fn work_available(&self) -> WaitToken {
         self.work_available.clone()
     }
@@ -57,7 +57,7 @@ impl Stream {
         true
     }
 
-    /// When the next timeout makes work for [`Stream::work`].
+    /// When the next timeout makes work for [`Stream::run_pending_work`].
     pub fn next_deadline(&self) -> Option<u64> {
         self.state.lock().timers.first().map(|(due, _)| *due)
     }

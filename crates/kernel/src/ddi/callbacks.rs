@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 /// The callbacks of one adapter.
 ///
 /// Each callback takes the proof of its IRQL. A door without a proof obtains it from
-/// [`flight::At::here`] and rejects a call at the wrong IRQL.
+/// [`flight::At::at_current_irql`] and rejects a call at the wrong IRQL.
 pub struct KernelCallbacks {
     pub(crate) kernel: Weak<Kernel>,
     pub(crate) adapter: Id<Adapter>,

@@ -255,8 +255,8 @@ impl KernelCallbacks {
     /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
     /// or with `of_device` the view's. Also for what this very call is building.
     ///
-    /// Until the number that comes with it is given to [`Services::release`], with the same
-    /// `kind`, what the data is of does not end.
+    /// The object is not destroyed before the returned number is passed to
+    /// [`KernelCallbacks::release_handle_data`] with the same `kind`.
     pub fn acquire_handle_data(
         &self,
         at: &mut Passive,

@@ -5,7 +5,7 @@
 #![cfg(shuttle)]
 
 use flight::{Component, Event, EventKind, Log, Passive, RuleId};
-use harness::memory::set_up_memory;
+use harness::memory_client::set_up_memory;
 use harness::{KernelTestbed, run, softgpu, verified};
 use kernel::power::PowerAction;
 use shuttle::scheduler::RandomScheduler;
@@ -45,31 +45,31 @@ fn in_many_orders(
 /// Work completes, its resource is destroyed, another allocation is created into it, the device is
 /// destroyed and the adapter is removed: all concurrently.
 fn ends_meet() -> Vec<Event> {
-    run(On::Free, softgpu, all_at_once)
+    run(HostKind::Threaded, softgpu, all_at_once)
 }
 
 /// As above, in a kernel whose worker destroys before it closes.
 fn ends_meet_reversed() -> Vec<Event> {
-    run(On::Free, softgpu, |testbed, at| {
+    run(HostKind::Threaded, softgpu, |testbed, at| {
         testbed.kernel.plant_reversal();
         all_at_once(testbed, at);
     })
 }
 
 fn all_at_once(testbed: &KernelTestbed, at: &mut Passive) {
-    let test_client = Bench::open(Client::new(&testbed.kernel), at).expect("a device");
-    let context = test_client.context(at).expect("a context");
+    let test_client = TestClient::open(Client::new(&testbed.kernel), at).expect("a device");
+    let context = test_client.create_context(at).expect("a context");
     let made = test_client.create_resource(at, 2).expect("a resource");
     test_client.fill(at, context, made.allocations[0]).expect("work");
 
     let (one, resource) = (test_client.clone(), made.resource);
     let destroys = testbed.host.spawn("destroys", move |at| {
-        let whole = Destroy { device: one.device, resource, ..Destroy::default() };
+        let whole = DestroyAllocation { device: one.device, resource, ..DestroyAllocation::default() };
         let _ = one.client.destroy(at, &whole); // Or the device was first.
     });
     let two = test_client.clone();
     let creates = testbed.host.spawn("creates", move |at| {
-        let more = Create::on(two.device, vec![describe(4096)]).into_resource(resource);
+        let more = CreateAllocation::new(two.device, vec![describe(4096)]).into_resource(resource);
         let _ = two.client.create(at, &more); // Or the resource was gone.
     });
     let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
@@ -116,8 +116,8 @@ fn complete_destroy_create_and_removal_meet_in_any_order() {
         for finding in verified(&events).findings() {
             assert_eq!(finding.component, Component::Client, "{}", finding.message);
         }
-        let place = |name: &str| events.iter().position(|it| it.what.name() == name);
-        let created = events.iter().filter(|it| it.what.name() == "allocation.created").count();
+        let place = |name: &str| events.iter().position(|it| it.kind.name() == name);
+        let created = events.iter().filter(|it| it.kind.name() == "allocation.created").count();
         CREATED.count(created > 2);
         REMOVED.count(ended_by(&events) != Some(MAIN));
         assert!(place("adapter.stopped") > place("device.destroyed"), "the device goes first");
@@ -132,7 +132,7 @@ const MAIN: u32 = 0;
 
 /// The thread that called the driver to destroy the device.
 fn ended_by(events: &[Event]) -> Option<u32> {
-    let ends = |it: &&Event| it.what.name() == "device.destroyed";
+    let ends = |it: &&Event| it.kind.name() == "device.destroyed";
     events.iter().find(ends).map(|it| it.thread)
 }
 
@@ -151,13 +151,13 @@ fn a_planted_destroy_before_its_close_is_found_in_some_orders() {
 /// A client's memory is paged in while its adapter sleeps and wakes.
 fn pages_and_sleeps() -> Vec<Event> {
     let make = |log: &Arc<Log>| set_up_memory(log, MemoryPlan::default()).0;
-    run(On::Free, make, |testbed, at| {
-        let test_client = Bench::open(Client::new(&testbed.kernel), at).expect("a device");
+    run(HostKind::Threaded, make, |testbed, at| {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).expect("a device");
         let made = test_client.create(at, 2).expect("allocations").allocations;
         let one = test_client.clone();
         let pages = testbed.host.spawn("pages", move |at| {
             for it in made {
-                one.resident(at, &[it]).expect("it comes");
+                one.make_resident(at, &[it]).expect("it comes");
             }
         });
         testbed.kernel.power_down(at, testbed.adapter, PowerAction::None);
@@ -178,7 +178,7 @@ fn paging_work_and_power_meet_in_any_order() {
         let (mut sleeps, mut before, mut gpu_wait) = (false, false, false);
         let mut flying = BTreeSet::new();
         for event in &events {
-            match &event.what {
+            match &event.kind {
                 EventKind::AdapterPowered { state } => {
                     assert_eq!(
                         flying,

@@ -19,7 +19,7 @@ impl Changing {
 }
 
 impl Miniport for Changing {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

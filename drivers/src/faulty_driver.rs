@@ -95,7 +95,7 @@ impl FaultyDriver {
 }
 
 impl Miniport for FaultyDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 
@@ -167,7 +167,7 @@ impl Miniport for FaultyDriver {
             return self.destroy(at, args);
         }
         let mut tokens: Vec<DriverAllocation> = args.allocations.by_ref().collect();
-        self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::word));
+        self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::as_raw));
         self.destroy(
             at,
             DestroyAllocationArgs { allocations: tokens.drain(..), resource: args.resource },
@@ -179,7 +179,7 @@ impl Miniport for FaultyDriver {
         at: &mut Passive,
         mut args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        let device = args.device.word();
+        let device = args.device.as_raw();
         if self.fault == Some(Fault::RejectsSecondDeviceOpen) {
             let maker = &mut self.destroyed_handles().1;
             if args.create {

@@ -173,7 +173,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_process(
 /// # Safety
 ///
 /// The handle is a process's that has not been destroyed.
-pub(crate) unsafe fn kernel_name(process: HANDLE) -> Option<HANDLE> {
+pub(crate) unsafe fn kernel_handle(process: HANDLE) -> Option<HANDLE> {
     // SAFETY: The caller upholds this function's contract.
     unsafe { find::<Process>(process) }.map(|process| process.kernel)
 }

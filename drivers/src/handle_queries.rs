@@ -83,14 +83,14 @@ unsafe extern "win64-unwind" fn open_with_handle_queries(
     let infos = unsafe { list(given.pOpenAllocation, given.NumAllocations) };
     // SAFETY: The handle is the device's, and the device outlives the call.
     if let Some((_, it)) = unsafe { device_and_adapter(device) } {
-        let astray = |name: D3DKMT_HANDLE| match parent(it, name) {
+        let bad_segment_set = |name: D3DKMT_HANDLE| match parent(it, name) {
             0 => false,
             resource => !members(it, resource).contains(&name),
         };
         for info in infos {
             capture(it, info.hAllocation);
         }
-        if infos.iter().any(|info| astray(info.hAllocation)) {
+        if infos.iter().any(|info| bad_segment_set(info.hAllocation)) {
             return STATUS_UNSUCCESSFUL;
         }
     }

@@ -19,7 +19,7 @@ impl WholeEngineReset {
 }
 
 impl Miniport for WholeEngineReset {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

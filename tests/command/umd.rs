@@ -7,7 +7,7 @@ mod maker;
 use harness::c_umd::{build_c, c_umd};
 use harness::command::{json, text, windtunnel};
 use harness::pages::{blocks, compare, read, unnumbered};
-use maker::Maker;
+use maker::TwoPassDriver;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -149,7 +149,7 @@ fn tables_and_explanations_have_them() {
 #[test]
 fn my_user_mode_driver_flies_clean() {
     let below = drivers::find("softgpu-allocation-lists").unwrap(); // Any miniport.
-    let umd = umd_from_rust::<Maker>(); // For a file: load_umd(path)
+    let umd = umd_from_rust::<TwoPassDriver>(); // For a file: load_umd(path)
     let flown = Flight::with_setup(below.make).umd(umd).fly(|tunnel| {
         let app = tunnel.application()?; // A process with a device, through the driver.
         let chain = app.create_resource(tunnel.at, &ResourceDescription::group(3, 32, 32))?;

@@ -112,7 +112,7 @@ impl Terse {
 }
 
 impl Miniport for Terse {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 

@@ -24,7 +24,7 @@ struct Asks {
 }
 
 impl Miniport for Asks {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 
@@ -42,7 +42,7 @@ impl Miniport for Asks {
             (&births.resource, self.resource.get())
         {
             let found = self.services.get().unwrap().handle_data(at, *handle, false);
-            self.answers.lock().unwrap().push((word.word(), found));
+            self.answers.lock().unwrap().push((word.as_raw(), found));
         }
         self.driver.create_allocations(at, births)
     }
@@ -86,7 +86,7 @@ struct Captures {
 }
 
 impl Miniport for Captures {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 

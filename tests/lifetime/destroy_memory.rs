@@ -94,13 +94,13 @@ impl<'a> End<'a> {
         let what = format!("{}, {on:?}", self.allocation);
         let idle = self.one(self.view, "view.idle");
         let freed = self.one(self.allocation, "memory.freed");
-        let unplaced = self.one(self.allocation, "allocation.decommitted");
+        let decommitted = self.one(self.allocation, "allocation.decommitted");
         let closes = self.one(self.view, "ddi.closes");
         let closed = self.one(self.view, "view.closed");
         let destroys = self.one(self.allocation, "ddi.destroys");
         let gone = self.one(self.allocation, "allocation.destroyed");
         let over = self.one(self.retirement, "retire.done");
-        let order = [self.asked, idle, freed, unplaced, closes, closed, destroys, gone, over];
+        let order = [self.asked, idle, freed, decommitted, closes, closed, destroys, gone, over];
         assert!(order.is_sorted(), "{what}: {order:?}");
         let named = |event: &Event| {
             let of = match event.kind {

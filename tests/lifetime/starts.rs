@@ -69,7 +69,7 @@ impl Failing {
 }
 
 impl Miniport for Failing {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.good)
     }
 

@@ -40,7 +40,7 @@ fn homes() -> [PlacementRequirements; 3] {
 }
 
 /// A client of a WDDM 1.x driver, with a device and a context with allocation lists.
-struct Studio {
+struct StreamTestbed {
     kernel: Arc<Kernel>,
     host: Arc<dyn Spawner>,
     client: Client,
@@ -48,7 +48,7 @@ struct Studio {
     context: RenderContext,
 }
 
-impl Studio {
+impl StreamTestbed {
     fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
         self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations[0]
@@ -118,7 +118,7 @@ fn copy(from: u32, to: u32, place: u64) -> Command {
 fn in_studio(
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut Studio, &mut Passive),
+    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
 ) -> Vec<Event> {
     with_ram(1 << 18, on, plan, story)
 }
@@ -128,7 +128,7 @@ fn with_ram(
     pages: u64,
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut Studio, &mut Passive),
+    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(pages * PAGE).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
@@ -143,10 +143,10 @@ fn with_ram(
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context_with_lists(at, device, 0).unwrap();
         let (kernel, host) = (wing.kernel.clone(), wing.host.clone());
-        let mut studio = Studio { kernel, host, client, device, context };
+        let mut studio = StreamTestbed { kernel, host, client, device, context };
         story(&mut studio, at);
         wing.kernel.validate().unwrap();
-        let Studio { client, device, context, .. } = studio;
+        let StreamTestbed { client, device, context, .. } = studio;
         client.destroy_context(at, context.context).unwrap();
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
@@ -160,7 +160,7 @@ fn with_ram(
 fn in_good_studio(
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut Studio, &mut Passive),
+    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
 ) -> Vec<Event> {
     let events = in_studio(on, plan, story);
     assert_eq!(verified(&events).findings(), [], "{on:?}");
@@ -446,7 +446,7 @@ fn threads_fill_their_own() {
                     let private = vec![describe_in(PAGE, PAGE, &wants); 2];
                     let made = client.create(at, &CreateAllocation::new(device, private)).unwrap();
                     let (first, target) = (made.allocations[0], made.allocations[1]);
-                    let mut studio = Studio { kernel, host, client, device, context };
+                    let mut studio = StreamTestbed { kernel, host, client, device, context };
                     let mut newest = first;
                     for turn in 0..8_u8 {
                         newest = studio.refill(at, newest, turn + 1);

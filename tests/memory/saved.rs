@@ -4,7 +4,7 @@
 
 use flight::{Event, EventKind, Kind, Passive, RuleId, Subject};
 use harness::memory_client::pages_of_each;
-use harness::{HookPoint, Keeper, KernelTestbed, flown, good_scenarios, run, verified};
+use harness::{HookPoint, KernelTestbed, RecordingDriver, flown, good_scenarios, run, verified};
 use kernel::miniport::DriverError;
 use kernel::{Handle, MakeResidentRequest, Residency};
 use softgpu::format::{self, Command};
@@ -25,11 +25,11 @@ struct Desk {
     client: Client,
     adapter: u32,
     device: u32,
-    keeper: Arc<Keeper>,
+    keeper: Arc<RecordingDriver>,
 }
 
 impl Desk {
-    fn open(wing: &KernelTestbed, at: &mut Passive, keeper: &Arc<Keeper>) -> Self {
+    fn open(wing: &KernelTestbed, at: &mut Passive, keeper: &Arc<RecordingDriver>) -> Self {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
@@ -85,9 +85,9 @@ impl Desk {
 fn told(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>),
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
-    let keeper = Keeper::new(plan);
+    let keeper = RecordingDriver::new(plan);
     let events = run(seed, |log| keeper.plug(log), |wing, at| story(wing, at, &keeper));
     assert_eq!(keeper.hardware.faults(), 0);
     events
@@ -97,7 +97,7 @@ fn told(
 fn kept(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>),
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
     let events = told(seed, plan, story);
     let findings = verified(&events);
@@ -306,7 +306,7 @@ fn a_freed_context_allocation_gets_no_more_operations() {
 
 /// The driver handles that a driver received after a number of operations.
 fn kept_words(
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<Keeper>, &Desk) -> usize,
+    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>, &Desk) -> usize,
 ) -> Vec<usize> {
     let mut heard = Vec::new();
     let aperture = MemoryPlan { visible: PAGE, local: PAGE, ..MemoryPlan::default() };
@@ -478,9 +478,9 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
 
 #[test]
 fn an_object_of_another_adapter_is_rejected_and_reported() {
-    let other = Keeper::new(MemoryPlan::default());
+    let other = RecordingDriver::new(MemoryPlan::default());
     let log_of = std::cell::RefCell::new(None);
-    let keeper = Keeper::new(MemoryPlan::default());
+    let keeper = RecordingDriver::new(MemoryPlan::default());
     let make = |log: &Arc<flight::Log>| {
         *log_of.borrow_mut() = Some(log.clone());
         keeper.plug(log)

@@ -35,7 +35,7 @@ const NOISE: u32 = 0xdddd_dddd;
 struct Whole(Arc<SoftGpu>, Arc<Gpu>);
 
 impl Miniport for Whole {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.0)
     }
 
@@ -196,13 +196,13 @@ fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
 }
 
 /// The built-in driver with a paging node that ignores work from a given moment until the reset.
-struct Deaf {
+struct IgnoresInterrupts {
     driver: Arc<SoftGpu>,
     now: AtomicBool,
 }
 
-impl Miniport for Deaf {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+impl Miniport for IgnoresInterrupts {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 
@@ -235,7 +235,7 @@ fn a_wait_for_page_tables_inside_a_call_does_not_block_the_reset() {
         let mmu = Some(MmuPlan::default());
         let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };
         let (driver, machine) = SoftGpu::with_memory(ram, plan);
-        let miniport = Arc::new(Deaf { driver, now: AtomicBool::new(false) });
+        let miniport = Arc::new(IgnoresInterrupts { driver, now: AtomicBool::new(false) });
         let plugged = miniport.clone();
         let plug = |log: &Arc<Log>| DriverSetup {
             miniport: plugged,

@@ -6,7 +6,7 @@
 mod client;
 
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use client::{Flown, fly, fly_with};
+use client::{FlightResult, fly, fly_with};
 use drivers::{ALL, GOOD, Listed, find, plug};
 use flight::{EventKind, Log, RuleId};
 use kernel::CreateAllocationRequest;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const SEEDS: u64 = 16;
 
-fn said(flown: &Flown) -> Vec<String> {
+fn said(flown: &FlightResult) -> Vec<String> {
     flown
         .findings
         .iter()
@@ -31,8 +31,8 @@ fn check(driver: &Listed) -> Result<(), String> {
         let first: Vec<RuleId> =
             flown.findings.iter().take(1).map(|finding| finding.rule).collect();
         if first != driver.breaks || !flown.census.is_empty() {
-            let (name, said, census) = (driver.name, said(&flown), flown.census);
-            return Err(format!("{name}, seed {seed}: {said:#?}\n{census}"));
+            let (name, said, live_objects) = (driver.name, said(&flown), flown.census);
+            return Err(format!("{name}, seed {seed}: {said:#?}\n{live_objects}"));
         }
     }
     Ok(())

@@ -23,12 +23,12 @@ fn make(table: &ListedStream, log: &Arc<Log>) -> Arc<KsDriver> {
 }
 
 /// The result of a flight.
-struct Flown {
+struct FlightResult {
     events: Vec<Event>,
     findings: Vec<Finding>,
 }
 
-impl Flown {
+impl FlightResult {
     fn rules(&self) -> Vec<RuleId> {
         self.findings.iter().map(|finding| finding.rule).collect()
     }
@@ -63,7 +63,7 @@ impl Pilot {
     }
 }
 
-fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> Flown {
+fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> FlightResult {
     let log = Arc::new(Log::new());
     let driver = make(table, &log);
     DeterministicHost::fly(seed, &log, |host, at| {
@@ -87,7 +87,7 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
     }
     let findings = verifier.findings().iter().filter(|finding| finding.severity != Severity::Note);
     let findings = findings.cloned().collect();
-    Flown { events, findings }
+    FlightResult { events, findings }
 }
 
 /// A complete flight, whatever the driver does.

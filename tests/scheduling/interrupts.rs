@@ -40,7 +40,7 @@ impl Reporter {
 }
 
 impl Miniport for Reporter {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 

@@ -23,7 +23,7 @@ const SIZE: u64 = 6 * PAGE;
 const SMALL: MemoryPlan = pages_of_each(16);
 
 /// A client with a device, a context with allocation lists, and its hardware.
-struct Studio<'a> {
+struct StreamTestbed<'a> {
     wing: &'a KernelTestbed,
     gpu: Arc<Gpu>,
     client: Client,
@@ -31,7 +31,7 @@ struct Studio<'a> {
     context: RenderContext,
 }
 
-impl Studio<'_> {
+impl StreamTestbed<'_> {
     fn create(&self, at: &mut Passive, count: usize) -> Vec<u32> {
         let private = vec![describe_in(SIZE, PAGE, &hidden()); count];
         self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations
@@ -65,7 +65,7 @@ fn copy(from: u32, to: u32) -> Command {
 /// Runs a test with a client of a WDDM 1.x driver that has little memory.
 fn in_studio(
     on: impl Into<HostKind>,
-    story: impl FnOnce(&mut Studio<'_>, &mut Passive),
+    story: impl FnOnce(&mut StreamTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
@@ -80,9 +80,9 @@ fn in_studio(
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context_with_lists(at, device, 0).unwrap();
-        let mut studio = Studio { wing, gpu, client, device, context };
+        let mut studio = StreamTestbed { wing, gpu, client, device, context };
         story(&mut studio, at);
-        let Studio { client, device, context, .. } = studio;
+        let StreamTestbed { client, device, context, .. } = studio;
         client.destroy_context(at, context.context).unwrap();
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();

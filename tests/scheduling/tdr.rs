@@ -9,7 +9,8 @@ use abi::kmt::{
 use abi::status::STATUS_DEVICE_REMOVED;
 use flight::{Event, EventKind, Log, Passive, RuleId, WaitToken};
 use harness::{
-    HookPoint, Keeper, KernelTestbed, PausableGpu, flown, good_scenarios, run, softgpu, verified,
+    HookPoint, KernelTestbed, PausableGpu, RecordingDriver, flown, good_scenarios, run, softgpu,
+    verified,
 };
 use kernel::{DriverSetup, Handle};
 use softgpu::format::{self, Command};
@@ -316,7 +317,7 @@ fn good_drivers_recover_clean_in_many_orders() {
 
 #[test]
 fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
-    let keeper = Keeper::new(MemoryPlan::default());
+    let keeper = RecordingDriver::new(MemoryPlan::default());
     let events = run(
         1,
         |log| keeper.plug(log),

@@ -86,7 +86,7 @@ impl Faulty {
 }
 
 impl Miniport for Faulty {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 

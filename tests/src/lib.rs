@@ -31,7 +31,7 @@ pub use log_watcher::{Watch, WatchState};
 pub use model::Model;
 pub use pausable::PausableGpu;
 pub use random_steps::{Rng, life};
-pub use recording_driver::{HookPoint, Keeper};
+pub use recording_driver::{HookPoint, RecordingDriver};
 pub use shared_context_allocation_driver::SharedContextAllocationDriver;
 pub use test_case::{Case, Seen};
 pub use text_inputs::read_as_trace_and_steps;

@@ -205,7 +205,7 @@ impl<'a> MemoryClient<'a> {
         let told: Arc<dyn TrimCallback> = if trims {
             Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
         } else {
-            Arc::new(Deaf)
+            Arc::new(IgnoresInterrupts)
         };
         let registered = self.testbed.kernel.register_trim(process, device, told).unwrap();
         let other = MemoryClient::open(self.testbed, at);
@@ -420,10 +420,10 @@ fn short(story: Story) -> Vec<Event> {
 }
 
 /// A flight.
-type Flown = fn() -> Vec<Event>;
+type FlightResult = fn() -> Vec<Event>;
 
 /// Clients that break one rule each, in separate flights.
-pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
+pub const BAD_FLIGHTS: &[(RuleId, FlightResult)] = &[
     (RuleId::PAGQ_LIFE_007, fly_wddm1_paging_queue),
     (RuleId::RESID_OFFER_005, || {
         short(|test_client, at| {
@@ -474,7 +474,7 @@ pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
         test_client
             .testbed
             .kernel
-            .register_trim(process, Handle(test_client.device), Arc::new(Deaf))
+            .register_trim(process, Handle(test_client.device), Arc::new(IgnoresInterrupts))
             .unwrap();
     }),
     (RuleId::ALLOC_DESTROY_022, |test_client, at| {
@@ -501,9 +501,9 @@ impl TrimCallback for EvictOnTrim {
 }
 
 /// A trim handler that does nothing.
-struct Deaf;
+struct IgnoresInterrupts;
 
-impl TrimCallback for Deaf {
+impl TrimCallback for IgnoresInterrupts {
     fn trim(&self, _bytes: u64) {}
 }
 

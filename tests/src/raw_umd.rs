@@ -18,7 +18,7 @@ use abi::umd::{
     D3DDDICB_QUERYADAPTERINFO,
 };
 use abi::{HANDLE, HRESULT};
-use bad_arguments::{call_with_one_error, torment};
+use bad_arguments::{call_with_bad_arguments, call_with_one_error};
 use runtime::Umd;
 use softgpu::format::describe;
 use std::ptr::without_provenance_mut;
@@ -136,7 +136,7 @@ const OWN_RESOURCE: usize = 0x53_0000;
 fn enter(place: &'static str) {
     let panics = held(&STATE).panics;
     assert!(panics != Some(place), "a driver that panics in {place}");
-    torment(place);
+    call_with_bad_arguments(place);
 }
 
 unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -> HRESULT {

@@ -13,7 +13,7 @@ use kernel::segment::{PlacementRequirements, SegmentSet};
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// When a [`Keeper`] runs a hook.
+/// When a [`RecordingDriver`] runs a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookPoint {
     /// In `DxgkDdiCreateDevice`.
@@ -29,10 +29,10 @@ pub enum HookPoint {
 }
 
 /// The hook.
-type Hook = Arc<dyn Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync>;
+type Hook = Arc<dyn Fn(&RecordingDriver, &mut Passive) -> DriverResult<()> + Send + Sync>;
 
 /// The built-in driver with memory. It runs hooks inside its calls.
-pub struct Keeper {
+pub struct RecordingDriver {
     /// The driver.
     pub driver: Arc<SoftGpu>,
     /// The driver's hardware.
@@ -49,7 +49,7 @@ struct State {
     paging_operations: Vec<(&'static str, usize)>,
 }
 
-impl Keeper {
+impl RecordingDriver {
     /// Creates a driver with this much memory.
     pub fn new(plan: MemoryPlan) -> Arc<Self> {
         let ram = nt::Ram::new(1 << 30).unwrap_or_else(|_| panic!("the machine has no memory"));
@@ -67,7 +67,7 @@ impl Keeper {
     pub fn on(
         &self,
         when: HookPoint,
-        hook: impl Fn(&Keeper, &mut Passive) -> DriverResult<()> + Send + Sync + 'static,
+        hook: impl Fn(&RecordingDriver, &mut Passive) -> DriverResult<()> + Send + Sync + 'static,
     ) {
         self.state().hooks.push((when, Arc::new(hook)));
     }
@@ -129,8 +129,8 @@ impl Keeper {
     }
 }
 
-impl Miniport for Keeper {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+impl Miniport for RecordingDriver {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 
@@ -150,7 +150,7 @@ impl Miniport for Keeper {
         at: &mut Passive,
         word: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        self.state().devices.push(word.kernel_name());
+        self.state().devices.push(word.kernel_handle());
         self.run(HookPoint::CreateDevice, at)?;
         self.driver.create_device(at, word)
     }
@@ -167,7 +167,7 @@ impl Miniport for Keeper {
         order: &CreateContextArgs,
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.state().contexts.push(word.kernel_name());
+        self.state().contexts.push(word.kernel_handle());
         self.run(HookPoint::CreateContext, at)?;
         self.driver.create_context(at, device, order, word)
     }

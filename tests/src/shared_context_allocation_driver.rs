@@ -55,7 +55,7 @@ impl SharedContextAllocationDriver {
 }
 
 impl Miniport for SharedContextAllocationDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 
@@ -83,7 +83,7 @@ impl Miniport for SharedContextAllocationDriver {
         at: &mut Passive,
         word: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        let name = word.kernel_name();
+        let name = word.kernel_handle();
         let device = self.driver.create_device(at, word)?;
         let flags = PlacementFlags { physical: true, notify: true, ..PlacementFlags::default() };
         let order = CreateContextAllocationArgs {
@@ -91,16 +91,16 @@ impl Miniport for SharedContextAllocationDriver {
             shared: true,
             size: AREA_SIZE,
             requirements: PlacementRequirements { flags, ..format::anywhere() },
-            driver_handle: device.word() + 1, // In the device's own block, where nothing else begins.
+            driver_handle: device.as_raw() + 1, // In the device's own block, where nothing else begins.
             ..CreateContextAllocationArgs::default()
         };
         let shared = self.services()?.create_context_allocation(at, &order)?;
-        self.state(|state| state.shared.insert(device.word(), shared));
+        self.state(|state| state.shared.insert(device.as_raw(), shared));
         Ok(device)
     }
 
     fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
-        let shared = self.state(|state| state.shared.remove(&device.word()));
+        let shared = self.state(|state| state.shared.remove(&device.as_raw()));
         if let Some(shared) = shared {
             self.services()?.destroy_context_allocation(at, shared)?;
         }
@@ -115,7 +115,7 @@ impl Miniport for SharedContextAllocationDriver {
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         let context = self.driver.create_context(at, device, order, word)?;
-        let shared = self.state(|state| state.shared.get(&device.word()).copied());
+        let shared = self.state(|state| state.shared.get(&device.as_raw()).copied());
         if let Some(shared) = shared {
             self.services()?.update_context_allocation(at, shared, b"one more context")?;
         }

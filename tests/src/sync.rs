@@ -13,10 +13,10 @@ use std::sync::Arc;
 use thunk::{Client, CpuWait, SyncObject};
 
 /// A flight.
-type Flown = fn() -> Vec<Event>;
+type FlightResult = fn() -> Vec<Event>;
 
 /// Clients that break one rule each, in separate flights.
-pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
+pub const BAD_FLIGHTS: &[(RuleId, FlightResult)] = &[
     (RuleId::SYNC_CREATE_006, written),
     (RuleId::SYNC_CREATE_007, || narrow(fly_wide_fence_value)),
 ];
@@ -25,7 +25,7 @@ pub const BAD_FLIGHTS: &[(RuleId, Flown)] = &[
 struct Fence32Driver(Arc<SoftGpu>);
 
 impl Miniport for Fence32Driver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.0)
     }
 

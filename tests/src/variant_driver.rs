@@ -87,7 +87,7 @@ impl VariantDriver {
 }
 
 impl Miniport for VariantDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
 

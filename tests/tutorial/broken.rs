@@ -9,7 +9,7 @@ use windtunnel::prelude::*;
 pub(crate) struct ReturnsZeroSize(MinimalDriver);
 
 impl Miniport for ReturnsZeroSize {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
@@ -29,7 +29,7 @@ impl Miniport for ReturnsZeroSize {
 pub(crate) struct LeaksDestroyedAllocations(MinimalDriver);
 
 impl Miniport for LeaksDestroyedAllocations {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
@@ -47,7 +47,7 @@ impl Miniport for LeaksDestroyedAllocations {
 pub(crate) struct FailsDestroy(MinimalDriver);
 
 impl Miniport for FailsDestroy {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
@@ -66,7 +66,7 @@ impl Miniport for FailsDestroy {
 pub(crate) struct LeaksViews(MinimalDriver);
 
 impl Miniport for LeaksViews {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
@@ -85,7 +85,7 @@ impl Miniport for LeaksViews {
 pub(crate) struct FreesDeviceTwice(MinimalDriver);
 
 impl Miniport for FreesDeviceTwice {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.0)
     }
 
@@ -95,7 +95,7 @@ impl Miniport for FreesDeviceTwice {
         slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
         let device = self.0.create_device(at, slot)?;
-        self.0.handles.free([device.word()])?;
+        self.0.handles.free([device.as_raw()])?;
         Ok(device)
     }
 }

@@ -33,7 +33,7 @@ impl Miniport for MinimalDriver {
     }
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
-        self.handles.free([device.word()])
+        self.handles.free([device.as_raw()])
     }
 
     fn create_allocations(
@@ -55,9 +55,9 @@ impl Miniport for MinimalDriver {
         _at: &mut Passive,
         args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        self.handles.free(args.allocations.map(|handle| handle.word()))?;
+        self.handles.free(args.allocations.map(|handle| handle.as_raw()))?;
         let Some(ResourceDisposition::Destroy(resource)) = args.resource else { return Ok(None) };
-        self.handles.free([resource.word()]).map(|()| None)
+        self.handles.free([resource.as_raw()]).map(|()| None)
     }
 
     fn open_allocations(
@@ -75,6 +75,6 @@ impl Miniport for MinimalDriver {
         _device: &DriverDevice,
         views: Drain<'_, DriverView>,
     ) -> DriverResult<()> {
-        self.handles.free(views.map(|handle| handle.word()))
+        self.handles.free(views.map(|handle| handle.as_raw()))
     }
 }

@@ -9,20 +9,20 @@ use windtunnel::umd::{
     UserDevice, UserDriver,
 };
 
-pub(crate) struct Maker;
+pub(crate) struct TwoPassDriver;
 
-impl UserDriver for Maker {
+impl UserDriver for TwoPassDriver {
     fn open(
         _order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
     ) -> UmdResult<Box<dyn UserAdapter>> {
         let mut info = [0; HARDWARE_INFO_SIZE];
         callbacks.query_adapter_info(&mut info)?; // Before any device is created.
-        Ok(Box::new(Maker))
+        Ok(Box::new(TwoPassDriver))
     }
 }
 
-impl UserAdapter for Maker {
+impl UserAdapter for TwoPassDriver {
     fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }

@@ -11,7 +11,7 @@ use abi::umd::{
     D3DDDI_LOCKASYNCFLAGS as Async, D3DDDI_LOCKFLAGS as LockArgs, D3DDDI_RESOURCEFLAGS as Flags,
 };
 use drivers::UmdFlaw as Flaw;
-use fake::Flown;
+use fake::FlightResult;
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -20,15 +20,15 @@ const ADDRESSES: u8 = 14;
 const NAMED: u8 = 0;
 const MEMORY: u8 = 12;
 
-fn open(flaw: Flaw, flags: u8) -> Flown {
-    let flown = Flown::open(flaw, flags).unwrap();
+fn open(flaw: Flaw, flags: u8) -> FlightResult {
+    let flown = FlightResult::open(flaw, flags).unwrap();
     flown.notes();
     flown
 }
 
 #[test]
 fn with_lists_a_resource_is_made_filled_and_released_as_one() {
-    let mut flown = Flown::open(Flaw::None, LISTS).unwrap();
+    let mut flown = FlightResult::open(Flaw::None, LISTS).unwrap();
     let it = flown.create(&[16, 8], 0).unwrap();
     flown.fill((it, 1), 8, 0x1122_3344).unwrap();
     assert_eq!(flown.notes(), ["context", "allocate 1001: 2"]);
@@ -40,7 +40,7 @@ fn with_lists_a_resource_is_made_filled_and_released_as_one() {
 
 #[test]
 fn with_addresses_a_new_resource_is_mapped_and_made_resident() {
-    let mut flown = Flown::open(Flaw::None, ADDRESSES).unwrap();
+    let mut flown = FlightResult::open(Flaw::None, ADDRESSES).unwrap();
     assert_eq!(flown.notes(), ["context virtual", "queue", "fence"]);
     let it = flown.create(&[64, 8], Flags::Primary).unwrap();
     let made = ["allocate 1001: 2", "map 1 4", "map 2 1", "resident [1, 2]", "wait 91 7"];
@@ -74,7 +74,7 @@ fn without_memory_nothing_is_made_resident() {
 
 #[test]
 fn with_lists_of_wddm_2_the_driver_waits_and_renames() {
-    let mut flown = Flown::open(Flaw::None, LISTS | 8).unwrap();
+    let mut flown = FlightResult::open(Flaw::None, LISTS | 8).unwrap();
     assert_eq!(flown.notes(), ["context", "queue", "fence"]);
     flown.fake.slow.store(true, SeqCst);
     let it = flown.create(&[8], 0).unwrap();
@@ -167,7 +167,7 @@ fn a_discard_in_use_switches_to_another_instance() {
     let it = flown.create(&[8], 0).unwrap();
     flown.fill((it, 0), 8, 1).unwrap();
     flown.notes();
-    let discard = |flown: &Flown| {
+    let discard = |flown: &FlightResult| {
         flown.lock(it, LockArgs::Discard).unwrap();
         flown.unlock(it).unwrap();
         flown.notes()
@@ -317,7 +317,7 @@ fn a_refusal_is_handed_back_as_it_is() {
         ("fence", &["context virtual", "queue", "fence", "end context", "end queue"]),
     ];
     for (name, expected) in ends {
-        let (answer, notes) = Flown::open_refused(Flaw::None, ADDRESSES, (name, MARK));
+        let (answer, notes) = FlightResult::open_refused(Flaw::None, ADDRESSES, (name, MARK));
         assert_eq!(answer, MARK, "{name}");
         assert_eq!(notes, expected, "{name}");
     }

@@ -296,17 +296,17 @@ fn hit(
 ) {
     let stream = Stream::new(host.clone(), log.clone());
     stream.start_workers(host);
-    let bell = WaitToken::new("a call of the driver");
-    let (ringer, ring) = (host.clone(), bell.clone());
+    let work_available = WaitToken::new("a call of the driver");
+    let (ringer, ring) = (host.clone(), work_available.clone());
     let plugged = plug(Box::new(move || ringer.wake(&ring)));
     let memory = plugged.memory.clone();
-    let (waits, other, theirs) = (bell.clone(), stream.clone(), host.clone());
+    let (waits, other, theirs) = (work_available.clone(), stream.clone(), host.clone());
     let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
         blow(&other, at);
     });
     story(&stream, at, plugged, wish);
-    host.wake(&bell); // If the call never came.
+    host.wake(&work_available); // If the call never came.
     host.park(at, &ended, None);
     let _ = stream.surprise_remove_device(at, first_device(&stream));
     let census = stream.live_objects();

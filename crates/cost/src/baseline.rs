@@ -6,7 +6,7 @@
 
 use crate::MeasureError;
 use crate::clock::{Span, run_in_parallel, timed};
-use crate::ring::{Maker, Ring};
+use crate::ring::{Ring, TwoPassDriver};
 use offset_allocator::{Allocation, Allocator};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Baseline {
     }
 }
 
-impl Maker<()> for &Baseline {
+impl TwoPassDriver<()> for &Baseline {
     type Name = Name;
 
     fn create(&mut self, _at: &mut ()) -> Result<Name, MeasureError> {

@@ -1,7 +1,7 @@
 //! A client like one in C: it calls the exported functions, behind which is the global kernel.
 #![expect(unsafe_code, reason = "calls functions as C does")]
 
-use crate::ring::Maker;
+use crate::ring::TwoPassDriver;
 use crate::{MeasureError, wanted};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEDEVICE,
@@ -46,7 +46,7 @@ impl CLibraryClient {
     }
 }
 
-impl Maker<()> for CLibraryClient {
+impl TwoPassDriver<()> for CLibraryClient {
     type Name = D3DKMT_HANDLE;
 
     fn create(&mut self, _at: &mut ()) -> Result<D3DKMT_HANDLE, MeasureError> {

@@ -1,6 +1,6 @@
 //! A kernel with a driver, clients with a device each, and an optional observer.
 
-use crate::ring::{Maker, Ring};
+use crate::ring::{Ring, TwoPassDriver};
 use crate::row_kinds::{Driver, Kind, Watch};
 use crate::{MeasureError, noop_driver, wanted};
 use abi::D3DKMT_HANDLE;
@@ -116,7 +116,7 @@ pub(crate) fn serve(host: &Arc<dyn Spawner>, kernel: &Arc<Kernel>, adapter: Adap
     kernel.start_workers(host, adapter);
 }
 
-impl Maker<Passive> for Part {
+impl TwoPassDriver<Passive> for Part {
     type Name = D3DKMT_HANDLE;
 
     fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {

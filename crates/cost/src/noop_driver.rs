@@ -26,7 +26,7 @@ pub(crate) struct Idle(AtomicUsize);
 
 impl Idle {
     /// Returns rising handles, like addresses that are never reused.
-    pub(crate) fn word(&self) -> usize {
+    pub(crate) fn next_handle(&self) -> usize {
         0x10 * (1 + self.0.fetch_add(1, Ordering::Relaxed))
     }
 }
@@ -61,7 +61,7 @@ impl Miniport for Idle {
         _at: &mut Passive,
         word: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        Ok(word.fill(self.word()))
+        Ok(word.fill(self.next_handle()))
     }
 
     fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> DriverResult<()> {
@@ -77,7 +77,7 @@ impl Miniport for Idle {
         let created = args
             .allocations
             .into_iter()
-            .map(|new_allocation| (new_allocation.slot.fill(self.word()), shape));
+            .map(|new_allocation| (new_allocation.slot.fill(self.next_handle()), shape));
         Ok(CreatedAllocations { allocations: created.collect(), resource: None })
     }
 
@@ -94,7 +94,7 @@ impl Miniport for Idle {
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        Ok(args.views.into_iter().map(|new_view| new_view.slot.fill(self.word())).collect())
+        Ok(args.views.into_iter().map(|new_view| new_view.slot.fill(self.next_handle())).collect())
     }
 
     fn close_allocations(

@@ -88,7 +88,7 @@ impl PagingDriver {
 }
 
 impl Miniport for PagingDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&self.idle)
     }
 
@@ -118,7 +118,7 @@ impl Miniport for PagingDriver {
         _order: &CreateContextArgs,
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        Ok((word.fill(self.idle.word()), u32::MAX))
+        Ok((word.fill(self.idle.next_handle()), u32::MAX))
     }
 
     fn destroy_context(&self, _at: &mut Passive, _context: DriverContext) -> DriverResult<()> {
@@ -131,7 +131,7 @@ impl Miniport for PagingDriver {
         _order: CreateProcessArgs,
         word: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
-        Ok(word.fill(self.idle.word()))
+        Ok(word.fill(self.idle.next_handle()))
     }
 
     fn destroy_process(&self, _at: &mut Passive, _process: DriverProcess) -> DriverResult<()> {

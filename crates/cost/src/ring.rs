@@ -6,7 +6,7 @@ use crate::MeasureError;
 const BATCH: usize = 64;
 
 /// Creates and destroys objects. `At` is the argument of its calls.
-pub(crate) trait Maker<At> {
+pub(crate) trait TwoPassDriver<At> {
     type Name: Copy;
 
     fn create(&mut self, at: &mut At) -> Result<Self::Name, MeasureError>;
@@ -28,7 +28,7 @@ impl<N: Copy> Ring<N> {
         Self { live: Vec::with_capacity(count.max(1)), next: 0 }
     }
 
-    pub(crate) fn fill<At, M: Maker<At, Name = N>>(
+    pub(crate) fn fill<At, M: TwoPassDriver<At, Name = N>>(
         &mut self,
         maker: &mut M,
         at: &mut At,
@@ -44,7 +44,7 @@ impl<N: Copy> Ring<N> {
     }
 
     /// Runs `count` pairs; each destroys the oldest live object, or a random one.
-    pub(crate) fn pairs<At, M: Maker<At, Name = N>>(
+    pub(crate) fn pairs<At, M: TwoPassDriver<At, Name = N>>(
         &mut self,
         maker: &mut M,
         at: &mut At,
@@ -91,7 +91,7 @@ mod tests {
         died: Vec<u32>,
     }
 
-    impl Maker<()> for Counter {
+    impl TwoPassDriver<()> for Counter {
         type Name = u32;
 
         fn create(&mut self, _at: &mut ()) -> Result<u32, MeasureError> {

@@ -30,11 +30,6 @@ impl<T> DriverHandle<T> {
     pub fn into_raw(self) -> usize {
         self.0
     }
-
-    /// The old name of [`DriverHandle::as_raw`].
-    pub fn word(&self) -> usize {
-        self.as_raw()
-    }
 }
 
 impl<T> HandleSlot<'_, T> {
@@ -53,11 +48,6 @@ impl<T> HandleSlot<'_, T> {
     /// Zero if it has none.
     pub fn kernel_handle(&self) -> usize {
         self.kernel_handle as usize
-    }
-
-    /// The old name of [`HandleSlot::kernel_handle`].
-    pub fn kernel_name(&self) -> usize {
-        self.kernel_handle()
     }
 
     /// Sets the handle.

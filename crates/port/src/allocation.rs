@@ -43,7 +43,7 @@ impl TableDriver {
         let (before, home) = match resource {
             None => (0, None),
             Some(OwningResource::New(slot)) => (0, Some((slot, true))),
-            Some(OwningResource::Existing(word, slot)) => (word.word(), Some((slot, false))),
+            Some(OwningResource::Existing(word, slot)) => (word.as_raw(), Some((slot, false))),
         };
         let flags = if home.is_some() { DXGK_CREATEALLOCATIONFLAGS::Resource } else { 0 };
         let mut args = DXGKARG_CREATEALLOCATION {
@@ -86,12 +86,12 @@ impl TableDriver {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let list: Vec<HANDLE> =
-            destroy_args.allocations.map(|driver_handle| pointer(driver_handle.word())).collect();
+            destroy_args.allocations.map(|driver_handle| pointer(driver_handle.as_raw())).collect();
         let (before, slot, flags) = match destroy_args.resource {
             None => (0, None, 0),
-            Some(ResourceDisposition::Keep(it, slot)) => (it.word(), Some(slot), 0),
+            Some(ResourceDisposition::Keep(it, slot)) => (it.as_raw(), Some(slot), 0),
             Some(ResourceDisposition::Destroy(it)) => {
-                (it.word(), None, DXGK_DESTROYALLOCATIONFLAGS::DestroyResource)
+                (it.as_raw(), None, DXGK_DESTROYALLOCATIONFLAGS::DestroyResource)
             }
         };
         // WINDOWS: `hResource` is documented as in and out, although the parameter points to const.
@@ -121,7 +121,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiDescribeAllocation.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args = DXGKARG_DESCRIBEALLOCATION {
-            hAllocation: pointer(allocation.word()),
+            hAllocation: pointer(allocation.as_raw()),
             ..DXGKARG_DESCRIBEALLOCATION::ZERO
         };
 
@@ -166,7 +166,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and all it points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.word()), &raw const args) }
+            unsafe { call(pointer(device.as_raw()), &raw const args) }
         });
 
         result_from_status(status)?;
@@ -185,7 +185,8 @@ impl TableDriver {
     ) -> DriverResult<()> {
         let call = self.table.DxgkDdiCloseAllocation.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        let list: Vec<HANDLE> = views.map(|driver_handle| pointer(driver_handle.word())).collect();
+        let list: Vec<HANDLE> =
+            views.map(|driver_handle| pointer(driver_handle.as_raw())).collect();
         let args = DXGKARG_CLOSEALLOCATION {
             NumAllocations: count(list.len())?,
             pOpenHandleList: list.as_ptr(),
@@ -194,7 +195,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `list` and `args` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.word()), &raw const args) }
+            unsafe { call(pointer(device.as_raw()), &raw const args) }
         });
 
         result_from_status(status)

@@ -70,7 +70,7 @@ fn engine_reset_error(it: &CapsClaims<'_>) -> Option<String> {
 fn address_kind_error(it: &CapsClaims<'_>) -> Option<String> {
     let caps = it.caps.MemoryManagementCaps.Flags;
     let kinds = Memory::GpuMmuSupported | Memory::IoMmuSupported;
-    let crooked = match caps.Value & kinds {
+    let misaligned = match caps.Value & kinds {
         0 => return None,
         both if both == kinds => "has both GpuMmuSupported and IoMmuSupported",
         _ if !caps.has(Memory::VirtualAddressingSupported) => {
@@ -78,7 +78,7 @@ fn address_kind_error(it: &CapsClaims<'_>) -> Option<String> {
         }
         _ => return None,
     };
-    Some(format!("MemoryManagementCaps {:#010x} {crooked}", caps.Value))
+    Some(format!("MemoryManagementCaps {:#010x} {misaligned}", caps.Value))
 }
 
 #[cfg(test)]

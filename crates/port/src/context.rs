@@ -43,7 +43,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiDestroyDevice.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
         // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
-        let status = self.run_driver(&door, || unsafe { call(pointer(device.word())) });
+        let status = self.run_driver(&door, || unsafe { call(pointer(device.as_raw())) });
         result_from_status(status)
     }
 
@@ -74,7 +74,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.word()), &raw mut args) }
+            unsafe { call(pointer(device.as_raw()), &raw mut args) }
         });
 
         result_from_status(status)?;
@@ -86,7 +86,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiDestroyContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
         // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
-        let status = self.run_driver(&door, || unsafe { call(pointer(context.word())) });
+        let status = self.run_driver(&door, || unsafe { call(pointer(context.as_raw())) });
         result_from_status(status)
     }
 
@@ -98,7 +98,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let args = DXGKARG_SUBMITCOMMANDVIRTUAL {
-            hContext: pointer(packet.context.word()),
+            hContext: pointer(packet.context.as_raw()),
             DmaBufferVirtualAddress: packet.commands,
             DmaBufferSize: packet.length,
             pDmaBufferPrivateData: private.pointer(),
@@ -121,7 +121,7 @@ impl TableDriver {
 
 /// The kernel handle of the object being created, for the driver's callbacks.
 pub(crate) fn kernel_handle<T>(word: &HandleSlot<'_, T>) -> HANDLE {
-    ptr::without_provenance_mut(word.kernel_name())
+    ptr::without_provenance_mut(word.kernel_handle())
 }
 
 /// The driver handle that a driver returned. An unchanged kernel handle counts as none.

@@ -17,11 +17,11 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut private = PrivateData::copy(escape.private)?;
         let args = DXGKARG_ESCAPE {
-            hDevice: pointer(escape.device.map_or(0, DriverDevice::word)),
+            hDevice: pointer(escape.device.map_or(0, DriverDevice::as_raw)),
             Flags: D3DDDI_ESCAPEFLAGS { Value: escape.flags },
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
-            hContext: pointer(escape.context.map_or(0, DriverContext::word)),
+            hContext: pointer(escape.context.map_or(0, DriverContext::as_raw)),
             // WINDOWS: `hKmdProcessHandle` can be NULL (documented), and always is here: no process
             // was created in the driver. The member lies behind what a driver built for 2.0 reads,
             // so passing it is harmless.

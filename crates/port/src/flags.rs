@@ -60,8 +60,8 @@ const RULES: &[FlagRule] = &[
             .then(|| "ExplicitResidencyNotification needs AccessedPhysically".to_owned())
     }),
     (RuleId::KMD_FLAGS_007, |flags| {
-        let crooked = flags & FlagsWddm2::CpuVisible == 0 || flags & !HISTORY != 0;
-        (flags & FlagsWddm2::HistoryBuffer != 0 && crooked).then(|| {
+        let misaligned = flags & FlagsWddm2::CpuVisible == 0 || flags & !HISTORY != 0;
+        (flags & FlagsWddm2::HistoryBuffer != 0 && misaligned).then(|| {
             "HistoryBuffer needs CpuVisible, and allows no other flag but Cached".to_owned()
         })
     }),

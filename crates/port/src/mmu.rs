@@ -96,7 +96,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let system = if context_allocation_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
-            hDxgkProcess: ptr::without_provenance_mut(word.kernel_name()),
+            hDxgkProcess: ptr::without_provenance_mut(word.kernel_handle()),
             Flags: ProcessFlags { Value: system },
             ..DXGKARG_CREATEPROCESS::ZERO
         };
@@ -117,7 +117,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function and `context` are valid; the handle is the
             // driver's own.
-            unsafe { call(pointer(context), pointer(process.word())) }
+            unsafe { call(pointer(context), pointer(process.as_raw())) }
         });
         result_from_status(status)
     }
@@ -145,7 +145,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiSetRootPageTable.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let args = DXGKARG_SETROOTPAGETABLE {
-            hContext: pointer(of.word()),
+            hContext: pointer(of.as_raw()),
             Address: segment_address(root.segment, root.offset),
             NumEntries: root.entries,
         };

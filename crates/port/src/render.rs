@@ -50,7 +50,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.word()), &raw mut args) }
+            unsafe { call(pointer(device.as_raw()), &raw mut args) }
         });
 
         result_from_status(status)?;
@@ -106,7 +106,7 @@ impl TableDriver {
         let status = self.run_driver(&door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and all it points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(rendering.context.word()), &raw mut args) }
+            unsafe { call(pointer(rendering.context.as_raw()), &raw mut args) }
         });
 
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
@@ -141,7 +141,7 @@ impl TableDriver {
             if empty { std::ptr::null() } else { at }
         };
         let args = DXGKARG_PATCH {
-            hContext: pointer(patching.context.map_or(0, DriverContext::word)),
+            hContext: pointer(patching.context.map_or(0, DriverContext::as_raw)),
             DmaBufferPhysicalAddress: patching.address.cast_signed(),
             pDmaBuffer: sheet.pointer(),
             DmaBufferSize: count(patching.buffer.len())?,
@@ -183,7 +183,7 @@ impl TableDriver {
         let mut private = PrivateData::copy(packet.private)?;
         let null = if packet.null { SubmitFlags::NullRendering } else { 0 };
         let args = DXGKARG_SUBMITCOMMAND {
-            hContext: pointer(packet.context.word()),
+            hContext: pointer(packet.context.as_raw()),
             DmaBufferPhysicalAddress: packet.address.cast_signed(),
             DmaBufferSize: packet.size,
             DmaBufferSubmissionStartOffset: packet.submitted.start,

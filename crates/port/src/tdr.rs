@@ -53,7 +53,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let args = DXGKARG_CANCELCOMMAND {
-            hContext: pointer(packet.context.word()),
+            hContext: pointer(packet.context.as_raw()),
             DmaBufferSize: packet.length,
             DmaBufferSubmissionEndOffset: packet.length,
             pDmaBufferPrivateData: private.pointer(),

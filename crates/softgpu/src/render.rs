@@ -68,9 +68,9 @@ impl SoftGpu {
         let callbacks = self.callbacks()?;
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
-            let views_by_handle = (device.word(), driver_handle.kernel_name());
+            let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
             let area = self.make_area(at, &callbacks, blocks, views_by_handle)?;
-            self.state().records.add_context(block, device.word(), area);
+            self.state().records.add_context(block, device.as_raw(), area);
             Ok((driver_handle.fill(block), sizes))
         })
     }
@@ -87,7 +87,7 @@ impl SoftGpu {
             max_patches: args.max_patches,
             multipass: args.multipass,
         };
-        let context = args.context.word();
+        let context = args.context.as_raw();
         let list = args.allocation_list;
         let find = |handle| match format::list_index(handle) {
             Some(place) => {
@@ -109,7 +109,7 @@ impl SoftGpu {
 
     pub(crate) fn push_patched(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
         self.lists.ok_or(DriverError::Absent)?;
-        let saving = self.state().records.save_target(packet.context.word());
+        let saving = self.state().records.save_target(packet.context.as_raw());
         let (context, area) = saving.filter(|_| packet.node < NODES).ok_or(DriverError::Invalid)?;
         let length = packet.submitted.end.saturating_sub(packet.submitted.start);
         self.gpu.push_stream(Stream {

@@ -347,7 +347,9 @@ mod tests {
         assert!(overlapping.overlap_error().unwrap().contains("overlap"));
         assert!(ExtendedFraming::new(vec![item(0, 64), item(65, 128)]).overlap_error().is_none());
         assert!(ExtendedFraming::new(vec![item(9, 8)]).item_error().unwrap().contains("9 to 8"));
-        let crooked = FramingItem { alignment: 6, ..item(0, 8) };
-        assert!(ExtendedFraming::new(vec![crooked]).item_error().unwrap().contains("power of two"));
+        let misaligned = FramingItem { alignment: 6, ..item(0, 8) };
+        assert!(
+            ExtendedFraming::new(vec![misaligned]).item_error().unwrap().contains("power of two")
+        );
     }
 }

@@ -398,9 +398,9 @@ mod tests {
                 // SAFETY: As above; two of them are read.
                 assert_eq!(unsafe { reread_list(list.as_ptr(), &mut again) }, Ok(()));
                 assert_eq!(again, [7, 8]);
-                let crooked = list.as_ptr().map_addr(|address| address + 1);
+                let misaligned = list.as_ptr().map_addr(|address| address + 1);
                 // SAFETY: Its four bytes are inside the list.
-                assert_eq!(unsafe { read(crooked) }, Ok(0x0800_0000));
+                assert_eq!(unsafe { read(misaligned) }, Ok(0x0800_0000));
             });
         }
     }

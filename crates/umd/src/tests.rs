@@ -109,14 +109,14 @@ unsafe extern "win64-unwind" fn free(_: HANDLE, args: *const D3DDDICB_DEALLOCATE
     S_OK
 }
 
-struct Flown {
+struct FlightResult {
     adapter: HANDLE,
     of: D3DDDI_ADAPTERFUNCS,
     device: HANDLE,
     functions: D3DDDI_DEVICEFUNCS,
 }
 
-fn open(version: u32) -> Flown {
+fn open(version: u32) -> FlightResult {
     let callbacks = D3DDDI_ADAPTERCALLBACKS::ZERO;
     let mut of = D3DDDI_ADAPTERFUNCS::ZERO;
     let mut args = D3DDDIARG_OPENADAPTER {
@@ -130,7 +130,7 @@ fn open(version: u32) -> Flown {
     assert_eq!(unsafe { open_adapter::<Tiny, Dark>(&raw mut args) }, S_OK);
     let adapter = args.hAdapter;
     let (device, functions) = create(adapter, &of, version);
-    Flown { adapter, of, device, functions }
+    FlightResult { adapter, of, device, functions }
 }
 
 fn create(adapter: HANDLE, of: &D3DDDI_ADAPTERFUNCS, version: u32) -> (HANDLE, D3DDDI_DEVICEFUNCS) {
@@ -149,7 +149,7 @@ fn create(adapter: HANDLE, of: &D3DDDI_ADAPTERFUNCS, version: u32) -> (HANDLE, D
     (args.hDevice, functions)
 }
 
-impl Flown {
+impl FlightResult {
     fn resource(&self) -> HANDLE {
         let surface = D3DDDI_SURFACEINFO { Width: 5, ..D3DDDI_SURFACEINFO::ZERO };
         let mut args = D3DDDIARG_CREATERESOURCE {
@@ -273,7 +273,7 @@ fn devices_are_used_by_threads_at_once() {
                 for _ in 0..50 {
                     let (device, functions) =
                         create(adapter, &of, D3D_UMD_INTERFACE_VERSION_WDDM2_0);
-                    let flown = Flown { adapter, of, device, functions };
+                    let flown = FlightResult { adapter, of, device, functions };
                     let it = flown.resource();
                     let destroy = functions.pfnDestroyResource.unwrap();
                     // SAFETY: Only this thread uses the device.

@@ -281,11 +281,11 @@ mod tests {
         let open = "allocation 1 is destroyed, but 1 views of it are open";
         check(RuleId::ALLOC_DESTROY_015, &[closed, destroys].concat(), &[]);
         check(RuleId::ALLOC_DESTROY_015, &[idle, destroys].concat(), &[open]);
-        let unplaced = "allocation:1 allocation.decommitted";
+        let decommitted = "allocation:1 allocation.decommitted";
         let busy = "the memory of allocation 1 was given back, but 1 views of it are not idle";
-        check(RuleId::ALLOC_DESTROY_016, &[idle, unplaced].concat(), &[]);
-        check(RuleId::ALLOC_DESTROY_016, &[idle, closed, unplaced].concat(), &[]);
-        check(RuleId::ALLOC_DESTROY_016, unplaced, &[busy]);
+        check(RuleId::ALLOC_DESTROY_016, &[idle, decommitted].concat(), &[]);
+        check(RuleId::ALLOC_DESTROY_016, &[idle, closed, decommitted].concat(), &[]);
+        check(RuleId::ALLOC_DESTROY_016, decommitted, &[busy]);
         let goes = "c1 resource:1 ddi.resource driver_handle=driver-pointer:1 destroy=true no_allocations=false\n";
         let seen = "resource 1 is destroyed, but 1 devices have it open";
         let unseen = "resource-view:1 resource-view.closed\n";

@@ -3,8 +3,8 @@
 
 use crate::block::find;
 use crate::gpummu::{
-    GPUMMU, build_with_tables, create_process, destroy_process, keep, kernel_name, leaf_table_span,
-    set_root_page_table,
+    GPUMMU, build_with_tables, create_process, destroy_process, keep, kernel_handle,
+    leaf_table_span, set_root_page_table,
 };
 use crate::table::Adapter;
 use abi::display::{
@@ -45,7 +45,7 @@ unsafe extern "win64-unwind" fn reserves_range_at_destroy(
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let adapter = unsafe { find::<Adapter>(handle) };
     // SAFETY: The handle is the process's, which is freed after this.
-    let name = unsafe { kernel_name(process) };
+    let name = unsafe { kernel_handle(process) };
     if let Some((adapter, name)) = adapter.zip(name) {
         // The request fails and has no effect.
         let _ = keep(adapter, order(adapter, name));

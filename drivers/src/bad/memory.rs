@@ -34,7 +34,7 @@ impl Memory {
 }
 
 impl Miniport for Memory {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

@@ -128,7 +128,7 @@ impl PageTableFlawDriver {
 }
 
 impl Miniport for PageTableFlawDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

@@ -164,7 +164,7 @@ impl Crooked {
 }
 
 impl Miniport for Crooked {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

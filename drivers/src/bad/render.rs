@@ -96,7 +96,7 @@ fn rewrite(
 }
 
 impl Miniport for RenderFlawDriver {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

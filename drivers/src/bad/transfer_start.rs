@@ -32,7 +32,7 @@ impl LeaksOnTransferStart {
 }
 
 impl Miniport for LeaksOnTransferStart {
-    fn stands_on(&self) -> Option<&dyn Miniport> {
+    fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 

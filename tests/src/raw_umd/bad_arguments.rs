@@ -60,7 +60,7 @@ pub fn is_served(slot: &str) -> bool {
 }
 
 /// Calls every slot of every table with wrong handles and pointers, from one function.
-pub(super) fn torment(place: &'static str) {
+pub(super) fn call_with_bad_arguments(place: &'static str) {
     let it = state();
     if !it.hostile {
         return;

@@ -67,7 +67,7 @@ impl Artist {
             self.drop_one(at)?;
         }
         while !self.nobody_opens() {
-            self.breathe(at)?;
+            self.yield_now(at)?;
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Artist {
         }
     }
 
-    fn breathe(&self, at: &mut Passive) -> Tried<()> {
+    fn yield_now(&self, at: &mut Passive) -> Tried<()> {
         good("Flush", self.app.device.flush(at))
     }
 

@@ -81,7 +81,7 @@ impl Kernel {
             let process = Kind::Process.subject(0);
             self.log
                 .emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
-            self.set_driver_handle(driver_handle.word(), subject);
+            self.set_driver_handle(driver_handle.as_raw(), subject);
             if let Some(it) = state.devices.get_mut(device) {
                 (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
             }
@@ -101,7 +101,7 @@ impl Kernel {
         match made {
             Ok((driver_handle, _)) => {
                 state.kernel_handles.publish(own, context.into());
-                let given = driver_handle.word();
+                let given = driver_handle.as_raw();
                 state.contexts[context].driver_handle = Some(Arc::new(driver_handle));
                 state.devices[device].contexts.insert(context);
                 if let Some(it) = state.mmu_mut(adapter) {
@@ -138,7 +138,7 @@ impl Kernel {
             && let Some(driver_handle) = self.state.lock().contexts[context].driver_handle.take()
             && let Some(driver_handle) = Arc::into_inner(driver_handle)
         {
-            let (subject, given) = (context.subject(), driver_handle.word());
+            let (subject, given) = (context.subject(), driver_handle.as_raw());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
             let _ = driver.destroy_context(
                 at,
@@ -158,7 +158,7 @@ impl Kernel {
             && let Some(driver_handle) = self.state.lock().devices[device].driver_handle.take()
             && let Some(driver_handle) = Arc::into_inner(driver_handle)
         {
-            let (subject, given) = (device.subject(), driver_handle.word());
+            let (subject, given) = (device.subject(), driver_handle.as_raw());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
             let _ = driver.destroy_device(
                 at,

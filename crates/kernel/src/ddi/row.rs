@@ -123,7 +123,7 @@ impl Legal {
 ///
 /// Each row generates the row constant (`row::WindowsName`), its entry in
 /// [`TABLE`](super::TABLE), the method of [`Miniport`](crate::ddi::miniport::Miniport), which
-/// calls the delegate or returns the default (`Absent`), and the funnel's wrapper. The keyword
+/// calls the inner_driver or returns the default (`Absent`), and the funnel's wrapper. The keyword
 /// before `fn` selects the wrapper:
 ///
 /// - `system`: the call has no process;
@@ -162,23 +162,23 @@ macro_rules! ddi {
 
         /// A display miniport driver, with the adapter it drives.
         ///
-        /// A call that a driver does not implement goes to its delegate; without a delegate the
+        /// A call that a driver does not implement goes to its inner_driver; without a inner_driver the
         /// entry point is missing. A variant of a driver therefore implements only the differences.
         pub trait Miniport: Send + Sync {
             /// The driver that this driver is a variant of, if any.
-            fn stands_on(&self) -> Option<&dyn Miniport> {
+            fn delegate(&self) -> Option<&dyn Miniport> {
                 None
             }
 
             /// The driver model it was written for.
             fn generation(&self) -> Generation {
-                self.stands_on().map_or(Generation::Two, |delegate| delegate.generation())
+                self.delegate().map_or(Generation::Two, |inner_driver| inner_driver.generation())
             }
 
             /// The implemented entry points, by their names in the DDI table. The default is all of
             /// them.
             fn offers(&self) -> Vec<&'static str> {
-                self.stands_on().map_or_else(|| NAMES.to_vec(), |delegate| delegate.offers())
+                self.delegate().map_or_else(|| NAMES.to_vec(), |inner_driver| inner_driver.offers())
             }
 
             $($(
@@ -189,8 +189,8 @@ macro_rules! ddi {
                     "` and threading level `", stringify!($class), "`."
                 )]
                 fn $method(&self, at: &mut $level, $($arg: $type),*) -> DriverResult<ddi!(@answer $($answer)?)> {
-                    match self.stands_on() {
-                        Some(delegate) => delegate.$method(at, $($arg),*),
+                    match self.delegate() {
+                        Some(inner_driver) => inner_driver.$method(at, $($arg),*),
                         None => ddi!(@default $($default)?),
                     }
                 }

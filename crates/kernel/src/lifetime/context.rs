@@ -137,7 +137,7 @@ impl Kernel {
         match made {
             Ok((driver_handle, rooted)) => {
                 let handle = name.handle();
-                let given = driver_handle.word();
+                let given = driver_handle.as_raw();
                 state.kernel_handles.publish(own, number.into());
                 if let Some(it) = state.contexts.get_mut(number) {
                     (it.driver_handle, it.root) =
@@ -307,7 +307,7 @@ impl Kernel {
             .get_mut(number)
             .and_then(|context| context.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
-            let (driver, given) = (self.driver_of(device)?, driver_handle.word());
+            let (driver, given) = (self.driver_of(device)?, driver_handle.as_raw());
             let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;

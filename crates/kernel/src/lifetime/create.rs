@@ -188,14 +188,15 @@ impl Kernel {
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
-        let crooked = created.allocations.iter().any(|(_, info)| info.is_misaligned());
+        let misaligned = created.allocations.iter().any(|(_, info)| info.is_misaligned());
         let infos: SmallVec<[AllocationInfo; 1]> =
             created.allocations.iter().map(|pair| pair.1).collect();
         let mut state = self.state.lock();
         let mut objects =
             self.create_objects(&mut state, creating, request, created, (&given, &seen));
-        let astray = !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
-        if objects.allocations.len() != request.allocations.len() || crooked || astray {
+        let bad_segment_set =
+            !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
+        if objects.allocations.len() != request.allocations.len() || misaligned || bad_segment_set {
             drop(state);
             self.undo_create(at, creating, &permit, objects);
             return Err(KernelError::BadAllocationInfo);
@@ -259,7 +260,7 @@ impl Kernel {
         let lent = creating
             .joins
             .zip(known.as_ref())
-            .map(|(target, driver_handle)| (target.resource, driver_handle.word()));
+            .map(|(target, driver_handle)| (target.resource, driver_handle.as_raw()));
         let log_arguments = |log: &Log| {
             if let Some((resource, driver_handle)) = lent {
                 let carried = EventKind::DdiResource {
@@ -281,7 +282,7 @@ impl Kernel {
                 .as_mut()
                 .ok()
                 .and_then(|created_allocations| created_allocations.resource.take());
-            let old = driver_handle.word();
+            let old = driver_handle.as_raw();
             let mut state = self.state.lock();
             self.set_resource_handle(
                 &mut state,

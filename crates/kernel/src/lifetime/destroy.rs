@@ -97,7 +97,7 @@ impl Kernel {
         let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
-        let given: DriverHandles = driver_handles.iter().map(DriverHandle::word).collect();
+        let given: DriverHandles = driver_handles.iter().map(DriverHandle::as_raw).collect();
         if let (Some(lent), false) = (&lent, driver_handles.is_empty()) {
             let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
             let log_arguments = |log: &Log| {
@@ -116,7 +116,7 @@ impl Kernel {
                 lent,
                 driver_handles.drain(..),
             );
-            self.judge_references(component.driver, lent.word(), device.subject(), &watched);
+            self.judge_references(component.driver, lent.as_raw(), device.subject(), &watched);
         }
         drop(lent); // Before the views are removed: ending the device needs the only reference.
         let mut state = self.state.lock();
@@ -254,11 +254,11 @@ impl Kernel {
         };
         let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(state);
-        let driver_handles: DriverHandles = tokens.iter().map(DriverHandle::word).collect();
+        let driver_handles: DriverHandles = tokens.iter().map(DriverHandle::as_raw).collect();
         let alone = allocations.is_empty();
         let message = home
             .as_ref()
-            .map(|(number, driver_handle, goes)| (*number, driver_handle.word(), *goes));
+            .map(|(number, driver_handle, goes)| (*number, driver_handle.as_raw(), *goes));
         let log_arguments = |log: &Log| {
             for allocation in allocations {
                 let given = EventKind::DdiDestroys { adapter: component.driver.adapter.subject() };
@@ -334,12 +334,12 @@ impl Kernel {
         driver_handle: DriverResource,
     ) {
         let subject = resource.subject();
-        if driver_handle.word() != old {
+        if driver_handle.as_raw() != old {
             self.end_driver_handle(old, subject, false);
-            self.set_driver_handle(driver_handle.word(), subject);
+            self.set_driver_handle(driver_handle.as_raw(), subject);
         }
         if let Some(it) = state.resources.get_mut(resource) {
-            it.handle_value = driver_handle.word();
+            it.handle_value = driver_handle.as_raw();
             it.driver_handle = Some(driver_handle);
         }
     }
@@ -362,7 +362,7 @@ impl KernelState {
             let lives = remaining.peek().is_some();
             let mine = remaining
                 .any(|view| self.views.get(*view).is_some_and(|view| view.device == device));
-            let driver_handle = allocation.driver_handle.as_ref()?.word();
+            let driver_handle = allocation.driver_handle.as_ref()?.as_raw();
             (lives && !mine).then_some((number, driver_handle))
         };
         views.iter().filter_map(driver_handle).collect()

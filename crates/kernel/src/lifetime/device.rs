@@ -182,7 +182,7 @@ impl Kernel {
             }
         };
         world.kernel_handles.publish(own, device.into());
-        let given = driver_handle.word();
+        let given = driver_handle.as_raw();
         let welcome = world.check_accepts_devices(process, adapter);
         self.log.emit(
             subject,
@@ -353,7 +353,7 @@ impl Kernel {
             .get_mut(number)
             .and_then(|device| device.driver_handle.take());
         let told = driver_handle.and_then(|driver_handle| {
-            let (driver, given) = (self.driver_of(number)?, driver_handle.word());
+            let (driver, given) = (self.driver_of(number)?, driver_handle.as_raw());
             let driver_handle = Arc::into_inner(driver_handle)?;
             let keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
             let permit = self.acquire_permit(at, keys).ok()?;

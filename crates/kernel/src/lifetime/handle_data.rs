@@ -212,8 +212,8 @@ impl KernelState {
                 let own = self.allocations[view.allocation]
                     .driver_handle
                     .as_ref()
-                    .map(DriverHandle::word);
-                let theirs = view.driver_handle.as_ref().map(DriverHandle::word);
+                    .map(DriverHandle::as_raw);
+                let theirs = view.driver_handle.as_ref().map(DriverHandle::as_raw);
                 let (of, driver_handle) =
                     if of_device { (number.subject(), theirs) } else { (keeps, own) };
                 Some((of, keeps, view.device, driver_handle?))

@@ -80,8 +80,8 @@ impl Kernel {
             };
             let subject = number.subject();
             self.log.emit(subject, what);
-            self.set_driver_handle(driver_handle.word(), subject);
-            let given = driver_handle.word();
+            self.set_driver_handle(driver_handle.as_raw(), subject);
+            let given = driver_handle.as_raw();
             let extent = state.memory(guard.adapter).is_some().then(|| {
                 let (size, alignment, requirements) =
                     (info.size, info.alignment, info.requirements);
@@ -129,7 +129,7 @@ impl Kernel {
     ) -> ResourceTarget {
         // A driver that sets no driver handle has a NULL driver handle.
         let driver_handle = driver_handle.unwrap_or_else(|| HandleSlot::new().fill(0));
-        let given = driver_handle.word();
+        let given = driver_handle.as_raw();
         let (shared, sharing) = (request.sharing != Sharing::None, request.sharing.name().into());
         let resource = state.resources.insert(Resource {
             adapter: guard.adapter,
@@ -217,10 +217,10 @@ impl Kernel {
                 allocation: it.allocation.subject(),
                 device: guard.subject(),
                 resource: objects.resource.map(|resource_target| resource_target.view.subject()),
-                handle_set: driver_handle.word() != 0,
+                handle_set: driver_handle.as_raw() != 0,
             };
             self.log.emit(subject, opened);
-            self.set_driver_handle(driver_handle.word(), subject);
+            self.set_driver_handle(driver_handle.as_raw(), subject);
             it.driver_handle = Some(driver_handle);
         }
         Ok(state)

@@ -118,10 +118,10 @@ impl Kernel {
         let aperture = |number: u32| {
             memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.aperture)
         };
-        let crooked = requirements.evict.iter().find(|number| !aperture(*number));
+        let misaligned = requirements.evict.iter().find(|number| !aperture(*number));
         judge.rule(
             RuleId::KMD_ALLOC_006,
-            crooked.map(|number| {
+            misaligned.map(|number| {
                 format!("segment {number} is listed for eviction, but is no aperture")
             }),
         );

@@ -6,7 +6,7 @@
 
 use crate::base::id_list::ids;
 use crate::lock::Lock;
-use crate::objects::handle_table::{Handle, HandleError, HandleTable, ObjectId, Reserved};
+use crate::objects::handle_table::{Handle, HandleError, HandleTable, ObjectId, ReservedHandle};
 use loom::model;
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
@@ -37,10 +37,10 @@ fn spawn<T: 'static>(desk: &Shared, body: impl FnOnce(&Shared) -> T + 'static) -
     thread::spawn(move || body(&desk))
 }
 
-fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
-    let mut it = desk.hold();
-    let reserved = it.names.reserve().expect("room for a handle");
-    it.names.bind(&reserved, object);
+fn reserve(desk: &Shared, object: ObjectId) -> ReservedHandle {
+    let mut it = desk.lock();
+    let reserved = it.handles.reserve().expect("room for a handle");
+    it.handles.bind(&reserved, object);
     reserved
 }
 
@@ -48,31 +48,31 @@ fn reserve(desk: &Shared, object: ObjectId) -> Reserved {
 fn create(desk: &Shared, number: usize) -> Handle {
     let object = device(number);
     let reserved = reserve(desk, object);
-    let mut it = desk.hold();
+    let mut it = desk.lock();
     it.there.push(object);
-    it.names.publish(reserved, object)
+    it.handles.publish(reserved, object)
 }
 
 /// A create that the driver fails.
 fn fail(desk: &Shared, number: usize) -> Handle {
     let reserved = reserve(desk, device(number));
     let handle = reserved.handle();
-    desk.hold().names.take_back(reserved);
+    desk.lock().handles.cancel(reserved);
     handle
 }
 
 /// A client's lookup: the object of a handle exists.
 fn look(desk: &Shared, handle: Handle) {
-    let it = desk.hold();
-    if let Ok(object) = it.names.find(handle) {
+    let it = desk.lock();
+    if let Ok(object) = it.handles.lookup(handle) {
         assert!(it.there.contains(&object), "a handle has no object");
     }
 }
 
 /// A destroy: the handle is closed and the object removed in one locked section.
 fn destroy(desk: &Shared, handle: Handle) -> Result<ObjectId, HandleError> {
-    let mut it = desk.hold();
-    let object = it.names.close(handle)?;
+    let mut it = desk.lock();
+    let object = it.handles.close(handle)?;
     remove(&mut it, object);
     Ok(object)
 }
@@ -84,9 +84,9 @@ fn remove(desk: &mut Desk, object: ObjectId) {
 
 /// The invariants while no thread is inside a call.
 fn check(desk: &Shared) {
-    let it = desk.hold();
-    let named: Vec<ObjectId> = it.names.iter().map(|(_, object)| object).collect();
-    assert_eq!(it.names.live(), named.len());
+    let it = desk.lock();
+    let named: Vec<ObjectId> = it.handles.iter().map(|(_, object)| object).collect();
+    assert_eq!(it.handles.live(), named.len());
     assert!(named.iter().all(|object| it.there.contains(object)), "{named:?}");
     assert_eq!(named.len(), it.there.len(), "each object has one handle");
 }
@@ -101,18 +101,18 @@ fn a_name_leads_to_what_is_there_or_nowhere() {
             destroy(desk, FIRST)
         });
         // The driver may look up at any time: the handle is unbound, or bound to its object.
-        let promised = desk.hold().names.lookup_for_driver(FIRST);
+        let promised = desk.lock().handles.lookup_for_driver(FIRST);
         assert!(promised.is_none_or(|it| it == device(1)), "{promised:?}");
         let handle = creates.join().unwrap();
         match destroys.join().unwrap() {
             Ok(object) => {
                 assert_eq!(object, device(1));
                 let stale = HandleError::Closed(Some(object.subject()));
-                assert_eq!(desk.hold().names.find(handle), Err(stale));
+                assert_eq!(desk.lock().handles.lookup(handle), Err(stale));
             }
             Err(why) => {
                 assert!(matches!(why, HandleError::Unknown | HandleError::Unpublished), "{why:?}");
-                assert_eq!(desk.hold().names.find(handle), Ok(device(1)));
+                assert_eq!(desk.lock().handles.lookup(handle), Ok(device(1)));
             }
         }
         check(&desk);
@@ -129,7 +129,7 @@ fn a_name_that_is_taken_back_is_given_to_one_and_was_never_live() {
         look(&desk, SECOND);
         let (made, error) = (creates.join().unwrap(), fails.join().unwrap());
         assert!([FIRST, SECOND].contains(&made) && [FIRST, SECOND].contains(&error));
-        assert_eq!(desk.hold().names.find(made), Ok(device(1)));
+        assert_eq!(desk.lock().handles.lookup(made), Ok(device(1)));
         // The canceled value is not used up: the next create gets it.
         let next = create(&desk, 3);
         assert_eq!(next, if made == FIRST { SECOND } else { FIRST });
@@ -160,8 +160,8 @@ fn a_planted_publish_before_its_object_is_found() {
         let creates = spawn(&desk, |desk| {
             let object = device(1);
             let reserved = reserve(desk, object);
-            desk.hold().names.publish(reserved, object);
-            desk.hold().there.push(object);
+            desk.lock().handles.publish(reserved, object);
+            desk.lock().there.push(object);
         });
         look(&desk, FIRST);
         creates.join().unwrap();
@@ -176,9 +176,9 @@ fn a_planted_look_and_close_under_two_holds_is_found() {
         let desk = desk();
         let handle = create(&desk, 1);
         let careless = move |desk: &Shared| {
-            let Ok(object) = desk.hold().names.find(handle) else { return };
-            let mut it = desk.hold();
-            let _ = it.names.close(handle); // It was live in the section before.
+            let Ok(object) = desk.lock().handles.lookup(handle) else { return };
+            let mut it = desk.lock();
+            let _ = it.handles.close(handle); // It was live in the section before.
             remove(&mut it, object);
         };
         let other = spawn(&desk, careless);

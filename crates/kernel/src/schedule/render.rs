@@ -188,7 +188,7 @@ impl Kernel {
                 return Err(KernelError::LockedOutsideAperture(subject));
             }
             let driver_handle = state.views.get(view).and_then(|view| view.driver_handle.as_ref());
-            let driver_handle = driver_handle.map_or(0, DriverHandle::word);
+            let driver_handle = driver_handle.map_or(0, DriverHandle::as_raw);
             let bytes = it.bytes;
             uses.push(AllocationUse {
                 view,

@@ -41,7 +41,7 @@ impl SoftGpu {
             let resource = match args.resource {
                 Some(OwningResource::New(blank)) => Some((blocks.allocate()?, blank)),
                 Some(OwningResource::Existing(it, _))
-                    if !self.state().records.has_resource(it.word()) =>
+                    if !self.state().records.has_resource(it.as_raw()) =>
                 {
                     return Err(DriverError::Invalid);
                 }
@@ -77,14 +77,14 @@ impl SoftGpu {
     ) -> DriverResult<Option<DriverResource>> {
         self.remove_handles(|records, completions| {
             for allocation in args.allocations {
-                records.remove_allocation(allocation.word(), completions);
+                records.remove_allocation(allocation.as_raw(), completions);
             }
             match args.resource {
                 Some(ResourceDisposition::Destroy(it)) => {
-                    records.remove_resource(it.word(), completions);
+                    records.remove_resource(it.as_raw(), completions);
                 }
                 Some(ResourceDisposition::Keep(it, _)) => {
-                    completions.unknown |= !records.has_resource(it.word());
+                    completions.unknown |= !records.has_resource(it.as_raw());
                 }
                 None => (),
             }
@@ -94,8 +94,11 @@ impl SoftGpu {
 
     /// A row of bytes, as the private data describes it.
     pub(super) fn surface_info(&self, allocation: &DriverAllocation) -> DriverResult<SurfaceInfo> {
-        let bytes =
-            self.state().records.allocation(allocation.word()).map(|allocation| allocation.size());
+        let bytes = self
+            .state()
+            .records
+            .allocation(allocation.as_raw())
+            .map(|allocation| allocation.size());
         let bytes = bytes.ok_or(DriverError::Invalid)?;
         let width = u32::try_from(bytes).map_err(|_| DriverError::Invalid)?;
         Ok(SurfaceInfo { width, height: 1, format: A8 })
@@ -107,7 +110,7 @@ impl SoftGpu {
         args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
         let callbacks = self.callbacks()?;
-        let device = args.device.word();
+        let device = args.device.as_raw();
         if !self.state().records.has_device(device) {
             return Err(DriverError::Invalid);
         }
@@ -140,9 +143,9 @@ impl SoftGpu {
         views: Drain<'_, DriverView>,
     ) -> DriverResult<()> {
         self.remove_handles(|records, completions| {
-            completions.unknown = !records.has_device(device.word());
+            completions.unknown = !records.has_device(device.as_raw());
             for view in views {
-                records.remove_view(view.word(), device.word(), completions);
+                records.remove_view(view.as_raw(), device.as_raw(), completions);
             }
         })
     }

@@ -25,7 +25,7 @@ impl SoftGpu {
         device: &DriverDevice,
         insertion_order: &CreateContextArgs,
     ) -> bool {
-        let known = self.state().records.has_device(device.word());
+        let known = self.state().records.has_device(device.as_raw());
         known && insertion_order.node < NODES && insertion_order.engine & !ENGINES == 0
     }
 
@@ -46,13 +46,13 @@ impl SoftGpu {
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
             let area = if self.plan.is_some() && !insertion_order.system {
-                let views_by_handle = (device.word(), driver_handle.kernel_name());
+                let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
                 self.make_area(at, &callbacks, blocks, views_by_handle)?
             } else {
                 None
             };
             let records = &mut self.state().records;
-            records.add_context(block, device.word(), area);
+            records.add_context(block, device.as_raw(), area);
             if insertion_order.system {
                 records.set_system(block);
             }
@@ -66,17 +66,17 @@ impl SoftGpu {
         context: &DriverContext,
     ) -> DriverResult<()> {
         let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.state().records.context(context.word());
+        let known = self.state().records.context(context.as_raw());
         if let Some((_, Some(area))) = known {
             // A failure cannot be retried: the context ends anyway.
             let _ = self.callbacks()?.destroy_context_allocation(at, area.kernel_handle);
             self.remove_handles(|records, completions| {
-                records.change_area(context.word(), None, completions);
+                records.change_area(context.as_raw(), None, completions);
             })?;
         }
         drop(areas);
         self.remove_handles(|records, completions| {
-            records.remove_context(context.word(), completions);
+            records.remove_context(context.as_raw(), completions);
         })
     }
 
@@ -85,12 +85,12 @@ impl SoftGpu {
             return Err(DriverError::Invalid);
         }
         let commands = format::decode(packet.private)?;
-        let commands = self.state().records.resolve(packet.context.word(), commands)?;
+        let commands = self.state().records.resolve(packet.context.as_raw(), commands)?;
         if self.plan.is_some() {
             let fetch = (packet.length > 0).then_some((packet.commands, packet.length));
             let fetch = fetch.filter(|_| self.mmu().is_some());
             return self.push_render_work(
-                packet.context.word(),
+                packet.context.as_raw(),
                 (packet.node, packet.fence),
                 commands,
                 fetch,

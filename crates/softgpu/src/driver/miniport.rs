@@ -142,14 +142,14 @@ impl Miniport for SoftGpu {
     ) -> DriverResult<DriverDevice> {
         build(&**self.callbacks()?.pool(), |blocks| {
             let block = blocks.allocate()?;
-            self.state().records.add_device(block, driver_handle.kernel_name());
+            self.state().records.add_device(block, driver_handle.kernel_handle());
             Ok(driver_handle.fill(block))
         })
     }
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
         self.remove_handles(|records, completions| {
-            records.remove_device(device.word(), completions);
+            records.remove_device(device.as_raw(), completions);
         })
     }
 
@@ -192,7 +192,7 @@ impl Miniport for SoftGpu {
 
     fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
         self.remove_handles(|records, completions| {
-            records.remove_process(process.word(), completions);
+            records.remove_process(process.as_raw(), completions);
         })
     }
 
@@ -204,7 +204,7 @@ impl Miniport for SoftGpu {
         self.mmu().ok_or(DriverError::Absent)?;
         let Root { segment, offset, entries } = root;
         let root = TableRoot { segment, offset, entries };
-        let known = self.state().records.set_root(context.word(), root);
+        let known = self.state().records.set_root(context.as_raw(), root);
         if known { Ok(()) } else { Err(DriverError::Invalid) }
     }
 

@@ -125,8 +125,8 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
         for own in [true, false] {
             at_every_call(6, own, |seed, n, count| {
                 let (events, _) = fly(seed, |run, at| {
-                    let bell = bell();
-                    let (ring, host) = (bell.clone(), run.host.clone());
+                    let work_available = work_available();
+                    let (ring, host) = (work_available.clone(), run.host.clone());
                     let source = Source::with(own, move |_, _, _| {
                         if count.is(n) {
                             host.wake(&ring);
@@ -138,13 +138,13 @@ fn whatever_another_client_ends_at_every_call_ends_cleanly() {
                         host: run.host.clone(),
                         memory: run.memory.clone(),
                     };
-                    let waits_for_attempt = bell.clone();
+                    let waits_for_attempt = work_available.clone();
                     let ended = run.host.spawn("another client", move |at| {
                         other.host.park(at, &waits_for_attempt, None);
                         blow(&other, at);
                     });
                     story(run, at, Arc::new(source));
-                    run.host.wake(&bell); // If the call never came.
+                    run.host.wake(&work_available); // If the call never came.
                     run.host.park(at, &ended, None);
                     let _ = run.stream.surprise_remove_device(at, first_device(&run.stream));
                     run.assert_empty();

@@ -6,9 +6,9 @@ use flight::{Event, Kind, Passive, RuleId};
 use std::sync::Arc;
 
 /// Numbers from a seed (splitmix64).
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,7 +19,7 @@ impl Dice {
 }
 
 /// An id that mostly exists.
-fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
+fn pick(stream: &Stream, dice: &mut Rng, kind: Kind) -> u32 {
     let census = stream.live_objects();
     let there = census
         .objects
@@ -35,7 +35,7 @@ fn pick(stream: &Stream, dice: &mut Dice, kind: Kind) -> u32 {
 }
 
 /// One action of a client. Its result does not matter: it may come too late.
-fn act(stream: &Stream, at: &mut Passive, dice: &mut Dice, device: DeviceId) {
+fn act(stream: &Stream, at: &mut Passive, dice: &mut Rng, device: DeviceId) {
     let filter = pick(stream, dice, Kind::Filter);
     let filter = stream.find_filter(filter).unwrap_or(FilterId::NULL);
     let pin = pick(stream, dice, Kind::Pin);
@@ -86,12 +86,12 @@ fn lives(run: &Run, at: &mut Passive, seed: u64) {
     let device = run.add_shared(at, Arc::new(source)).unwrap();
     let stream = run.stream.clone();
     let other = run.host.spawn("another client", move |at| {
-        let mut dice = Dice(seed * 2 + 1);
+        let mut dice = Rng(seed * 2 + 1);
         for _ in 0..100 {
             act(&stream, at, &mut dice, device);
         }
     });
-    let mut dice = Dice(seed * 2);
+    let mut dice = Rng(seed * 2);
     for _ in 0..100 {
         act(&run.stream, at, &mut dice, device);
     }

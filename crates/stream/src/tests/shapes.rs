@@ -107,9 +107,9 @@ fn a_filter_processes_its_pins_together_at_the_level_it_asks_for() {
 }
 
 /// A source that keeps the last frame in its queue, behind a trailing edge.
-struct Keeper(Source);
+struct RecordingDriver(Source);
 
-impl Minidriver for Keeper {
+impl Minidriver for RecordingDriver {
     fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
@@ -138,8 +138,10 @@ fn a_trailing_edge_keeps_frames_in_the_queue() {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].pins[0].flags.push(PinFlag::DistinctTrailingEdge);
-        let plugged =
-            DriverSetup { minidriver: Arc::new(Keeper(source)), memory: run.memory.clone() };
+        let plugged = DriverSetup {
+            minidriver: Arc::new(RecordingDriver(source)),
+            memory: run.memory.clone(),
+        };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         assert_eq!(graph.run(at, 2).unwrap().len(), 2);

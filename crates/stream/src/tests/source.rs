@@ -537,7 +537,7 @@ impl Count {
 }
 
 /// A token that a driver wakes, for a thread that then does something.
-pub(crate) fn bell() -> WaitToken {
+pub(crate) fn work_available() -> WaitToken {
     WaitToken::new("a call of the driver")
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use verify::{Finding, Oracle, Severity, Verifier};
 
 /// The result of a flight.
-pub(crate) struct Flown {
+pub(crate) struct FlightResult {
     /// All events.
     pub(crate) events: Vec<Event>,
     /// The findings, without notes.
@@ -31,7 +31,7 @@ pub(crate) struct Flown {
 }
 
 /// Flies a driver of the registry through all steps.
-pub(crate) fn fly(driver: &Listed, seed: u64) -> Flown {
+pub(crate) fn fly(driver: &Listed, seed: u64) -> FlightResult {
     let log = Arc::new(Log::new());
     let plugged = (driver.make)(&log);
     fly_all(&log, &plugged, seed, story, &[Kernel::surprise_remove_adapter, Kernel::reset_adapter])
@@ -46,7 +46,7 @@ pub(crate) fn fly_with(
     plugged: &DriverSetup,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
-) -> Flown {
+) -> FlightResult {
     fly_all(log, plugged, seed, body, &[])
 }
 
@@ -58,7 +58,7 @@ fn fly_all(
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
     ends: &[End],
-) -> Flown {
+) -> FlightResult {
     let census = DeterministicHost::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.set_observer(Oracle::new(log.clone()));
@@ -104,7 +104,7 @@ fn fly_all(
     let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
     let started = events.iter().any(|event| event.kind.name() == "adapter.started");
     assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
-    Flown { events, findings, census }
+    FlightResult { events, findings, census }
 }
 
 /// Every kind of create, destroy and work, in sequence.

@@ -79,7 +79,7 @@ impl Fake {
 }
 
 /// An open device of a driver.
-pub(crate) struct Flown {
+pub(crate) struct FlightResult {
     pub(crate) fake: Box<Fake>,
     adapter: HANDLE,
     device: HANDLE,
@@ -88,7 +88,7 @@ pub(crate) struct Flown {
     resources: usize,
 }
 
-impl Flown {
+impl FlightResult {
     /// Opens a driver on hardware with these flags, and creates a device.
     pub(crate) fn open(flaw: Flaw, flags: u8) -> Result<Self, HRESULT> {
         let fake = Box::new(Fake { flags, ..Fake::default() });

@@ -15,13 +15,13 @@ impl Random {
 }
 
 /// A reference model: a list of placed ranges, searched linearly.
-struct Naive {
+struct LinearRanges {
     size: u64,
     granule: u64,
     placed: Vec<(u64, u64)>,
 }
 
-impl Naive {
+impl LinearRanges {
     /// The free ranges, in order.
     fn free(&self) -> Vec<(u64, u64)> {
         let mut placed = self.placed.clone();
@@ -49,7 +49,7 @@ impl Naive {
 fn live(seed: u64, granule: u64) {
     let mut random = Random(seed);
     let size = granule * (40 + random.below(400));
-    let mut naive = Naive { size, granule, placed: Vec::new() };
+    let mut naive = LinearRanges { size, granule, placed: Vec::new() };
     let (mut ranges, mut spots) = (Ranges::new(size, granule), Vec::<PlacedRange>::new());
     for step in 0..3_000 {
         let filling = step / 300 % 2 == 0;

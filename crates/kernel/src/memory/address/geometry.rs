@@ -45,10 +45,10 @@ impl Geometry {
         {
             return Err(format!("a page table has {:#x} bytes", it.bytes));
         }
-        let crooked = |table_level: &&TableLevel| {
+        let misaligned = |table_level: &&TableLevel| {
             table_level.alignment != 0 && !table_level.alignment.is_power_of_two()
         };
-        if let Some(it) = levels.iter().find(crooked) {
+        if let Some(it) = levels.iter().find(misaligned) {
             return Err(format!("a page table is aligned to {:#x}", it.alignment));
         }
         let bits = levels.iter().map(|table_level| table_level.index_bits).sum::<u32>() + PAGE_BITS;

@@ -108,7 +108,7 @@ impl Kernel {
         let mut state = self.state.lock();
         match made {
             Ok((driver_handle, size)) => {
-                let given = driver_handle.word();
+                let given = driver_handle.as_raw();
                 if let Some(it) = state.spaces.get_mut(number) {
                     (it.driver_handle, it.root, it.creating_process) =
                         (Some(Arc::new(driver_handle)), size, false);
@@ -450,7 +450,7 @@ impl Kernel {
         let about = subject(number);
         let driver_handle = driver_handle.and_then(Arc::into_inner);
         let told = driver_handle.map(|driver_handle| {
-            let given = driver_handle.word();
+            let given = driver_handle.as_raw();
             let log_arguments = |log: &Log| log.emit(about, EventKind::DdiEnds {});
             // WINDOWS: after a failure the process is destroyed all the same (our decision).
             let _ = driver.destroy_process(

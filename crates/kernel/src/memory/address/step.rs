@@ -187,7 +187,7 @@ impl KernelState {
         }
         let levels = &mmu.features.levels;
         Some(TableContext {
-            process: space.driver_handle.as_ref()?.word(),
+            process: space.driver_handle.as_ref()?.as_raw(),
             address: at,
             driver_handle: waits.map(|extent| extent.driver_handle),
             of: waits.map(|extent| extent.owner.subject()),

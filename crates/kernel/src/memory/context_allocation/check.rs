@@ -24,20 +24,20 @@ impl Kernel {
         adapter: Id<Adapter>,
         args: &CreateContextAllocationArgs,
     ) -> DriverResult<(Id<Device>, Option<Id<Context>>)> {
-        let crooked = if args.shared && args.context != 0 {
+        let misaligned = if args.shared && args.context != 0 {
             Some("it is shared across contexts, but hContext is not NULL".to_owned())
         } else if !args.shared && args.context == 0 {
             Some("hContext is NULL, but it is not shared across contexts".to_owned())
         } else {
             None
         };
-        let error = crooked.is_some();
+        let error = misaligned.is_some();
         self.log.judge(
             RuleId::CB_CTXALLOC_002,
             Component::Driver,
             adapter.subject(),
             CREATE,
-            crooked,
+            misaligned,
         );
         let device: Option<Id<Device>> = state.find_by_kernel_handle(args.device);
         let device = device
@@ -72,10 +72,10 @@ impl Kernel {
         let Some((_, memory)) = state.memory(adapter) else { return Err(DriverError::Invalid) };
         let requirements = &args.requirements;
         let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
-        let crooked = args.alignment != 0 && !args.alignment.is_power_of_two();
+        let misaligned = args.alignment != 0 && !args.alignment.is_power_of_two();
         let broken = if args.size == 0 {
             Some("its size is zero".to_owned())
-        } else if crooked {
+        } else if misaligned {
             Some(format!("its alignment {:#x} is no power of two", args.alignment))
         } else if requirements.segments.is_empty()
             || requirements.segments.iter().any(|number| aperture(number).is_none())
@@ -236,10 +236,10 @@ impl KernelState {
     /// Describes what a driver passed as a handle, for reports: an address alone explains nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
         let device = |device: &Device| {
-            device.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)
+            device.driver_handle.as_ref().map(|driver_handle| driver_handle.as_raw()) == Some(name)
         };
         let context = |context: &Context| {
-            context.driver_handle.as_ref().map(|driver_handle| driver_handle.word()) == Some(name)
+            context.driver_handle.as_ref().map(|driver_handle| driver_handle.as_raw()) == Some(name)
         };
         let context_allocation = self
             .context_allocations

@@ -167,7 +167,7 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
 }
 
 /// The driver, called by a test without the kernel.
-pub(crate) struct Flown<'a> {
+pub(crate) struct FlightResult<'a> {
     pub(crate) host: &'a dyn Host,
     pub(crate) kernel: &'a Kernel,
     pub(crate) driver: Arc<TableDriver>,
@@ -179,7 +179,7 @@ pub(crate) struct Flown<'a> {
 pub(crate) fn fly(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
-    body: impl FnOnce(&Flown<'_>, &mut Passive),
+    body: impl FnOnce(&FlightResult<'_>, &mut Passive),
 ) -> Vec<String> {
     let log = Arc::new(Log::new());
     let board = Arc::new(board);
@@ -192,7 +192,7 @@ pub(crate) fn fly(
         let adapter = kernel.add_adapter(at, plugged);
         let id = adapter.clone().ok();
         let (host, kernel, board) = (&**host, &*kernel, board.clone());
-        body(&Flown { host, kernel, driver, board, adapter }, at);
+        body(&FlightResult { host, kernel, driver, board, adapter }, at);
         if let Some(id) = id {
             kernel.remove_adapter(at, id);
         }

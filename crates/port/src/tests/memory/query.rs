@@ -1,6 +1,6 @@
 //! The segment query, in two passes.
 
-use super::driver::{Board, Flown, Query, fly, table};
+use super::driver::{Board, FlightResult, Query, fly, table};
 use abi::display::*;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
@@ -53,7 +53,7 @@ pub(crate) fn two_segments(out: &mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS {
     STATUS_SUCCESS
 }
 
-fn features(flown: &Flown<'_>, at: &mut Passive) -> Result<Features, DriverError> {
+fn features(flown: &FlightResult<'_>, at: &mut Passive) -> Result<Features, DriverError> {
     flown.driver.query_adapter(at)
 }
 

@@ -134,12 +134,12 @@ impl Minidriver for Crooked {
     }
 }
 
-fn crooked(bend: Bend) -> Vec<RuleId> {
+fn misaligned(bend: Bend) -> Vec<RuleId> {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].pins[0].instances_possible = 2;
-        let crooked = Crooked(source, bend, std::sync::Mutex::new(0));
-        let plugged = DriverSetup { minidriver: Arc::new(crooked), memory: run.memory.clone() };
+        let misaligned = Crooked(source, bend, std::sync::Mutex::new(0));
+        let plugged = DriverSetup { minidriver: Arc::new(misaligned), memory: run.memory.clone() };
         let device = run.stream.add_device(at, plugged).unwrap();
         let graph = run.open(at, device).unwrap();
         let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
@@ -155,12 +155,12 @@ fn crooked(bend: Bend) -> Vec<RuleId> {
 
 #[test]
 fn frames_and_contexts_that_differ_from_the_request_are_reported() {
-    assert_eq!(crooked(Bend::NoContext), [RuleId::KS_ALLOC_003]);
-    assert_eq!(crooked(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
-    assert_eq!(crooked(Bend::Short), [RuleId::KS_ALLOC_006]);
-    assert_eq!(crooked(Bend::Crooked), [RuleId::KS_ALLOC_006]);
-    assert_eq!(crooked(Bend::Paged), [RuleId::KS_ALLOC_006]);
-    assert_eq!(crooked(Bend::Twice), [RuleId::KS_ALLOC_008]);
+    assert_eq!(misaligned(Bend::NoContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(misaligned(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(misaligned(Bend::Short), [RuleId::KS_ALLOC_006]);
+    assert_eq!(misaligned(Bend::Crooked), [RuleId::KS_ALLOC_006]);
+    assert_eq!(misaligned(Bend::Paged), [RuleId::KS_ALLOC_006]);
+    assert_eq!(misaligned(Bend::Twice), [RuleId::KS_ALLOC_008]);
 }
 
 #[test]

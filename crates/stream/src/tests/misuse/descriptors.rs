@@ -25,7 +25,7 @@ fn a_format_that_grows_needs_a_framing_that_grows() {
         });
         assert_eq!(broken, rules);
     }
-    let crooked = broken_by(
+    let misaligned = broken_by(
         false,
         once(Entry::PinCreate, |it, pin| {
             let item = FramingItem { alignment: 6, ..FramingItem::default() };
@@ -33,7 +33,7 @@ fn a_format_that_grows_needs_a_framing_that_grows() {
             assert!(it.services().edit_framing(pin, Some(framing)).is_err());
         }),
     );
-    assert_eq!(crooked, [RuleId::KS_FRAMING_002], "an edit is judged as the first one");
+    assert_eq!(misaligned, [RuleId::KS_FRAMING_002], "an edit is judged as the first one");
     let unheld = broken_by(
         false,
         once(Entry::PinProcess, |it, pin| {

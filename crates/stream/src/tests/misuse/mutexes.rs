@@ -136,7 +136,7 @@ fn a_thread_waiting_when_the_run_ends_acquires_no_mutex() {
         run.host.park(at, &ended, None);
         let (stream, pin) = (run.stream.clone(), graph.pin);
         let mut once = true;
-        run.host.spawn_worker("worker", bell(), move |at| {
+        run.host.spawn_worker("worker", work_available(), move |at| {
             if std::mem::take(&mut once) {
                 has_cancel_callback.lock().unwrap().push(stream.close_pin(at, pin));
             }

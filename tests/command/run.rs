@@ -57,7 +57,7 @@ fn every_client_of_a_minidriver_is_quiet_or_named() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     let names = scenarios.as_array().unwrap().iter();
     let mut flown = 0;
-    for scenario in names.filter(|value| value["name"].as_str().unwrap().starts_with("stream-")) {
+    for scenario in names.filter(|value| value["name"].as_str().unwrap().starts_with("ks-")) {
         let name = scenario["name"].as_str().unwrap();
         let (code, report) = json(&["check", "capture", "--scenario", name, "--deny", "warnings"]);
         let told = &report["scenarios"][0];
@@ -76,7 +76,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     for scenario in scenarios.as_array().unwrap() {
         let name = scenario["name"].as_str().unwrap();
-        if name.starts_with("stream-") {
+        if name.starts_with("ks-") {
             continue; // For minidrivers: see below.
         }
         let mut flown = 0;

@@ -97,7 +97,7 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
         }
         all.inside += overlaps(&events, call);
         let parked = |event: &&Event| match &event.kind {
-            EventKind::WaitParked { why } => why.starts_with("a pass"),
+            EventKind::WaitParked { why } => why.starts_with("a permit"),
             _ => false,
         };
         all.parked += events.iter().filter(parked).count();

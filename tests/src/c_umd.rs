@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub const FLAWS: [&str; 12] = [
     "releases-before-flush",
     "frees-the-list-only",
-    "kmd-frees-pool-twice",
+    "frees-twice",
     "frees-locked",
     "frees-one-of-group",
     "frees-one-by-one",

@@ -42,7 +42,7 @@ fn breaks(flaw: &str) -> RuleId {
     match flaw {
         "releases-before-flush" => RuleId::UMD_DESTROY_001,
         "frees-the-list-only" => RuleId::UMD_DESTROY_006,
-        "kmd-frees-pool-twice" => RuleId::UMD_DESTROY_010,
+        "frees-twice" => RuleId::UMD_DESTROY_010,
         "frees-locked" => RuleId::UMD_DESTROY_011,
         "frees-one-of-group" => RuleId::UMD_DESTROY_005,
         "frees-one-by-one" => RuleId::UMD_DESTROY_007,

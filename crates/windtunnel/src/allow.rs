@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "# mine\n\n[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"here\"\n\
-                        reason = \"known\"\nscenario = \"resource\"\n";
+                        reason = \"known\"\nscenario = \"create-resource\"\n";
 
     fn bad(text: &str) -> (usize, String) {
         let AllowFileError { line, reason: why } = AllowList::read(text).unwrap_err();

@@ -59,17 +59,17 @@ impl Driver {
         if let (Some(own), Ok(claimed)) = (own, &result) {
             let remaining = self.hardware.interrupt_asserted() == Some(true);
             let broken = match (own, *claimed) {
-                (false, true) => Some("that was not its own: its hardware asked for none"),
-                (true, true) if remaining => Some("and left its hardware asking for it"),
+                (false, true) => Some("that its hardware did not raise"),
+                (true, true) if remaining => Some("and left its interrupt source asserted"),
                 _ => None,
             };
             let broken =
-                broken.map(|text| format!("the driver answered TRUE to an interrupt {text}"));
+                broken.map(|text| format!("the driver returned TRUE for an interrupt {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
         if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
             let broken = (!queued).then(|| {
-                "the interrupt routine reported something, but did not ask for the DPC before it \
+                "the interrupt routine reported an interrupt, but did not queue the DPC before it \
                  returned"
                     .to_owned()
             });

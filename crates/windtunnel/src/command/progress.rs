@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(said(500, false), "");
         assert_eq!(said(40, true), "");
         let said = said(500, true);
-        assert!(said.contains("100% 500 of 500 flights, resource"), "{said}");
+        assert!(said.contains("100% 500 of 500 flights, create-resource"), "{said}");
         assert!(said.ends_with("\r\x1b[K"), "it leaves nothing behind");
         assert!(said.matches('%').count() <= 101, "once for each percent");
     }

@@ -64,7 +64,8 @@ fn all_at_once(testbed: &KernelTestbed, at: &mut Passive) {
 
     let (one, resource) = (test_client.clone(), made.resource);
     let destroys = testbed.host.spawn("destroys", move |at| {
-        let whole = DestroyAllocation { device: one.device, resource, ..DestroyAllocation::default() };
+        let whole =
+            DestroyAllocation { device: one.device, resource, ..DestroyAllocation::default() };
         let _ = one.client.destroy(at, &whole); // Or the device was first.
     });
     let two = test_client.clone();

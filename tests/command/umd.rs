@@ -83,7 +83,10 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.starts_with(&format!("windtunnel: {file} ")) && said.contains(why), "{said}");
-        assert!(said.ends_with("; docs/user-mode-drivers.md describes how to build one\n"), "{said}");
+        assert!(
+            said.ends_with("; docs/user-mode-drivers.md describes how to build one\n"),
+            "{said}"
+        );
         let (code, report) = json(&["check", "--umd", &file]);
         assert!(code == 2 && report["error"].as_str().unwrap().contains(why), "{report}");
     }
@@ -105,8 +108,9 @@ fn lists_show_which_drivers_and_scenarios_have_a_user_mode_driver() {
     };
     assert_eq!((umd("softgpu-gpummu"), umd("table")), (true.into(), false.into()));
     let (_, said) = text(&["list", "scenarios"]);
-    let needs =
-        |text: &&str| text.starts_with("umd-texture ") && text.ends_with("[needs a user-mode driver]");
+    let needs = |text: &&str| {
+        text.starts_with("umd-texture ") && text.ends_with("[needs a user-mode driver]")
+    };
     assert!(said.lines().any(|text| needs(&text)), "{said}");
     let (_, scenarios) = json(&["list", "scenarios"]);
     let mut all = scenarios.as_array().unwrap().iter();

@@ -77,9 +77,7 @@ fn each_flaw_is_what_its_name_says() {
     let shows = |flaw: &str| match flaw {
         "releases-before-flush" => "DestroyResource\ndeallocate resource\nanswers 0x00000000\n",
         "frees-the-list-only" => "Flush\ndeallocate list of 2\nDestroyDevice\n",
-        "frees-twice" => {
-            "Flush\ndeallocate resource\ndeallocate resource, which is gone\n"
-        }
+        "frees-twice" => "Flush\ndeallocate resource\ndeallocate resource, which is gone\n",
         "frees-locked" => "Flush\ndeallocate resource, locked\n",
         "frees-one-of-group" => "Flush\ndeallocate list of 1\nDestroyDevice\nno context\n1 alloc",
         "frees-one-by-one" => "Flush\ndeallocate list of 1\ndeallocate list of 1\nDestroyDevice\n",

@@ -194,7 +194,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_005,
         LOCKED,
         "an allocation that is not CPU visible is locked",
-        Set("allocation:1 memory.requirements", "seen", "false"),
+        Set("allocation:1 memory.requirements", "cpu_visible", "false"),
     ),
     case(
         RuleId::ALLOC_LOCK_006,
@@ -212,7 +212,7 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::ALLOC_LOCK_013,
         LOCKED,
         "an allocation is moved for a lock that forbids it",
-        Set("view:2 lock.requested", "still", "true"),
+        Set("view:2 lock.requested", "do_not_evict", "true"),
     ),
     Case {
         // A lock is one of the ways to move a pinned allocation.

@@ -134,10 +134,9 @@ impl Kernel {
         for step in &last {
             let _ = self.write_now(at, permit, driver, step); // A refusal changes nothing any more.
         }
-        if let Some(context) = context
-            && let Some(driver_handle) = self.state.lock().contexts[context].driver_handle.take()
-            && let Some(driver_handle) = Arc::into_inner(driver_handle)
-        {
+        // Taken before the `if let`, whose condition would hold the lock during the driver call.
+        let taken = context.and_then(|id| self.state.lock().contexts[id].driver_handle.take());
+        if let (Some(context), Some(driver_handle)) = (context, taken.and_then(Arc::into_inner)) {
             let (subject, given) = (context.subject(), driver_handle.as_raw());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
             let _ = driver.destroy_context(
@@ -154,10 +153,9 @@ impl Kernel {
             self.end_driver_handle(given, subject, false);
             state.remove_context(context);
         }
-        if let Some(device) = device
-            && let Some(driver_handle) = self.state.lock().devices[device].driver_handle.take()
-            && let Some(driver_handle) = Arc::into_inner(driver_handle)
-        {
+        // Taken before the `if let`, whose condition would hold the lock during the driver call.
+        let taken = device.and_then(|id| self.state.lock().devices[id].driver_handle.take());
+        if let (Some(device), Some(driver_handle)) = (device, taken.and_then(Arc::into_inner)) {
             let (subject, given) = (device.subject(), driver_handle.as_raw());
             let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
             let _ = driver.destroy_device(

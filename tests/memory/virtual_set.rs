@@ -638,7 +638,8 @@ fn a_translation_that_is_not_forgotten_is_named() {
         named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
     }
     let told = planted("kmd-ignores-full-tlb-flush", HostKind::Deterministic(1), false);
-    let said = &["after the flush of the whole address space of space ", " of process ", " at 0x"];
+    let said =
+        &["after the flush of the whole address space of address-space ", " of process ", " at 0x"];
     named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
 }
 
@@ -648,7 +649,7 @@ fn an_entry_in_a_wrong_unit_is_named() {
     let said = &[
         "the update (paging ",
         " of a table of level 2 ",
-        "translate from 0x0 on for space ",
+        "translate from 0x0 on for address-space ",
         " of process ",
         "left entry 0 as page 0x2000 of segment 3 where page 0x2 of segment 3 must be",
     ];

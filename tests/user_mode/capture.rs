@@ -479,8 +479,8 @@ fn frames_are_pictures() {
     let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
     let (code, said) = harness::command::text(&asked);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains(&format!("5 frames are in {path}")), "{said}");
-    let first = fs::read(directory.join("stream-states-000.png")).unwrap();
+    assert!(said.contains(&format!("5 frames written to {path}")), "{said}");
+    let first = fs::read(directory.join("ks-state-transitions-000.png")).unwrap();
     assert_eq!(first[..8], *b"\x89PNG\r\n\x1a\n");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
     fs::remove_dir_all(&directory).unwrap();

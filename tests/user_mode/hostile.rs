@@ -142,8 +142,8 @@ fn an_adapter_that_is_not_opened_says_why() {
         (OpenBehaviour::Fails(-1), -1, "OpenAdapter returned 0xffffffff"),
         (OpenBehaviour::WithVersion(0), E_INVALIDARG, "its DriverVersion is 0x0"),
         (OpenBehaviour::WithVersion(u32::MAX), E_INVALIDARG, "its DriverVersion is 0xffffffff"),
-        (OpenBehaviour::WithNoTable, E_INVALIDARG, "it has no pfnCreateDevice"),
-        (OpenBehaviour::WithNoCreateDevice, E_INVALIDARG, "it has no pfnCreateDevice"),
+        (OpenBehaviour::WithNoTable, E_INVALIDARG, "pfnCreateDevice is NULL"),
+        (OpenBehaviour::WithNoCreateDevice, E_INVALIDARG, "pfnCreateDevice is NULL"),
     ];
     for (open_behaviour, result, why) in rows {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;

@@ -36,13 +36,13 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         RuleId::GPUVA_FREE_003,
-        "virtual free",
+        "virtual gpuva-free",
         "entries are written for an allocation that is no longer mapped there",
         Set("page-table.written entry_kind=page of=allocation:1", "of", "allocation:9"),
     ),
     case(
         RuleId::GPUVA_UPDATE_004,
-        "virtual update",
+        "virtual gpuva-update",
         "a later operation is applied before an earlier one",
         Set("range.mapped index=2", "index", "0"),
     ),
@@ -100,25 +100,25 @@ pub(crate) const CASES: &[Case] = &[
 pub(crate) const FREED_EARLY: &[Case] = &[
     case(
         RuleId::KMD_PAGING_022,
-        "cpu tables free",
+        "cpu tables gpuva-free",
         "a table is freed although entries to it are valid",
         Missing("page-table:13 page-table.written count=512 initial=false"),
     ),
     case(
         RuleId::KMD_PAGING_031,
-        "virtual free",
+        "virtual gpuva-free",
         "the memory of a table is free while an entry leads to it",
         Missing(UNHOOKED),
     ),
     case(
         RuleId::KMD_PAGING_031,
-        "virtual free",
+        "virtual gpuva-free",
         "the memory of a table is free before the one above is written",
         Early("page-table:13 page-table.destroyed", UNHOOKED),
     ),
     case(
         RuleId::KMD_PAGING_031,
-        "virtual free",
+        "virtual gpuva-free",
         "the memory of a table is free while engines may have cached its entries",
         Late(UNHOOKED, "tlb.flushed"),
     ),

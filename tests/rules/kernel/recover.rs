@@ -9,9 +9,9 @@ pub(crate) const BLUNT: &str = "softgpu-whole-engine-reset tdr-paging-hang";
 /// Paging commands that a node preempts.
 pub(crate) const BACK: &str = "table-memory tdr-paging-hang";
 /// An engine without per-engine reset.
-pub(crate) const UNABLE: &str = "table-no-engine-reset hang";
+pub(crate) const UNABLE: &str = "table-no-engine-reset tdr-hang";
 /// An adapter with memory is reset.
-pub(crate) const LOST: &str = "softgpu-memory reset";
+pub(crate) const LOST: &str = "softgpu-memory tdr-adapter-reset";
 
 /// The cases.
 pub(crate) const CASES: &[Case] = &[

@@ -13,7 +13,7 @@ fn check_flies_the_built_in_driver_clean() {
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
     for scenario in report["scenarios"].as_array().unwrap() {
         // A driver with virtual addresses has no lists to patch; it flies every other scenario.
-        let lists = scenario["needs"][0] == "a driver with DxgkDdiRender";
+        let lists = scenario["needs"][0] == "a driver that implements DxgkDdiRender";
         assert_eq!(scenario["result"], if lists { "not-flown" } else { "clean" }, "{scenario}");
         assert_eq!(scenario["live"], 0, "{scenario}");
     }
@@ -92,10 +92,10 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let told = &report["scenarios"][0];
             // Without memory, no scenario about memory can be flown; with memory, all can.
             let needs = told["needs"][0].as_str().unwrap_or_default();
-            let lacks = ["an adapter with memory", "a driver with DxgkDdiBuildPagingBuffer"];
+            let lacks = ["an adapter with memory", "a driver that implements DxgkDdiBuildPagingBuffer"];
             let memory = !["softgpu", "table"].contains(&driver);
-            let addresses = needs == "a driver with DxgkDdiCreateProcess";
-            let lists = needs == "a driver with DxgkDdiRender" && !listed.contains(&driver);
+            let addresses = needs == "a driver that implements DxgkDdiCreateProcess";
+            let lists = needs == "a driver that implements DxgkDdiRender" && !listed.contains(&driver);
             let first = needs == "a driver of WDDM 1.x" && driver == "table-allocation-lists";
             let umd = needs == "a driver with OpenAdapter" || needs == "a user-mode driver";
             if ((lacks.contains(&needs) || umd) && !memory)
@@ -145,7 +145,7 @@ fn an_unknown_name_gets_the_nearest_names() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(said.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{said}");
-    let (code, report) = json(&["check", "--scenario", "destroy-snyc"]);
+    let (code, report) = json(&["check", "--scenario", "destroy-synchronuos"]);
     assert_eq!(code, 2);
     assert!(report["error"].as_str().unwrap().contains("destroy-synchronous"), "{report}");
     let (code, report) = json(&["explain", "KMD-DESTROY-02"]);

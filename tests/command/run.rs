@@ -92,10 +92,12 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let told = &report["scenarios"][0];
             // Without memory, no scenario about memory can be flown; with memory, all can.
             let needs = told["needs"][0].as_str().unwrap_or_default();
-            let lacks = ["an adapter with memory", "a driver that implements DxgkDdiBuildPagingBuffer"];
+            let lacks =
+                ["an adapter with memory", "a driver that implements DxgkDdiBuildPagingBuffer"];
             let memory = !["softgpu", "table"].contains(&driver);
             let addresses = needs == "a driver that implements DxgkDdiCreateProcess";
-            let lists = needs == "a driver that implements DxgkDdiRender" && !listed.contains(&driver);
+            let lists =
+                needs == "a driver that implements DxgkDdiRender" && !listed.contains(&driver);
             let first = needs == "a driver of WDDM 1.x" && driver == "table-allocation-lists";
             let umd = needs == "a driver with OpenAdapter" || needs == "a user-mode driver";
             if ((lacks.contains(&needs) || umd) && !memory)

@@ -34,7 +34,11 @@ fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
         ("p1 d1 create alone a1 2\np1 d1 creat alone a2 2", 2, "expected 'pN dN create alone"),
         ("p1 d1 create alone a1 0", 1, "expected 'pN dN create alone"),
         ("p1 d1 create alone 1a 1", 1, "expected 'pN dN create alone"),
-        ("\n# nothing\np1 d1 fill r1", 3, "expected a name that an earlier line defines; found 'r1'"),
+        (
+            "\n# nothing\np1 d1 fill r1",
+            3,
+            "expected a name that an earlier line defines; found 'r1'",
+        ),
         ("p1 d1 create alone a 1\np1 d1 create alone a 1", 2, "expected a new name; 'a' is"),
         ("p1 d1 create alone sync 1", 1, "expected 'pN dN create alone"),
         ("# nothing at all\n", 1, "found no step at all"),

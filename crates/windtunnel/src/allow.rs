@@ -210,7 +210,9 @@ mod tests {
         let (line, why) = bad(&GOOD.replace("\"known\"", "known"));
         assert_eq!(line, 6, "{why}");
         assert_eq!(bad(&GOOD.replace("-002", "-902")).0, 3);
-        assert!(bad(&GOOD.replace("\"create-resource\"", "\"create-resourse\"")).1.contains("resourse"));
+        assert!(
+            bad(&GOOD.replace("\"create-resource\"", "\"create-resourse\"")).1.contains("resourse")
+        );
         assert_eq!(bad("[allow]\n").0, 1);
         assert_eq!(bad("\n[[alow]]\n").0, 2);
     }

@@ -123,7 +123,7 @@ impl Legal {
 ///
 /// Each row generates the row constant (`row::WindowsName`), its entry in
 /// [`TABLE`](super::TABLE), the method of [`Miniport`](crate::ddi::miniport::Miniport), which
-/// calls the inner_driver or returns the default (`Absent`), and the funnel's wrapper. The keyword
+/// calls the delegate or returns the default (`Absent`), and the funnel's wrapper. The keyword
 /// before `fn` selects the wrapper:
 ///
 /// - `system`: the call has no process;
@@ -162,7 +162,7 @@ macro_rules! ddi {
 
         /// A display miniport driver, with the adapter it drives.
         ///
-        /// A call that a driver does not implement goes to its inner_driver; without a inner_driver the
+        /// A call that a driver does not implement goes to its delegate; without a delegate the
         /// entry point is missing. A variant of a driver therefore implements only the differences.
         pub trait Miniport: Send + Sync {
             /// The driver that this driver is a variant of, if any.

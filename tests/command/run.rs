@@ -98,7 +98,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let addresses = needs == "a driver that implements DxgkDdiCreateProcess";
             let lists =
                 needs == "a driver that implements DxgkDdiRender" && !listed.contains(&driver);
-            let first = needs == "a driver of WDDM 1.x" && driver == "table-allocation-lists";
+            let first = needs == "a WDDM 1.x driver" && driver == "table-allocation-lists";
             let umd =
                 needs == "a driver that implements OpenAdapter" || needs == "a user-mode driver";
             if ((lacks.contains(&needs) || umd) && !memory)

@@ -1,7 +1,7 @@
 //! The `Stepped` host: virtual threads, one baton, an order drawn from a seed.
 //!
 //! A virtual thread is a real one that runs only while it has the baton. The baton passes at
-//! `park` and at `yield_now`, nowhere else, and not at all when nobody else could run. So a run
+//! `park` and at `yield_now`, nowhere else, and not at all when no other thread can run. So a run
 //! repeats from its seed, and whoever looks at a wait sees everything that could end it.
 //!
 //! # Invariants

@@ -22,38 +22,11 @@ use abi::hresult::{E_FAIL, E_INVALIDARG};
 use abi::{HANDLE, RECT};
 use std::collections::BTreeMap;
 use std::slice;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, TryLockError};
-
-/// How many boxes the runtime has handles of.
-static LIVE_OBJECTS: AtomicUsize = AtomicUsize::new(0);
-
-/// The number of live adapters, devices and resources of all drivers in this process: those that
-/// the runtime has a handle of. Tests expect zero at their end.
-pub fn live_objects() -> usize {
-    LIVE_OBJECTS.load(Relaxed)
-}
-
-/// Counts one live object until dropped.
-struct LiveCount(());
-
-impl LiveCount {
-    fn new() -> Self {
-        LIVE_OBJECTS.fetch_add(1, Relaxed);
-        Self(())
-    }
-}
-
-impl Drop for LiveCount {
-    fn drop(&mut self) {
-        LIVE_OBJECTS.fetch_sub(1, Relaxed);
-    }
-}
 
 /// A device. Its handle is the address of this box.
 struct Device {
     state: Mutex<DeviceState>,
-    _counted: LiveCount,
 }
 
 struct DeviceState {
@@ -66,7 +39,6 @@ struct DeviceState {
 /// A resource. Its handle is the address of this box.
 struct ResourceBox {
     number: u64,
-    _counted: LiveCount,
 }
 
 impl DeviceState {
@@ -78,7 +50,7 @@ impl DeviceState {
 
     /// Creates the handle of a new resource.
     fn new_handle(&mut self, number: u64, runtime: RuntimeResource) -> HANDLE {
-        let boxed = Box::new(ResourceBox { number, _counted: LiveCount::new() });
+        let boxed = Box::new(ResourceBox { number });
         let address = (&raw const *boxed).addr();
         let handle = self.device.handle_of(number, runtime, address);
         self.resources.insert(handle, boxed);

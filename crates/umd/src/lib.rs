@@ -42,6 +42,6 @@ pub use callbacks::{
     NewAllocation, PagingQueue, PagingResponse, RenderRequest, live_objects_of,
 };
 pub use driver::{UserAdapter, UserDevice, UserDriver};
-pub use entry::{live_objects, open_adapter};
+pub use entry::open_adapter;
 pub use memory::{Memory, VisibleMemory};
 pub use result::{Failure, UmdResult};

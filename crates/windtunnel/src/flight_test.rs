@@ -37,7 +37,7 @@ use std::sync::Arc;
 /// struct Empty(Arc<SoftGpu>);
 ///
 /// impl Miniport for Empty {
-///     fn stands_on(&self) -> Option<&dyn Miniport> {
+///     fn delegate(&self) -> Option<&dyn Miniport> {
 ///         Some(&*self.0)
 ///     }
 ///

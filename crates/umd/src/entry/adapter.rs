@@ -1,7 +1,7 @@
 //! Adapters, and the creation of devices.
 
 use super::device::functions;
-use super::{Device, DeviceState, LiveCount, read, write};
+use super::{Device, DeviceState, read, write};
 use crate::args::{CreateDeviceArgs, OpenAdapterArgs};
 use crate::callbacks::{AdapterCallbacks, Callbacks};
 use crate::driver::{UserAdapter, UserDriver};
@@ -22,7 +22,6 @@ use std::sync::Mutex;
 struct Adapter {
     user: Box<dyn UserAdapter>,
     host: MemoryAccess,
-    _counted: LiveCount,
 }
 
 /// The `OpenAdapter` export of a driver. The driver accesses the runtime's memory through `S`.
@@ -61,7 +60,7 @@ unsafe fn open<D: UserDriver>(
     };
     // SAFETY: The caller guarantees a valid table; the pointer is not NULL.
     unsafe { write(asked.pAdapterFuncs, functions) };
-    let adapter = Adapter { user, host, _counted: LiveCount::new() };
+    let adapter = Adapter { user, host };
     asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
     asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: `args` was read before.
@@ -126,7 +125,7 @@ unsafe extern "win64-unwind" fn create_device(
         unsafe { write_table(asked.pDeviceFuncs, length, &functions()) };
         let host = adapter.host;
         let inside = Mutex::new(DeviceState { device, host, resources: BTreeMap::new() });
-        let device = Device { state: inside, _counted: LiveCount::new() };
+        let device = Device { state: inside };
         asked.hDevice = Box::into_raw(Box::new(device)).cast();
         // SAFETY: `args` was read before.
         unsafe { write(args, asked) };

@@ -5,5 +5,6 @@ pub(crate) mod interrupt;
 pub mod power;
 pub(crate) mod query;
 pub(crate) mod start;
+pub(crate) mod state;
 pub(crate) mod system;
 pub(crate) mod tdr;

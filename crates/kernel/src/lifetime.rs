@@ -11,3 +11,4 @@ pub(crate) mod open;
 pub mod process;
 pub(crate) mod retire;
 pub(crate) mod share;
+pub(crate) mod state;

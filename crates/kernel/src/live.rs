@@ -57,7 +57,7 @@ impl KernelState {
             let why = self.resource_references(it);
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.context_allocations.iter() {
+        for (number, it) in self.memory.context_allocations.iter() {
             let owner = Some(it.adapter.subject());
             let freed =
                 if it.freed { "freed, but an engine may save into it" } else { "not freed" };
@@ -74,7 +74,7 @@ impl KernelState {
     }
 
     fn list_instances(&self, all: &mut Vec<LiveObject>) {
-        for (number, it) in self.instances.iter() {
+        for (number, it) in self.memory.instances.iter() {
             let owner = Some(it.allocation.subject());
             let why = vec![format!("an instance of {}", it.allocation)];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
@@ -99,7 +99,7 @@ impl KernelState {
                 vec![format!("handle {:#x}, {} packets in flight", it.handle.0, it.in_flight)];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.paging_queues.iter() {
+        for (number, it) in self.memory.paging_queues.iter() {
             let owner = Some(it.device.subject());
             let why = vec![format!(
                 "handle {:#x}, {} of {} done",
@@ -127,7 +127,7 @@ impl KernelState {
             why.extend(self.view_references(it).into_iter().skip(1));
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.retirements.iter() {
+        for (number, it) in self.lifetime.retirements.iter() {
             let owner = Some(it.device.subject());
             let why = vec![format!(
                 "ends {} views{}",

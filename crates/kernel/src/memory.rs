@@ -30,6 +30,7 @@ pub(crate) mod priority;
 pub(crate) mod queue;
 pub(crate) mod reset;
 pub(crate) mod residency;
+pub(crate) mod state;
 pub(crate) mod step_context;
 
 use crate::adapter::start::Adapter;
@@ -308,10 +309,10 @@ impl Kernel {
         features: MemoryFeatures,
         ram: Arc<dyn Ram>,
     ) {
-        let (mut segments, mut pressure) = (Vec::new(), state.pressure);
+        let (mut segments, mut pressure) = (Vec::new(), state.memory.pressure);
         for (number, info) in (1..).zip(features.segments) {
-            state.last_segment += 1;
-            let subject = Kind::Segment.subject(state.last_segment);
+            state.memory.last_segment += 1;
+            let subject = Kind::Segment.subject(state.memory.last_segment);
             let (base, size, aperture) = (info.base, info.size, info.flags.aperture);
             let target = info.flags.application_target;
             let found = EventKind::SegmentFound {
@@ -402,7 +403,7 @@ impl KernelState {
     pub(crate) fn is_paging_idle(&self, adapter: Id<Adapter>) -> bool {
         let memory = self.memory(adapter).map(|pair| pair.1);
         memory.is_none_or(|memory| memory.planned.is_empty() && !memory.building)
-            && self.pagings.iter().all(|(_, it)| it.adapter != adapter)
+            && self.memory.pagings.iter().all(|(_, it)| it.adapter != adapter)
     }
 
     /// Whether an adapter's paging work waits for packets that are not done.
@@ -411,7 +412,7 @@ impl KernelState {
             matches!(queue_point, QueuePoint::Context(..))
                 && !self.is_work_done(adapter, *queue_point)
         };
-        self.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
+        self.memory.pagings.iter().any(|(_, it)| it.adapter == adapter && it.waits.iter().any(open))
     }
 }
 

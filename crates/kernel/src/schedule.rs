@@ -7,4 +7,5 @@ pub(crate) mod preempt;
 pub(crate) mod render;
 pub(crate) mod report;
 pub(crate) mod root_check;
+pub(crate) mod state;
 pub(crate) mod submit;

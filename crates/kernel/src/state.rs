@@ -9,33 +9,23 @@
 //! 4. A view that has a retirement is not `Live`, and a retirement's views exist.
 
 use crate::adapter::start::Adapter;
+use crate::adapter::state::NodeState;
 use crate::base::id_list::{Id, IdList, Slab};
 use crate::ddi::permit::PermitTable;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
-use crate::lifetime::handle_data::HandleDataReference;
 use crate::lifetime::process::Process;
-use crate::lifetime::retire::Retirement;
-use crate::memory::address::AddressSpace;
-use crate::memory::address::queued_update::PendingUpdate;
-use crate::memory::address::update::CheckedUpdate;
-use crate::memory::budget::TrimRegistration;
-use crate::memory::context_allocation::ContextAllocation;
-use crate::memory::instances::InstanceRecord;
-use crate::memory::offer::PendingOffer;
-use crate::memory::pressure::Pressure;
-use crate::memory::queue::PagingQueue;
-use crate::memory::{Extent, Paging};
+use crate::lifetime::state::LifetimeState;
+use crate::memory::state::MemoryState;
 use crate::objects::allocation::Allocation;
 use crate::objects::handle_table::HandleTable;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::{View, ViewStage};
-use crate::schedule::render::RenderPacket;
-use crate::sync::SyncState;
-use crate::sync::keyed_mutex::KeyedMutex;
+use crate::schedule::state::ScheduleState;
+use crate::sync::state::SyncState;
 use flight::WaitToken;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 /// All objects of the kernel.
 pub(crate) struct KernelState {
@@ -47,65 +37,21 @@ pub(crate) struct KernelState {
     pub(crate) resource_views: Slab<ResourceView>,
     pub(crate) allocations: Slab<Allocation>,
     pub(crate) views: Slab<View>,
-    /// Instances of allocations.
-    pub(crate) instances: Slab<InstanceRecord>,
-    pub(crate) retirements: Slab<Retirement>,
     /// The global handles of shared resources and keyed mutexes.
     pub(crate) global_handles: HandleTable,
     /// The kernel's own handles, which drivers use in callbacks.
     pub(crate) kernel_handles: HandleTable,
-    pub(crate) extents: Slab<Extent>,
-    pub(crate) pagings: Slab<Paging>,
-    pub(crate) paging_queues: Slab<PagingQueue>,
-    pub(crate) context_allocations: Slab<ContextAllocation>,
-    /// Packets with lists that are not done.
-    pub(crate) render_packets: Slab<RenderPacket>,
-    pub(crate) spaces: Slab<AddressSpace>,
-    /// The address space of a process on an adapter.
-    pub(crate) spaces_of: BTreeMap<(Id<Process>, Id<Adapter>), IdList<AddressSpace>>,
     /// The devices of a process.
     pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
-    pub(crate) keyed_mutexes: Slab<KeyedMutex>,
-    /// Address updates that wait for a fence.
-    pub(crate) updates: Slab<CheckedUpdate>,
-    /// Updates whose entries are being written.
-    pub(crate) updating: Vec<PendingUpdate>,
-    /// Context allocations that were freed and still have memory.
-    pub(crate) freed_context_allocations: Vec<Id<ContextAllocation>>,
-    /// Offers that wait for earlier work.
-    pub(crate) offers: Vec<PendingOffer>,
-    /// The artificial pressure on drivers, if any.
-    pub(crate) pressure: Option<Pressure>,
-    pub(crate) trim_registrations: Slab<TrimRegistration>,
-    /// The trim registrations to notify.
-    pub(crate) pending_trims: Vec<Id<TrimRegistration>>,
-    /// The trim registration that is being notified, and the thread that does it.
-    pub(crate) trim_in_progress: Option<(Id<TrimRegistration>, u32)>,
+    pub(crate) nodes: NodeState,
+    pub(crate) lifetime: LifetimeState,
+    pub(crate) schedule: ScheduleState,
+    pub(crate) memory: MemoryState,
     pub(crate) sync: SyncState,
     pub(crate) permits: PermitTable,
     /// The threads that wait for an object of a device, a context or an adapter to end or to leave.
     /// All of them check again after each change.
     pub(crate) waiters: Vec<WaitToken>,
-    /// Idle retirements that wait for their permit.
-    pub(crate) jobs: VecDeque<Id<Retirement>>,
-    /// Contexts with a packet at the front of their queue.
-    pub(crate) runnable: Vec<Id<Context>>,
-    /// Packets that will never be submitted, which drivers are to be notified of.
-    pub(crate) cancelled: VecDeque<(Id<Context>, crate::schedule::dispatch::PacketPayload)>,
-    /// Nodes that timed out, and the next recovery step of each.
-    pub(crate) recoveries: VecDeque<crate::adapter::tdr::RecoveryAction>,
-    /// A preemption waits for its permit.
-    pub(crate) held_back: bool,
-    /// Contexts that are being advanced, one after the other.
-    pub(crate) advancing: Vec<Id<Context>>,
-    /// The running driver calls in which handle data was acquired.
-    pub(crate) calls: BTreeSet<u32>,
-    /// The handle data that drivers have acquired and not released.
-    pub(crate) handle_data: BTreeMap<u32, HandleDataReference>,
-    pub(crate) last_handle_data: u32,
-    pub(crate) last_node: u32,
-    pub(crate) last_segment: u32,
-    pub(crate) last_table: u32,
     /// A deliberate bug, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) planted_reversal: bool,
@@ -122,42 +68,16 @@ impl KernelState {
             resource_views: Slab::default(),
             allocations: Slab::default(),
             views: Slab::default(),
-            instances: Slab::default(),
-            retirements: Slab::default(),
             global_handles: HandleTable::global(),
             kernel_handles: HandleTable::kernel(),
-            extents: Slab::default(),
-            pagings: Slab::default(),
-            paging_queues: Slab::default(),
-            context_allocations: Slab::default(),
-            render_packets: Slab::default(),
-            spaces: Slab::default(),
-            spaces_of: BTreeMap::new(),
             devices_of: BTreeMap::new(),
-            keyed_mutexes: Slab::default(),
-            freed_context_allocations: Vec::new(),
-            offers: Vec::new(),
-            pressure: None,
-            trim_registrations: Slab::default(),
-            pending_trims: Vec::new(),
-            trim_in_progress: None,
+            nodes: NodeState::default(),
+            lifetime: LifetimeState::default(),
+            schedule: ScheduleState::default(),
+            memory: MemoryState::default(),
             sync: SyncState::default(),
             permits: PermitTable::default(),
             waiters: Vec::new(),
-            jobs: VecDeque::new(),
-            runnable: Vec::new(),
-            advancing: Vec::new(),
-            held_back: false,
-            updates: Slab::default(),
-            updating: Vec::new(),
-            cancelled: VecDeque::new(),
-            recoveries: VecDeque::new(),
-            calls: BTreeSet::new(),
-            handle_data: BTreeMap::new(),
-            last_handle_data: 0,
-            last_node: 0,
-            last_segment: 0,
-            last_table: 0,
             #[cfg(shuttle)]
             planted_reversal: false,
         }
@@ -192,7 +112,7 @@ impl KernelState {
             }
         }
         self.validate_keyed_mutexes()?;
-        for (number, retirement) in self.retirements.iter() {
+        for (number, retirement) in self.lifetime.retirements.iter() {
             if retirement.views.iter().any(|view| self.views.get(*view).is_none()) {
                 return Err(format!("{number} ends a view that is destroyed"));
             }
@@ -232,10 +152,12 @@ impl KernelState {
             ObjectId::Context(id) => self.contexts.contains(id),
             ObjectId::ResourceView(id) => self.resource_views.contains(id),
             ObjectId::View(id) => self.views.contains(id),
-            ObjectId::Instance(id) => self.instances.contains(id),
-            ObjectId::PagingQueue(id) | ObjectId::QueueFence(id) => self.paging_queues.contains(id),
+            ObjectId::Instance(id) => self.memory.instances.contains(id),
+            ObjectId::PagingQueue(id) | ObjectId::QueueFence(id) => {
+                self.memory.paging_queues.contains(id)
+            }
             ObjectId::SyncObject(id) => self.sync.objects.contains(id),
-            ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
+            ObjectId::KeyedMutex(id) => self.sync.keyed_mutexes.contains(id),
             // No process has handles of these.
             ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => {
                 false

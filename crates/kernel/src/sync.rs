@@ -16,12 +16,12 @@
 pub(crate) mod cpu;
 pub(crate) mod event;
 pub(crate) mod keyed_mutex;
+pub(crate) mod state;
 pub(crate) mod waits;
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
-use crate::base::id_list::Slab;
 use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
@@ -31,7 +31,6 @@ use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::device::UserMapping;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
-use crate::memory::address::update::CheckedUpdate;
 use crate::objects::handle_table::Handle;
 use crate::objects::handle_table::ObjectId;
 use crate::state::KernelState;
@@ -39,25 +38,8 @@ use event::Event;
 use flight::invariant;
 use flight::{Component, EventKind, Hex, RuleId, Run, Subject};
 use smallvec::smallvec;
-use std::collections::{BTreeSet, VecDeque};
+use waits::SyncPoint;
 pub(crate) use waits::SyncPoints;
-use waits::{Broadcast, GpuWait, SyncPoint};
-
-/// The state of synchronization.
-#[derive(Default)]
-pub(crate) struct SyncState {
-    pub(crate) objects: Slab<SyncObject>,
-    /// The objects that are mutexes. A context that is destroyed may hold one of them.
-    mutexes: BTreeSet<Id<SyncObject>>,
-    pub(crate) events: Slab<Event>,
-    pub(crate) gpu_waits: Slab<GpuWait>,
-    pub(crate) broadcasts: Slab<Broadcast>,
-    /// Contexts that may continue, and whether a thread is continuing them.
-    satisfied: VecDeque<Id<Context>>,
-    waking: bool,
-    /// Address updates whose fence has reached its value.
-    due: VecDeque<Id<CheckedUpdate>>,
-}
 
 /// A synchronization object (`hSyncObject`).
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]

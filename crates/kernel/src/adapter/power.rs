@@ -317,13 +317,13 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         let mut any = false;
         for (extent, at) in placed {
-            let used = state.extents.get(extent).map(|extent| extent.uses.clone());
+            let used = state.memory.extents.get(extent).map(|extent| extent.uses.clone());
             if self.plan_page_out(state, extent, "the power goes", &mut plan) {
                 remaining.push((extent, at));
                 any = true;
                 // The packets that use this extent are not submitted yet; they are submitted after
                 // resume. This page-out does not wait for them; a later eviction does.
-                if let Some((it, used)) = state.extents.get_mut(extent).zip(used) {
+                if let Some((it, used)) = state.memory.extents.get_mut(extent).zip(used) {
                     it.uses = used;
                 }
             }
@@ -340,6 +340,7 @@ impl Kernel {
         for (extent, at) in remaining {
             // An extent that was discarded or has ended does not return.
             if state
+                .memory
                 .extents
                 .get(extent)
                 .is_none_or(|extent| extent.location != Location::System || extent.ending)

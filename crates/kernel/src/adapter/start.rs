@@ -360,8 +360,8 @@ impl Kernel {
         }
         // Node numbers are unique across adapters.
         for _ in 0..features.nodes {
-            let node = Node::new(world.last_node);
-            world.last_node += 1;
+            let node = Node::new(world.nodes.last_node);
+            world.nodes.last_node += 1;
             if let Some(it) = world.adapters.get_mut(number) {
                 it.nodes.push(node);
             }

@@ -49,7 +49,7 @@ impl Kernel {
             return Err(why);
         }
         let mut state = self.state.lock();
-        if let Some(it) = state.spaces.get_mut(space) {
+        if let Some(it) = state.memory.spaces.get_mut(space) {
             (it.stage, it.users) = (SpaceStage::Live, 0);
         }
         Ok(())

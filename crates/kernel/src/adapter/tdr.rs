@@ -130,7 +130,7 @@ impl Kernel {
             return None;
         }
         // A node with a pending recovery action needs no check either: more time does not help.
-        let action = &state.recoveries;
+        let action = &state.nodes.recoveries;
         let known = |node: usize| {
             action.iter().any(|recovery_action| recovery_action.is_about(adapter.0, node))
         };
@@ -180,11 +180,11 @@ impl Kernel {
         let known = match action {
             RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
             RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
-                state.recoveries.contains(&action)
+                state.nodes.recoveries.contains(&action)
             }
         };
         if !known {
-            state.recoveries.push_back(action);
+            state.nodes.recoveries.push_back(action);
         }
         if matches!(action, RecoveryAction::ResetAdapter(..)) {
             self.wake_all(state);
@@ -194,7 +194,7 @@ impl Kernel {
 
     /// Performs one queued recovery action. Returns whether it performed one.
     pub(crate) fn try_recover(&self, at: &mut Passive) -> bool {
-        let all = self.state.lock().recoveries.clone();
+        let all = self.state.lock().nodes.recoveries.clone();
         // An action whose permit is taken does not block the other actions.
         all.into_iter().any(|recovery_action| self.recover(at, recovery_action))
     }
@@ -203,15 +203,18 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let driver = {
             let state = &mut *self.state.lock();
-            let Some(argument) =
-                state.recoveries.iter().position(|recovery_action| *recovery_action == action)
+            let Some(argument) = state
+                .nodes
+                .recoveries
+                .iter()
+                .position(|recovery_action| *recovery_action == action)
             else {
                 return false;
             };
             let driver =
                 state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
-                state.recoveries.remove(argument);
+                state.nodes.recoveries.remove(argument);
                 return true;
             };
             let class = match action {
@@ -225,7 +228,7 @@ impl Kernel {
             let taken = self.try_acquire_work_permit(state, action.adapter(), keys);
             let Some(taken) = taken else { return false };
             permit = taken;
-            state.recoveries.remove(argument);
+            state.nodes.recoveries.remove(argument);
             driver
         };
         match action {
@@ -642,7 +645,7 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             // The adapter reset replaces every other pending action for its nodes.
-            state.recoveries.retain(|recovery_action| recovery_action.adapter() != adapter);
+            state.nodes.recoveries.retain(|recovery_action| recovery_action.adapter() != adapter);
             let first = |node| state.node_mut(adapter, node)?.queue.front()?.device();
             let culprit = fault.and_then(first);
             let mine = state.devices.iter().filter(|(_, device)| device.adapter == adapter);
@@ -711,7 +714,8 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
-            let Some(owner) = self.extents.get(step.extent).map(|extent| extent.owner) else {
+            let Some(owner) = self.memory.extents.get(step.extent).map(|extent| extent.owner)
+            else {
                 continue;
             };
             match owner {
@@ -726,7 +730,7 @@ impl KernelState {
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
                 Owner::Saved(saved) => {
-                    owners.insert((self.context_allocations[saved].device, owner.subject()));
+                    owners.insert((self.memory.context_allocations[saved].device, owner.subject()));
                 }
                 Owner::Table(_) => (),
             }

@@ -50,7 +50,7 @@ impl Kernel {
         mut state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
     ) -> StateGuard<'k, KernelState> {
-        let it = &mut state.retirements[number];
+        let it = &mut state.lifetime.retirements[number];
         let (device, resource_view) = (it.device, it.resource_view);
         let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
@@ -64,7 +64,7 @@ impl Kernel {
             .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
         let mut state = self.destroy_orphans(at, component, state, &orphans, args);
         self.log.emit(number.subject(), EventKind::RetireDone {});
-        let over = state.retirements.take(number);
+        let over = state.lifetime.retirements.take(number);
         self.finish_device_retirement(&mut state, device);
         if let Some(token) = over.and_then(|retirement| retirement.waiter) {
             self.wake_one(&token);

@@ -75,13 +75,13 @@ impl Kernel {
             return None;
         }
         let (of, keeps, device, driver_handle) = state.data_of(object, of_device)?;
-        state.last_handle_data += 1;
-        let number = state.last_handle_data;
-        state.handle_data.insert(
+        state.lifetime.last_handle_data += 1;
+        let number = state.lifetime.last_handle_data;
+        state.lifetime.handle_data.insert(
             number,
             HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
         );
-        state.calls.insert(call);
+        state.lifetime.calls.insert(call);
         CallGuard::mark(); // The end of this call is checked for the reference.
         self.log.emit(
             of,
@@ -104,7 +104,7 @@ impl Kernel {
         let mut state = self.state.lock();
         let known = u32::try_from(number)
             .ok()
-            .and_then(|number| Some((number, state.handle_data.get(&number)?)));
+            .and_then(|number| Some((number, state.lifetime.handle_data.get(&number)?)));
         let known = known.filter(|(_, reference)| reference.adapter == adapter);
         let broken = match known {
             None => Some(format!("{number:#x} is released, but no reference has that number")),
@@ -127,9 +127,9 @@ impl Kernel {
     }
 
     fn end_handle_data(&self, state: &mut KernelState, number: u32) {
-        let Some(hold) = state.handle_data.remove(&number) else { return };
+        let Some(hold) = state.lifetime.handle_data.remove(&number) else { return };
         self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
-        if !state.jobs.is_empty() {
+        if !state.lifetime.jobs.is_empty() {
             self.wake_one(&self.work_available);
         }
     }
@@ -141,16 +141,17 @@ impl Kernel {
     pub(crate) fn end_all_handle_data(&self, of: impl Fn(&HandleDataReference) -> bool) {
         let mut state = self.state.lock();
         let forgotten = |reference: &HandleDataReference| {
-            of(reference) && !state.calls.contains(&reference.call)
+            of(reference) && !state.lifetime.calls.contains(&reference.call)
         };
         let numbers: Vec<u32> = state
+            .lifetime
             .handle_data
             .iter()
             .filter(|(_, reference)| forgotten(reference))
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
-            let Some(it) = state.handle_data.get(&number) else { continue };
+            let Some(it) = state.lifetime.handle_data.get(&number) else { continue };
             let broken = format!("the data of {} was acquired and never released", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
@@ -173,7 +174,8 @@ impl Kernel {
         retirement: Id<Retirement>,
     ) -> bool {
         let holds = state.handle_data_of(retirement);
-        let mut forgotten = holds.iter().filter(|reference| !state.calls.contains(&reference.call));
+        let mut forgotten =
+            holds.iter().filter(|reference| !state.lifetime.calls.contains(&reference.call));
         let broken = forgotten.next().map(|reference| {
             format!(
                 "{} is to be destroyed, but its driver acquired its data in a call that has \
@@ -191,7 +193,7 @@ impl Kernel {
         );
         let held = !holds.is_empty();
         if held {
-            state.jobs.push_back(retirement);
+            state.lifetime.jobs.push_back(retirement);
         }
         held
     }
@@ -232,7 +234,11 @@ impl KernelState {
     /// device's view keeps that view, and so the allocation or resource, alive, but does not hold
     /// back this retirement.
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
-        let Some(it) = self.retirements.get(retirement).filter(|_| !self.handle_data.is_empty())
+        let Some(it) = self
+            .lifetime
+            .retirements
+            .get(retirement)
+            .filter(|_| !self.lifetime.handle_data.is_empty())
         else {
             return Vec::new();
         };
@@ -246,7 +252,7 @@ impl KernelState {
         let held = |reference: &&HandleDataReference| {
             reference.device == device && ends.contains(&reference.keeps_alive)
         };
-        self.handle_data.values().filter(held).collect()
+        self.lifetime.handle_data.values().filter(held).collect()
     }
 }
 

@@ -72,8 +72,9 @@ impl Kernel {
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
         let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
         // WINDOWS: the status for an allocation in no segment is undocumented.
-        let extent =
-            extent.and_then(|extent| state.extents.get(extent)).ok_or(DriverError::Unsupported)?;
+        let extent = extent
+            .and_then(|extent| state.memory.extents.get(extent))
+            .ok_or(DriverError::Unsupported)?;
         let Location::Segment { segment, .. } = extent.location else {
             return Err(DriverError::Unsupported);
         };

@@ -88,7 +88,7 @@ impl Kernel {
                 let owner = Owner::Allocation(number);
                 Extent::new(guard.adapter, owner, given, size, alignment, requirements)
             });
-            let extent = extent.map(|extent| state.extents.insert(extent));
+            let extent = extent.map(|extent| state.memory.extents.insert(extent));
             if let Some(extent) = extent {
                 self.log_requirements(state, extent);
                 let limit = info.requirements.instances;

@@ -125,7 +125,9 @@ impl Kernel {
         }
         let mut done = true;
         // A retirement that ran on this thread has woken the token already.
-        if let Some(token) = token.filter(|_| state.retirements.get(asked.number).is_some()) {
+        if let Some(token) =
+            token.filter(|_| state.lifetime.retirements.get(asked.number).is_some())
+        {
             drop(state);
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
             state = self.state.lock();
@@ -160,7 +162,7 @@ impl Kernel {
         it.retiring += 1;
         let (process, lost) = (it.owner(), it.lost.is_some());
         let waits = if assume || lost { Vec::new() } else { state.outstanding_work(device) };
-        let number = state.retirements.reserve();
+        let number = state.lifetime.retirements.reserve();
         let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
         self.log.emit(
@@ -197,7 +199,7 @@ impl Kernel {
         }
         let ready = waits.is_empty();
         let retirement = Retirement { device, resource_view, views, waits, waiter: None };
-        state.retirements.fill(number, retirement);
+        state.lifetime.retirements.fill(number, retirement);
         if ready {
             self.mark_idle(state, number);
         } else if let Some(it) = state.devices.get_mut(device) {
@@ -239,7 +241,7 @@ impl Kernel {
     }
 
     fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>) {
-        let it = &state.retirements[number];
+        let it = &state.lifetime.retirements[number];
         for view in &it.views {
             if let Some(it) = state.views.get_mut(*view) {
                 it.stage = ViewStage::Idle;
@@ -253,7 +255,7 @@ impl Kernel {
     pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
             self.mark_idle(state, number);
-            state.jobs.push_back(number);
+            state.lifetime.jobs.push_back(number);
             self.wake_one(&self.work_available);
         }
     }
@@ -266,12 +268,13 @@ impl Kernel {
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
-        let Some(place) = state.jobs.iter().position(|retirement| *retirement == number) else {
+        let Some(place) = state.lifetime.jobs.iter().position(|retirement| *retirement == number)
+        else {
             return false;
         };
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
-        state.jobs.remove(place);
+        state.lifetime.jobs.remove(place);
         let component = DestroyScope { driver: &driver, permit: &permit, process: None };
         let mut state = self.finish_retirement(at, &component, state, number);
         permit.release(&mut state);
@@ -293,14 +296,14 @@ impl Kernel {
             return state;
         }
         if self.defer_for_paging(&mut state, number) {
-            state.jobs.push_back(number);
+            state.lifetime.jobs.push_back(number);
             return state;
         }
         let Ok((permit, state)) = self.acquire_permit_locked(at, state, keys) else {
             // The thread that holds the permit is blocked. The job runs if that thread ever
             // continues.
             let mut state = self.state.lock();
-            state.jobs.push_back(number);
+            state.lifetime.jobs.push_back(number);
             self.wake_one(&self.work_available);
             return state;
         };
@@ -308,7 +311,7 @@ impl Kernel {
         // Check again after the wait: another thread may have planned paging for the memory
         // meanwhile.
         if self.defer_for_paging(&mut state, number) {
-            state.jobs.push_back(number);
+            state.lifetime.jobs.push_back(number);
             permit.release(&mut state);
             return state;
         }
@@ -323,7 +326,7 @@ impl Kernel {
     /// Whether paging work for the retirement's allocations is not done. Starts unmapping the
     /// memory that must be unmapped.
     fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
-        if state.extents.is_empty() {
+        if state.memory.extents.is_empty() {
             return false;
         }
         let mut pages = self.defer_for_mappings(state, number);
@@ -337,14 +340,14 @@ impl Kernel {
 impl Kernel {
     /// Whether GPU virtual addresses still map the retirement's allocations. Starts unmapping them.
     fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
-        let it = &state.retirements[number];
+        let it = &state.lifetime.retirements[number];
         let views = it.views.clone();
         if self.unmap_views(state, &views) {
             return true;
         }
         // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
-            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            let extent = state.extent_of(*view).and_then(|extent| state.memory.extents.get(extent));
             extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
         };
         views.iter().any(pending)
@@ -354,7 +357,7 @@ impl Kernel {
 impl KernelState {
     fn wait_token(&mut self, number: Id<Retirement>) -> Option<WaitToken> {
         let waits = self.describe_retirement_waits(number);
-        let it = self.retirements.get_mut(number)?;
+        let it = self.lifetime.retirements.get_mut(number)?;
         let token = WaitToken::new(format!("{number}{waits}"));
         it.waiter = Some(token.clone());
         Some(token)
@@ -366,7 +369,7 @@ impl KernelState {
         number: Id<Retirement>,
         process: Option<Id<Process>>,
     ) -> Option<(Arc<Driver>, PermitKeys)> {
-        let it = self.retirements.get(number)?;
+        let it = self.lifetime.retirements.get(number)?;
         let adapter = self.devices.get(it.device)?.adapter;
         let driver = self.adapters.get(adapter)?.driver.clone();
         let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
@@ -439,7 +442,7 @@ impl KernelState {
 
     /// The extents of the allocations whose last views a retirement ends.
     fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
-        let it = &self.retirements[retirement];
+        let it = &self.lifetime.retirements[retirement];
         let last = |view: &Id<View>| {
             let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
             let all = allocation.views.len() == 1
@@ -463,13 +466,14 @@ impl KernelState {
     }
 
     fn is_retirement_idle(&self, adapter: Id<Adapter>, retirement: Id<Retirement>) -> bool {
-        let waits = self.retirements.get(retirement).map(|retirement| retirement.waits.as_slice());
+        let waits =
+            self.lifetime.retirements.get(retirement).map(|retirement| retirement.waits.as_slice());
         waits.unwrap_or_default().iter().all(|queue_point| self.is_work_done(adapter, *queue_point))
     }
 
     /// Describes as text what a retirement waits for.
     pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
-        let Some(it) = self.retirements.get(number) else { return String::new() };
+        let Some(it) = self.lifetime.retirements.get(number) else { return String::new() };
         let message = |work: &QueuePoint| match *work {
             QueuePoint::Context(context, packet) => format!(
                 ", behind packet {packet} of {}{}",

@@ -102,31 +102,32 @@ impl KernelState {
         adapter: Id<Adapter>,
     ) -> Option<Id<AddressSpace>> {
         let live = |it: &&Id<AddressSpace>| {
-            self.spaces
+            self.memory
+                .spaces
                 .get(**it)
                 .is_some_and(|address_space| address_space.stage != SpaceStage::Ending)
         };
-        self.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
+        self.memory.spaces_of.get(&(process, adapter))?.iter().find(live).copied()
     }
 
     /// Adds a space.
     pub(crate) fn add_space(&mut self, it: AddressSpace) -> Id<AddressSpace> {
         let whose = it.process.map(|process| (process, it.adapter));
-        let number = self.spaces.insert(it);
+        let number = self.memory.spaces.insert(it);
         if let Some(whose) = whose {
-            self.spaces_of.entry(whose).or_default().push(number);
+            self.memory.spaces_of.entry(whose).or_default().push(number);
         }
         number
     }
 
     /// Removes a space.
     pub(crate) fn remove_space(&mut self, number: Id<AddressSpace>) {
-        let it = self.spaces.remove(number);
+        let it = self.memory.spaces.remove(number);
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
-        if let Some(all) = self.spaces_of.get_mut(&whose) {
+        if let Some(all) = self.memory.spaces_of.get_mut(&whose) {
             all.retain(|address_space| *address_space != number);
             if all.is_empty() {
-                self.spaces_of.remove(&whose);
+                self.memory.spaces_of.remove(&whose);
             }
         }
     }
@@ -147,7 +148,7 @@ impl KernelState {
 
     /// The root of a space, as drivers receive it.
     pub(crate) fn root_of(&self, space: Id<AddressSpace>) -> Option<(Id<Extent>, Root)> {
-        let it = self.spaces.get(space)?;
+        let it = self.memory.spaces.get(space)?;
         let (_, memory) = self.memory(it.adapter)?;
         let top = memory.mmu.as_ref()?.geometry.top();
         let extent = *it.tables.get(&(top, 0))?;
@@ -157,7 +158,7 @@ impl KernelState {
 
     /// The driver's number of the segment an extent is in, and its offset there.
     pub(crate) fn location_of(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
-        match &self.extents.get(extent)?.location {
+        match &self.memory.extents.get(extent)?.location {
             crate::memory::Location::Segment { segment, range } => {
                 Some((crate::memory::segment_number(*segment), range.start()))
             }
@@ -167,7 +168,7 @@ impl KernelState {
 
     /// Checks the invariants of spaces.
     pub(crate) fn validate_spaces(&self) -> Result<(), String> {
-        for (number, space) in self.spaces.iter() {
+        for (number, space) in self.memory.spaces.iter() {
             space.addresses.validate().map_err(|text| format!("{number}: {text}"))?;
             let Some(geometry) = self.mmu(space.adapter).map(|mmu| mmu.geometry.clone()) else {
                 continue;

@@ -102,7 +102,7 @@ impl Kernel {
         let number = state.device_of(process, device)?;
         let adapter = state.devices[number].adapter;
         let trimmer = TrimRegistration { process: process.0, adapter, device: number, callback };
-        Ok(state.trim_registrations.insert(trimmer).serial())
+        Ok(state.memory.trim_registrations.insert(trimmer).serial())
     }
 
     /// Removes a registration. Returns whether it existed.
@@ -111,18 +111,18 @@ impl Kernel {
     pub fn unregister_trim(&self, at: &mut Passive, process: ProcessId, number: u32) -> bool {
         let number = {
             let mut state = self.state.lock();
-            let found = state.trim_registrations.find_serial(number);
+            let found = state.memory.trim_registrations.find_serial(number);
             let mine = |trimmer: &Id<TrimRegistration>| {
-                state.trim_registrations[*trimmer].process == process.0
+                state.memory.trim_registrations[*trimmer].process == process.0
             };
             let Some(trimmer) = found.filter(mine) else { return false };
-            state.trim_registrations.remove(trimmer);
+            state.memory.trim_registrations.remove(trimmer);
             trimmer
         };
         let me = flight::current_thread();
         let callback = (number, me);
         let over = |state: &KernelState| {
-            state.trim_in_progress.is_none_or(|pair| pair.0 != number || pair == callback)
+            state.memory.trim_in_progress.is_none_or(|pair| pair.0 != number || pair == callback)
         };
         let what = |_: &KernelState| "a trim notification under way".to_owned();
         self.wait_until(at, process.subject(), what, over);
@@ -136,7 +136,7 @@ impl Kernel {
             (it.device == device).then_some(number)
         };
         let remaining: Vec<Id<TrimRegistration>> =
-            state.trim_registrations.iter().filter_map(mine).collect();
+            state.memory.trim_registrations.iter().filter_map(mine).collect();
         let about = device.subject();
         let broken = (!remaining.is_empty()).then(|| {
             format!(
@@ -147,27 +147,28 @@ impl Kernel {
         let place = "D3DKMTRegisterTrimNotification";
         self.log.judge(RuleId::RESID_TRIM_001, Component::Client, about, place, broken);
         for number in remaining {
-            state.trim_registrations.take(number);
+            state.memory.trim_registrations.take(number);
         }
     }
 
     /// Schedules notifications for the processes that exceed their budget, because memory is short.
     pub(crate) fn trim_others(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let numbers: Vec<Id<TrimRegistration>> =
-            state.trim_registrations.iter().map(|(number, _)| number).collect();
+            state.memory.trim_registrations.iter().map(|(number, _)| number).collect();
         for number in numbers {
             let it = state
+                .memory
                 .trim_registrations
                 .get(number)
                 .filter(|trim_registration| trim_registration.adapter == adapter);
             let over = it.is_some_and(|trim_registration| {
                 state.bytes_over_budget(trim_registration.process, adapter) > 0
             });
-            if over && !state.pending_trims.contains(&number) {
-                state.pending_trims.push(number);
+            if over && !state.memory.pending_trims.contains(&number) {
+                state.memory.pending_trims.push(number);
             }
         }
-        if !state.pending_trims.is_empty() {
+        if !state.memory.pending_trims.is_empty() {
             self.wake_one(&self.work_available);
         }
     }
@@ -176,9 +177,9 @@ impl Kernel {
     pub(crate) fn try_trim(&self) -> bool {
         let (callback, device, bytes) = {
             let state = &mut *self.state.lock();
-            let Some(number) = state.pending_trims.pop() else { return false };
+            let Some(number) = state.memory.pending_trims.pop() else { return false };
             // It may have been unregistered meanwhile.
-            let Some(it) = state.trim_registrations.get(number) else { return true };
+            let Some(it) = state.memory.trim_registrations.get(number) else { return true };
             let (callback, process, adapter) = (it.callback.clone(), it.process, it.adapter);
             let device = it.device.subject();
             // Another device may have trimmed for the same process meanwhile.
@@ -187,12 +188,12 @@ impl Kernel {
             }
             let bytes = self.trim_bytes(state, process, adapter, "notification", 0);
             self.log.emit(device, EventKind::TrimNotified { flags: "to-budget".into(), bytes });
-            state.trim_in_progress = Some((number, flight::current_thread()));
+            state.memory.trim_in_progress = Some((number, flight::current_thread()));
             (callback, device, bytes)
         };
         callback.trim(bytes);
         let state = &mut *self.state.lock();
-        state.trim_in_progress = None;
+        state.memory.trim_in_progress = None;
         self.log.emit(device, EventKind::TrimReturned { bytes });
         self.wake_all(state);
         true

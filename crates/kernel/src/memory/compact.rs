@@ -73,7 +73,7 @@ impl Kernel {
         };
         let Some(paging) = paging else { return 0 };
         let about = paging.subject();
-        let over = |state: &KernelState| state.pagings.get(paging).is_none();
+        let over = |state: &KernelState| state.memory.pagings.get(paging).is_none();
         self.wait_until(at, about, |_| format!("{about}, to compact memory"), over);
         moved
     }
@@ -164,7 +164,7 @@ impl Kernel {
 impl KernelState {
     /// Whether the memory of an extent's segment is mapped in the system's address space.
     fn is_linear(&self, extent: Id<Extent>) -> bool {
-        let it = &self.extents[extent];
+        let it = &self.memory.extents[extent];
         let Location::Segment { segment, .. } = &it.location else { return false };
         self.system_address(it.adapter, (segment_number(*segment), 0)).is_some()
     }

@@ -68,7 +68,7 @@ impl Kernel {
             self.complete_step(state, paging, step, lost);
         }
         // The paging work may have been abandoned already.
-        let Some(it) = state.pagings.get_mut(paging) else { return };
+        let Some(it) = state.memory.pagings.get_mut(paging) else { return };
         it.in_flight -= 1;
         if it.built && it.in_flight == 0 {
             self.end_paging(state, paging, lost);
@@ -97,7 +97,7 @@ impl Kernel {
         }
         self.complete_for_owner(state, step);
         // The extent may already be destroyed: its adapter stopped.
-        if !state.extents.contains(extent) {
+        if !state.memory.extents.contains(extent) {
             return;
         }
         let (extents, memory) = state.memory_mut_of(extent);
@@ -132,7 +132,7 @@ impl Kernel {
     fn complete_for_owner(&self, state: &mut KernelState, step: &PagingStep) {
         for &extent in step.operation.dependent_extents() {
             // The extent may already be destroyed.
-            let Some(it) = state.extents.get_mut(extent) else { continue };
+            let Some(it) = state.memory.extents.get_mut(extent) else { continue };
             it.pending -= 1;
             if it.ending && it.pending == 0 {
                 self.release_extent(state, extent);
@@ -143,7 +143,7 @@ impl Kernel {
     /// Ends paging work and wakes its waiters.
     fn end_paging(&self, state: &mut KernelState, number: Id<Paging>, lost: bool) {
         // The paging work may have been abandoned already.
-        let Some(it) = state.pagings.take(number) else { return };
+        let Some(it) = state.memory.pagings.take(number) else { return };
         self.log.emit(number.subject(), EventKind::PagingEnded { lost });
         if let Some((queue, value)) = it.signals {
             self.signal_paging_queue(state, queue, value);
@@ -158,7 +158,7 @@ impl Kernel {
     pub(crate) fn abandon_paging(&self, number: Id<Paging>) {
         let state = &mut *self.state.lock();
         // The paging work may have been abandoned already.
-        let Some(it) = state.pagings.get_mut(number) else { return };
+        let Some(it) = state.memory.pagings.get_mut(number) else { return };
         it.built = true;
         let (steps, in_flight) = (std::mem::take(&mut it.steps), it.in_flight);
         let (adapter, switch) = (it.adapter, it.switch);

@@ -55,9 +55,9 @@ impl Kernel {
         self.judge_context_allocation_args(state, adapter, args)?;
         let name = state.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;
         let handle = name.handle();
-        let number = state.context_allocations.reserve();
+        let number = state.memory.context_allocations.reserve();
         let subject = number.subject();
-        let extent = state.extents.insert(Extent::new(
+        let extent = state.memory.extents.insert(Extent::new(
             adapter,
             Owner::Saved(number),
             args.driver_handle,
@@ -74,7 +74,7 @@ impl Kernel {
             kernel_handle: handle,
             freed: false,
         };
-        state.context_allocations.fill(number, context_allocation);
+        state.memory.context_allocations.fill(number, context_allocation);
         match context.and_then(|it| state.contexts.get_mut(it)) {
             Some(it) => it.context_allocations.push(number),
             None => state
@@ -128,7 +128,7 @@ impl Kernel {
         number: Id<ContextAllocation>,
         forgotten: bool,
     ) {
-        let it = &mut state.context_allocations[number];
+        let it = &mut state.memory.context_allocations[number];
         if std::mem::replace(&mut it.freed, true) {
             return;
         }
@@ -141,17 +141,18 @@ impl Kernel {
         let _ = state.kernel_handles.close(name); // The allocation owned this live handle.
         self.log
             .emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
-        state.freed_context_allocations.push(number);
+        state.memory.freed_context_allocations.push(number);
     }
 
     /// Releases the memory of freed context allocations that no node can save into any more.
     /// Requests a switch where the context is current and idle.
     pub(crate) fn complete_context_allocations(&self, state: &mut KernelState) {
         let mut waiting = Vec::new();
-        for number in std::mem::take(&mut state.freed_context_allocations) {
+        for number in std::mem::take(&mut state.memory.freed_context_allocations) {
             match state.context_allocation_use(number) {
                 ContextAllocationUse::None => {
                     let extent = state
+                        .memory
                         .context_allocations
                         .get(number)
                         .map(|context_allocation| context_allocation.extent);
@@ -172,7 +173,7 @@ impl Kernel {
                 }
             }
         }
-        state.freed_context_allocations.append(&mut waiting);
+        state.memory.freed_context_allocations.append(&mut waiting);
     }
 
     /// Reports and reclaims the context allocations that the driver did not free for a destroyed
@@ -207,6 +208,7 @@ impl Kernel {
     ) {
         let mine = |context_allocation: &ContextAllocation| context_allocation.adapter == adapter;
         let all: Vec<(Id<ContextAllocation>, bool)> = state
+            .memory
             .context_allocations
             .iter()
             .filter(|pair| mine(pair.1))
@@ -220,9 +222,11 @@ impl Kernel {
         }
         for (number, _) in all {
             state
+                .memory
                 .freed_context_allocations
                 .retain(|context_allocation| *context_allocation != number);
             let extent = state
+                .memory
                 .context_allocations
                 .get(number)
                 .map(|context_allocation| context_allocation.extent);
@@ -273,11 +277,11 @@ impl KernelState {
 
     /// Whether it is a context allocation that its driver has freed.
     pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Saved(context_allocation) if self.context_allocations[context_allocation].freed)
+        matches!(owner, Owner::Saved(context_allocation) if self.memory.context_allocations[context_allocation].freed)
     }
 
     fn context_allocation_use(&self, number: Id<ContextAllocation>) -> ContextAllocationUse {
-        let it = &self.context_allocations[number];
+        let it = &self.memory.context_allocations[number];
         let mine = |context: Id<Context>, device: Id<Device>| match it.context {
             Some(own) => own == context,
             None => device == it.device,

@@ -210,7 +210,7 @@ impl Kernel {
         }
         let (views, extents): (Vec<Id<View>>, Vec<Id<Extent>>) = locked.iter().copied().unzip();
         let unlocked = first_above(&views, |it| state.views.get(it).map_or(0, |view| view.locks));
-        let count = |it| state.extents.get(it).and_then(|extent| extent.lock.as_ref());
+        let count = |it| state.memory.extents.get(it).and_then(|extent| extent.lock.as_ref());
         let dark =
             first_above(&extents, |extent| count(extent).map_or(0, |cpu_lock| cpu_lock.count));
         let dark = locked.iter().find(|it| Some(it.1) == dark).map(|pair| pair.0);
@@ -291,11 +291,13 @@ impl Kernel {
         let about = self
             .state
             .lock()
+            .memory
             .extents
             .get(extent)
             .map_or(Subject::RUN, |extent| extent.owner.subject());
-        let over =
-            |state: &KernelState| state.extents.get(extent).is_none_or(|extent| extent.moving == 0);
+        let over = |state: &KernelState| {
+            state.memory.extents.get(extent).is_none_or(|extent| extent.moving == 0)
+        };
         let what = |_: &KernelState| format!("the paging work of {about}");
         let hidden = |state: &KernelState| state.is_hidden(extent) && state.pages_in_listed(device);
         if !request.wait && !request.discards && hidden(&self.state.lock()) {
@@ -324,7 +326,7 @@ impl Kernel {
         extent: Id<Extent>,
         request: &LockRequest,
     ) -> Result<(), KernelError> {
-        let it = &state.extents[extent];
+        let it = &state.memory.extents[extent];
         let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.holds > 0);
         if request.do_not_evict {
             return Err(KernelError::WouldEvict(owner.subject()));
@@ -369,13 +371,13 @@ impl Kernel {
             let adapter = state.adapter_of(extent);
             self.start_paging(state, adapter, plan, None);
         }
-        state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+        state.memory.extents.get(extent).is_none_or(|extent| extent.pending == 0)
     }
 
     /// Releases all memory of an extent: now, or when none of its steps is pending.
     pub(crate) fn release_extent(&self, state: &mut KernelState, extent: Id<Extent>) {
         let empty = self.empty_extent(state, extent);
-        let it = &mut state.extents[extent];
+        let it = &mut state.memory.extents[extent];
         it.ending = true;
         if empty {
             self.drop_extent(state, extent);
@@ -408,11 +410,11 @@ impl Kernel {
                 if it.driver_handle != 0 {
                     self.log.release_pointer(it.driver_handle);
                 }
-                state.context_allocations.remove(saved);
+                state.memory.context_allocations.remove(saved);
             }
             Owner::Instance(instance) => {
                 self.log.emit(subject, EventKind::InstanceDestroyed {});
-                state.instances.remove(instance);
+                state.memory.instances.remove(instance);
             }
             Owner::Table(_) => self.log.emit(subject, EventKind::PageTableDestroyed {}),
         }
@@ -501,7 +503,7 @@ impl KernelState {
         extent: Id<Extent>,
         request: &LockRequest,
     ) -> Result<(), KernelError> {
-        let it = &self.extents[extent];
+        let it = &self.memory.extents[extent];
         let (subject, cached) = (view.subject(), it.requirements.flags.cached);
         let Some((_, memory)) = self.memory(it.adapter) else {
             return Err(KernelError::NoVideoMemory);
@@ -580,7 +582,7 @@ impl KernelState {
     }
 
     pub(crate) fn adapter_of(&self, extent: Id<Extent>) -> Id<Adapter> {
-        self.extents[extent].adapter
+        self.memory.extents[extent].adapter
     }
 
     /// Redirects a locked extent's mapping to the current location of its bytes. Returns the

@@ -116,7 +116,11 @@ impl Kernel {
             };
             let free = |state: &KernelState| {
                 behind.iter().any(|extent| {
-                    state.extents.get(*extent).is_none_or(|extent| extent.packet_references == 0)
+                    state
+                        .memory
+                        .extents
+                        .get(*extent)
+                        .is_none_or(|extent| extent.packet_references == 0)
                 })
             };
             let what = |_: &KernelState| format!("packets that use instances of {about}");
@@ -140,7 +144,7 @@ impl Kernel {
         let it = &mut state.allocations[number];
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
-        let extents = &state.extents;
+        let extents = &state.memory.extents;
         let quiet = |instance: &Instance| {
             let unlocked =
                 |extent: &Extent| extent.lock.is_none() && extent.offer.is_none() && !extent.ending;
@@ -191,13 +195,13 @@ impl Kernel {
         view: Id<View>,
         like: Id<Extent>,
     ) -> InstanceChoice {
-        let of = &state.extents[like];
+        let of = &state.memory.extents[like];
         let (adapter, driver_handle, bytes) = (of.adapter, of.driver_handle, of.bytes);
         let (alignment, requirements, priority) = (of.alignment, of.requirements, of.priority);
-        let instance = state.instances.insert(InstanceRecord { allocation: number });
+        let instance = state.memory.instances.insert(InstanceRecord { allocation: number });
         let owner = Owner::Instance(instance);
         let extent = Extent::new(adapter, owner, driver_handle, bytes, alignment, requirements);
-        let extent = state.extents.insert(Extent { priority, ..extent });
+        let extent = state.memory.extents.insert(Extent { priority, ..extent });
         let it = &mut state.allocations[number];
         let renames = it.renames.get_or_insert_default();
         renames.instances.push(Instance {
@@ -258,9 +262,10 @@ impl Kernel {
             let to = instance.map_or(owner, Id::subject);
             self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
             // Properties of an allocation apply to its newest instance.
-            let priority =
-                before.and_then(|extent| state.extents.get(extent)).map(|extent| extent.priority);
-            if let (Some(priority), Some(it)) = (priority, state.extents.get_mut(extent)) {
+            let priority = before
+                .and_then(|extent| state.memory.extents.get(extent))
+                .map(|extent| extent.priority);
+            if let (Some(priority), Some(it)) = (priority, state.memory.extents.get_mut(extent)) {
                 it.priority = priority;
             }
             if let Some(before) = before {
@@ -314,7 +319,7 @@ impl Kernel {
         let mut free = false;
         for extent in extents {
             // An extent may be destroyed before a packet that lists it.
-            let Some(it) = state.extents.get_mut(*extent) else { continue };
+            let Some(it) = state.memory.extents.get_mut(*extent) else { continue };
             it.packet_references = if page_in {
                 it.packet_references + 1
             } else {
@@ -373,7 +378,7 @@ impl KernelState {
     pub(crate) fn may_rename(&self, view: Id<View>) -> bool {
         let it = &self.views[view];
         let it = &self.allocations[it.allocation];
-        let extent = it.extent.and_then(|extent| self.extents.get(extent));
+        let extent = it.extent.and_then(|extent| self.memory.extents.get(extent));
         let pinned = extent.is_none_or(|extent| extent.requirements.flags.pinned);
         let shared = it
             .resource
@@ -388,7 +393,7 @@ impl KernelState {
     pub(crate) fn allocation_of(&self, owner: Owner) -> Option<Id<Allocation>> {
         match owner {
             Owner::Allocation(allocation) => Some(allocation),
-            Owner::Instance(instance) => Some(self.instances.get(instance)?.allocation),
+            Owner::Instance(instance) => Some(self.memory.instances.get(instance)?.allocation),
             Owner::Saved(_) | Owner::Table(_) => None,
         }
     }
@@ -402,7 +407,7 @@ impl KernelState {
         let (instance, allocation) = match named {
             ObjectId::View(view) => (None, self.views.get(view)?.allocation),
             ObjectId::Instance(instance) => {
-                (Some(instance), self.instances.get(instance)?.allocation)
+                (Some(instance), self.memory.instances.get(instance)?.allocation)
             }
             _ => return None,
         };
@@ -538,7 +543,7 @@ impl KernelState {
 
     /// The subject of lock events: the view, or an instance that is not the first.
     pub(crate) fn lock_subject(&self, view: Id<View>, extent: Id<Extent>) -> Subject {
-        match self.extents[extent].owner {
+        match self.memory.extents[extent].owner {
             Owner::Instance(instance) => instance.subject(),
             _ => view.subject(),
         }
@@ -548,8 +553,9 @@ impl KernelState {
     pub(crate) fn locked_extents(&self, view: Id<View>) -> Vec<Id<Extent>> {
         let allocation =
             self.views.get(view).and_then(|view| self.allocations.get(view.allocation));
-        let locked =
-            |it: &Id<Extent>| self.extents.get(*it).is_some_and(|extent| extent.lock.is_some());
+        let locked = |it: &Id<Extent>| {
+            self.memory.extents.get(*it).is_some_and(|extent| extent.lock.is_some())
+        };
         allocation
             .map(|allocation| allocation.extents().into_iter().filter(locked).collect())
             .unwrap_or_default()
@@ -568,11 +574,12 @@ impl KernelState {
         }
         let there = |instance: &Instance| {
             let named = instance.number.is_none_or(|it| {
-                self.instances
+                self.memory
+                    .instances
                     .get(it)
                     .is_some_and(|instance_record| instance_record.allocation == number)
             });
-            named && self.extents.get(instance.extent).is_some()
+            named && self.memory.extents.get(instance.extent).is_some()
         };
         if renames.instances.iter().all(there) && renames.listed_at <= renames.rename_count {
             return Ok(());

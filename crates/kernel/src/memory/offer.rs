@@ -46,7 +46,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            let extent = state.extent_of(*view).and_then(|extent| state.memory.extents.get(extent));
             if extent.is_some_and(|extent| extent.offer.is_some()) {
                 return Err(KernelError::Offered(view.subject()));
             }
@@ -54,12 +54,12 @@ impl Kernel {
         let behind = state.outstanding_work(guard.device);
         for view in views {
             let Some(extent) = state.extent_of(view) else { continue };
-            let it = &mut state.extents[extent];
+            let it = &mut state.memory.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
             self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits });
             let adapter = guard.adapter;
-            state.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
+            state.memory.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
         }
         self.complete_offers(state, guard.adapter);
         Ok(())
@@ -67,11 +67,11 @@ impl Kernel {
 
     /// Puts offers into effect whose earlier work has completed.
     pub(crate) fn complete_offers(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        if state.offers.is_empty() {
+        if state.memory.offers.is_empty() {
             return;
         }
         let mut waiting = Vec::new();
-        for it in std::mem::take(&mut state.offers) {
+        for it in std::mem::take(&mut state.memory.offers) {
             let passed = |queue_point: &QueuePoint| state.is_work_done(adapter, *queue_point);
             if it.adapter != adapter || !it.waits.iter().all(passed) {
                 waiting.push(it);
@@ -80,7 +80,7 @@ impl Kernel {
             // The view of a shared allocation may be closed; the allocation still exists for other
             // views.
             let named = state.views.get(it.view).is_some();
-            let extent = state.extents.get_mut(it.extent);
+            let extent = state.memory.extents.get_mut(it.extent);
             if let Some(offer) = extent.and_then(|extent| extent.offer.as_mut()) {
                 offer.ready = true;
                 if named {
@@ -89,7 +89,7 @@ impl Kernel {
             }
             state.rank(it.extent);
         }
-        state.offers = waiting;
+        state.memory.offers = waiting;
     }
 
     /// Reclaims offered views (`D3DKMTReclaimAllocations`, `D3DKMTReclaimAllocations2`): all of
@@ -116,7 +116,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for view in &views {
-            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            let extent = state.extent_of(*view).and_then(|extent| state.memory.extents.get(extent));
             if extent.is_none_or(|extent| extent.offer.is_none()) {
                 return Err(KernelError::NotOffered(view.subject()));
             }
@@ -124,8 +124,8 @@ impl Kernel {
         let (mut plan, mut discarded) = (PagingPlan::default(), Vec::new());
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            state.offers.retain(|pending_offer| pending_offer.extent != extent);
-            let it = &mut state.extents[extent];
+            state.memory.offers.retain(|pending_offer| pending_offer.extent != extent);
+            let it = &mut state.memory.extents[extent];
             let lost = it.offer.take().is_some_and(|offer| offer.discarded);
             discarded.push(lost);
             state.rank(extent);
@@ -133,13 +133,13 @@ impl Kernel {
         // Only now, so that no view of the list evicts another.
         for view in &views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            if state.extents.get(extent).is_some_and(|extent| extent.holds > 0) {
+            if state.memory.extents.get(extent).is_some_and(|extent| extent.holds > 0) {
                 // A view that finds no room becomes resident at the next residency request.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }
         }
         let waits = |view: &Id<View>| {
-            let extent = state.extent_of(*view).and_then(|extent| state.extents.get(extent));
+            let extent = state.extent_of(*view).and_then(|extent| state.memory.extents.get(extent));
             extent.is_some_and(|extent| {
                 extent.segment().is_some() && extent.holds > 0 && extent.pending > 0
             })

@@ -59,18 +59,18 @@ impl Kernel {
         }
         behind.retain(|queue_point| !state.is_work_done(adapter, *queue_point));
         for step in &steps {
-            if let Some(it) = state.extents.get_mut(step.extent) {
+            if let Some(it) = state.memory.extents.get_mut(step.extent) {
                 it.pending += 1;
                 it.moving += u32::from(step.operation.moves_content());
             }
             for also in step.operation.dependent_extents() {
-                if let Some(it) = state.extents.get_mut(*also) {
+                if let Some(it) = state.memory.extents.get_mut(*also) {
                     it.pending += 1;
                 }
             }
         }
         let (count, waits) = (steps.len(), behind.len());
-        let number = state.pagings.insert(Paging {
+        let number = state.memory.pagings.insert(Paging {
             adapter,
             steps,
             waits: behind,
@@ -93,7 +93,7 @@ impl Kernel {
 
     /// Requests a submission after which no context is current on a node.
     pub(crate) fn start_switch(&self, state: &mut KernelState, adapter: Id<Adapter>, node: usize) {
-        let number = state.pagings.insert(Paging {
+        let number = state.memory.pagings.insert(Paging {
             adapter,
             steps: VecDeque::new(),
             waits: Vec::new(),
@@ -211,11 +211,11 @@ impl Kernel {
     }
 
     fn next_step(&self, number: Id<Paging>) -> Option<PagingStep> {
-        self.state.lock().pagings.get_mut(number)?.steps.pop_front()
+        self.state.lock().memory.pagings.get_mut(number)?.steps.pop_front()
     }
 
     fn return_step(&self, number: Id<Paging>, step: PagingStep) {
-        if let Some(it) = self.state.lock().pagings.get_mut(number) {
+        if let Some(it) = self.state.lock().memory.pagings.get_mut(number) {
             it.steps.push_front(step);
         }
     }
@@ -246,7 +246,7 @@ impl Kernel {
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
-        if let Some(it) = state.pagings.get_mut(number) {
+        if let Some(it) = state.memory.pagings.get_mut(number) {
             it.waits = behind.into_iter().collect();
         }
     }
@@ -260,7 +260,7 @@ impl Kernel {
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
         let behind: Vec<QueuePoint> =
             behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
-        if let Some(it) = state.pagings.get_mut(number) {
+        if let Some(it) = state.memory.pagings.get_mut(number) {
             it.waits = behind;
         }
         if let Some(it) =
@@ -497,7 +497,7 @@ impl Kernel {
         let given = {
             let state = &mut *self.state.lock();
             // The paging work may have been abandoned meanwhile.
-            let Some(paging) = state.pagings.get_mut(number) else { return };
+            let Some(paging) = state.memory.pagings.get_mut(number) else { return };
             (paging.in_flight, paging.built) = (paging.in_flight + 1, last);
             let (switch, adapter) = (paging.switch, paging.adapter);
             // The adapter may have stopped meanwhile.
@@ -548,7 +548,7 @@ impl KernelState {
     fn paging_ready(&self) -> Vec<Id<Adapter>> {
         let ready = |(number, it): (Id<Adapter>, &Adapter)| {
             let memory = it.memory.as_ref().filter(|memory| !memory.building)?;
-            let next = self.pagings.get(*memory.planned.front()?)?;
+            let next = self.memory.pagings.get(*memory.planned.front()?)?;
             // A node that is being preempted gets nothing; its returned packets come first.
             let node = it.nodes.get(next.switch.unwrap_or(memory.paging.node as usize));
             if !it.fatal

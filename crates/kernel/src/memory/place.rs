@@ -42,7 +42,7 @@ pub(crate) struct NoSpace {
 impl Kernel {
     /// Logs a driver's memory requirements for a new extent.
     pub(crate) fn log_requirements(&self, state: &KernelState, extent: Id<Extent>) {
-        let it = &state.extents[extent];
+        let it = &state.memory.extents[extent];
         let mappable =
             state.memory(it.adapter).is_some_and(|(_, memory)| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
@@ -63,7 +63,7 @@ impl Kernel {
         extent: Id<Extent>,
         plan: &mut PagingPlan,
     ) -> Result<bool, NoSpace> {
-        let it = &state.extents[extent];
+        let it = &state.memory.extents[extent];
         if it.segment().is_some() {
             return Ok(false);
         }
@@ -86,7 +86,8 @@ impl Kernel {
             return Err(NoSpace { missing: bytes.saturating_sub(limit).max(1) });
         };
         if !self.plan_page_in_at(state, extent, SegmentLocation { segment, offset }, plan) {
-            let has_content = state.extents.get(extent).is_some_and(|extent| extent.has_content);
+            let has_content =
+                state.memory.extents.get(extent).is_some_and(|extent| extent.has_content);
             state.release_location(
                 extent,
                 if has_content { Location::System } else { Location::Unbacked },
@@ -105,7 +106,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> Option<u64> {
         let (adapter, bytes) =
-            state.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
+            state.memory.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
         // Nothing is evicted if that would not make room.
         let there = state.memory(adapter)?.1.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
@@ -364,9 +365,9 @@ impl crate::memory::Segment {
 impl KernelState {
     /// The extents, and the memory of one extent's adapter.
     pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
-        let adapter = self.extents[extent].adapter;
+        let adapter = self.memory.extents[extent].adapter;
         let memory = self.adapters[adapter].memory.as_mut();
-        (&mut self.extents, invariant(memory, "an adapter whose extents live has memory"))
+        (&mut self.memory.extents, invariant(memory, "an adapter whose extents live has memory"))
     }
 
     /// Allocates a location in a segment for an extent. Returns the range, or `None` if there is no

@@ -16,7 +16,7 @@ const MIN_CAPACITY: u32 = 256;
 impl Kernel {
     /// Puts the adapters that start from now on under pressure (`--pressure`).
     pub fn set_pressure(&self, seed: u64) {
-        self.state.lock().pressure = Some(Pressure(seed));
+        self.state.lock().memory.pressure = Some(Pressure(seed));
     }
 }
 

@@ -67,7 +67,7 @@ impl Kernel {
         let views = state.views_of(process, guard.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
             let Some(extent) = state.extent_of(view) else { continue };
-            state.extents[extent].priority = *priority;
+            state.memory.extents[extent].priority = *priority;
             state.rank(extent);
         }
         Ok(())
@@ -84,7 +84,7 @@ impl Kernel {
         let state = self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         let extents =
-            views.into_iter().filter_map(|view| state.extents.get(state.extent_of(view)?));
+            views.into_iter().filter_map(|view| state.memory.extents.get(state.extent_of(view)?));
         Ok(extents.map(|extent| extent.priority).collect())
     }
 

@@ -82,7 +82,7 @@ impl Kernel {
         };
         let made =
             CreatePagingQueueResponse { queue: name.handle(), fence: fence.handle(), value: view };
-        let number = state.paging_queues.insert(PagingQueue {
+        let number = state.memory.paging_queues.insert(PagingQueue {
             device: guard.device,
             adapter,
             handle: made.queue,
@@ -123,26 +123,26 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             // Another thread may have destroyed it meanwhile.
-            let Some(it) = state.paging_queues.get(number) else { return };
+            let Some(it) = state.memory.paging_queues.get(number) else { return };
             let process = state.devices[it.device].owner();
             for name in [it.handle, it.fence] {
                 self.close_handle(state, process, name);
             }
         }
         let over = |state: &KernelState| {
-            state.paging_queues.get(number).is_none_or(|paging_queue| {
+            state.memory.paging_queues.get(number).is_none_or(|paging_queue| {
                 paging_queue.last_signalled >= paging_queue.last_assigned
             })
         };
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
-            let adapter = self.state.lock().paging_queues[number].adapter;
+            let adapter = self.state.lock().memory.paging_queues[number].adapter;
             if !self.fail_paging(adapter) {
                 break; // The work was already abandoned once.
             }
         }
         let mut state = self.state.lock();
         // Another thread may have destroyed it meanwhile.
-        let Some(it) = state.paging_queues.take(number) else { return };
+        let Some(it) = state.memory.paging_queues.take(number) else { return };
         if let Some(ram) = state.memory(it.adapter).map(|pair| pair.1.ram.clone()) {
             state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
@@ -163,7 +163,7 @@ impl Kernel {
         value: u64,
     ) {
         // Another thread may have destroyed it meanwhile.
-        let Some(it) = state.paging_queues.get_mut(number) else { return };
+        let Some(it) = state.memory.paging_queues.get_mut(number) else { return };
         it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
         self.log.emit(number.subject(), EventKind::PagingQueueSignalled { value });
@@ -183,13 +183,13 @@ impl KernelState {
         handle: Handle,
     ) -> Result<(Id<PagingQueue>, Id<Device>), KernelError> {
         let number = self.resolve_handle::<PagingQueue>(process, Argument::PagingQueue, handle)?;
-        let device = self.paging_queues[number].device;
+        let device = self.memory.paging_queues[number].device;
         Ok((number, device))
     }
 
     /// The next value of a queue.
     pub(crate) fn next_queue_value(&mut self, queue: Id<PagingQueue>) -> u64 {
-        self.paging_queues.get_mut(queue).map_or(0, |paging_queue| {
+        self.memory.paging_queues.get_mut(queue).map_or(0, |paging_queue| {
             paging_queue.last_assigned += 1;
             paging_queue.last_assigned
         })

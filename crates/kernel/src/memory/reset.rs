@@ -105,7 +105,7 @@ impl KernelState {
             }
             _ => None,
         };
-        self.extents.iter().filter_map(place).collect()
+        self.memory.extents.iter().filter_map(place).collect()
     }
 
     fn is_aperture(&self, adapter: Id<Adapter>, segment: usize) -> bool {

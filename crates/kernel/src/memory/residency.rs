@@ -138,7 +138,7 @@ impl Kernel {
     pub fn address_of(&self, process: ProcessId, view: Handle) -> Option<u64> {
         let state = self.state.lock();
         let number = state.resolve_view(process, Argument::Allocation(0), view).ok()?;
-        let it = state.extents.get(state.extent_of(number)?)?;
+        let it = state.memory.extents.get(state.extent_of(number)?)?;
         let (_, memory) = state.memory(it.adapter)?;
         memory.address(it).filter(|_| it.pending == 0)
     }
@@ -195,7 +195,7 @@ impl Kernel {
                 state.hold_extent(extent, false); // Each view holds its extent once.
             }
             let moving = |extent: &Extent| extent.pending > 0;
-            pending |= state.extents.get(extent).is_some_and(moving);
+            pending |= state.memory.extents.get(extent).is_some_and(moving);
         }
         pending
     }
@@ -221,7 +221,7 @@ impl Kernel {
         for view in &views {
             self.decrement_residency(state, *view, inside.device, request);
             let Some(extent) = state.extent_of(*view) else { continue };
-            let free = state.extents.get(extent).is_some_and(|extent| extent.rank.is_some());
+            let free = state.memory.extents.get(extent).is_some_and(|extent| extent.rank.is_some());
             if free && !request.only_if_necessary {
                 self.plan_page_out(state, extent, "its client evicted it", &mut plan);
             }
@@ -253,7 +253,7 @@ impl Kernel {
         };
         self.log.emit(view.subject(), counted);
         let Some(extent) = state.extent_of(view) else { return };
-        if let Some(it) = state.extents.get_mut(extent).filter(|_| count == 0) {
+        if let Some(it) = state.memory.extents.get_mut(extent).filter(|_| count == 0) {
             // A client that did not promise otherwise may have written.
             (it.not_written, it.written) = (not_written, it.written || !not_written);
         }
@@ -371,7 +371,7 @@ impl KernelState {
         it: &FaultedAccess,
     ) -> (FaultCause, String) {
         let extent = it.driver_handle.and_then(|driver_handle| {
-            self.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
+            self.memory.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
         });
         let of = |view: &View| self.allocations.get(view.allocation)?.extent;
         let view = extent.and_then(|(number, _)| {
@@ -404,11 +404,11 @@ impl KernelState {
         let Some(extent) = self.extent_of(view) else { return };
         if held {
             self.release_extent_of_view(extent, view);
-            self.extents[extent].written = true;
+            self.memory.extents[extent].written = true;
         }
         if assume {
             let mine = self.outstanding_work(device);
-            if let Some(it) = self.extents.get_mut(extent) {
+            if let Some(it) = self.memory.extents.get_mut(extent) {
                 let of_mine = |it: &QueuePoint| {
                     match *it {
                     QueuePoint::Context(context, _) => mine
@@ -427,7 +427,7 @@ impl KernelState {
         self.uncharge(view, extent);
         let device = self.views[view].device;
         let used = self.outstanding_work(device);
-        self.extents[extent].add_uses(used);
+        self.memory.extents[extent].add_uses(used);
         self.hold_extent(extent, false);
     }
 
@@ -460,7 +460,7 @@ impl KernelState {
 
     /// Charges a listed extent to the process of a view, for the segment group it is in.
     fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
-        let it = &self.extents[extent];
+        let it = &self.memory.extents[extent];
         let segment = it.segment().zip(self.memory(it.adapter));
         let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
         let group = match segment {
@@ -487,7 +487,7 @@ impl KernelState {
         sum: fn(u64, u64) -> u64,
     ) {
         let Some((adapter, bytes)) =
-            self.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
+            self.memory.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
         else {
             return;
         };

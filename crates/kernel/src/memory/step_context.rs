@@ -176,7 +176,7 @@ impl KernelState {
     /// The arguments of a step on an extent.
     pub(crate) fn step_context(&self, step: &PagingStep) -> Option<StepContext> {
         let (extent, at) = (step.extent, step.location);
-        let it = self.extents.get(extent)?;
+        let it = self.memory.extents.get(extent)?;
         let table = self.table_context(step);
         if step.operation.space().is_some() && table.is_none() {
             return None; // The address space and its tables are destroyed.

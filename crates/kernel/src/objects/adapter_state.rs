@@ -27,24 +27,24 @@ impl Adapter {
 impl KernelState {
     /// The extents, and the memory of an adapter.
     pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
-        Some((&self.extents, self.adapters.get(adapter)?.memory.as_ref()?))
+        Some((&self.memory.extents, self.adapters.get(adapter)?.memory.as_ref()?))
     }
 
     /// Whether an adapter is about to be reset.
     pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
-        self.recoveries
+        self.nodes.recoveries
             .iter()
             .any(|recovery_action| matches!(recovery_action, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
     }
 
     /// Whether a job may be there to be done.
     pub(crate) fn has_work(&self) -> bool {
-        !self.jobs.is_empty()
-            || !self.pagings.is_empty()
-            || !self.runnable.is_empty()
-            || !self.recoveries.is_empty()
-            || !self.cancelled.is_empty()
-            || self.held_back
+        !self.lifetime.jobs.is_empty()
+            || !self.memory.pagings.is_empty()
+            || !self.schedule.runnable.is_empty()
+            || !self.nodes.recoveries.is_empty()
+            || !self.schedule.cancelled.is_empty()
+            || self.schedule.held_back
     }
 
     /// What a device has queued that is not over.

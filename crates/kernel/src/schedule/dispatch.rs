@@ -377,18 +377,18 @@ impl Kernel {
     /// An advanced context may signal objects that other contexts wait for. Those contexts are
     /// advanced one after the other, not recursively.
     pub(crate) fn advance(&self, state: &mut KernelState, context: Id<Context>) {
-        state.advancing.push(context);
-        if state.advancing.len() > 1 {
+        state.schedule.advancing.push(context);
+        if state.schedule.advancing.len() > 1 {
             return;
         }
         let mut next = 0;
-        while let Some(context) = state.advancing.get(next).copied() {
+        while let Some(context) = state.schedule.advancing.get(next).copied() {
             if self.advance_queue(state, context) {
                 self.make_runnable(state, context);
             }
             next += 1;
         }
-        state.advancing.clear();
+        state.schedule.advancing.clear();
         self.wake_all(state);
     }
 
@@ -397,7 +397,7 @@ impl Kernel {
         // The context may have ended meanwhile.
         let Some(it) = state.contexts.get_mut(context) else { return };
         if !std::mem::replace(&mut it.queue.runnable, true) {
-            state.runnable.push(context);
+            state.schedule.runnable.push(context);
         }
         self.wake_one(&self.work_available);
     }
@@ -511,7 +511,7 @@ impl Kernel {
                         if let Some(it) = state.contexts.get_mut(context) {
                             it.queue.cancelling += 1;
                         }
-                        state.cancelled.push_back((context, payload));
+                        state.schedule.cancelled.push_back((context, payload));
                         self.wake_one(&self.work_available);
                     } else {
                         self.release_payload(state, &payload);
@@ -565,7 +565,7 @@ impl KernelState {
 
     /// The runnable contexts, highest priority first.
     fn by_priority(&self) -> Vec<Id<Context>> {
-        let mut all = self.runnable.clone();
+        let mut all = self.schedule.runnable.clone();
         all.sort_by_key(|it| {
             let priority = self.contexts.get(*it).map_or(0, |context| context.queue.priority);
             std::cmp::Reverse(priority)
@@ -580,7 +580,7 @@ impl KernelState {
             context.queue.runnable
         });
         if !waits {
-            self.runnable.retain(|runnable| *runnable != context);
+            self.schedule.runnable.retain(|runnable| *runnable != context);
         }
     }
 

@@ -143,7 +143,7 @@ impl Kernel {
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
         let next_size = {
             let state = &mut *self.state.lock();
-            state.held_back = false;
+            state.schedule.held_back = false;
             state.preemptions()
         };
         next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
@@ -159,7 +159,7 @@ impl Kernel {
             };
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
             let Some(taken) = self.try_acquire_work_permit(state, adapter, keys) else {
-                state.held_back = true;
+                state.schedule.held_back = true;
                 return false;
             };
             permit = taken;

@@ -144,7 +144,7 @@ impl Kernel {
             let number = {
                 let state = &mut *self.state.lock();
                 self.count_packet_references(state, &packet.extents(), true);
-                state.render_packets.insert(packet)
+                state.schedule.render_packets.insert(packet)
             };
             error = error
                 .and_then(|()| self.queue_packet(context, guard, PacketPayload::Render(number)));
@@ -177,7 +177,7 @@ impl Kernel {
         let mut uses = Vec::with_capacity(views.len());
         for ((view, extent), (_, write)) in views.into_iter().zip(&request.list) {
             let subject = view.subject();
-            let it = state.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
+            let it = state.memory.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
             let memory = state.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
             if it.offer.is_some() {
                 return Err(KernelError::Offered(subject));

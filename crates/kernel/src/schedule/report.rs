@@ -375,7 +375,7 @@ impl Kernel {
     pub fn run_hardware_turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (driver, line, dpc, pressed) = {
             let mut state = self.state.lock();
-            let pressed = state.pressure.is_some();
+            let pressed = state.memory.pressure.is_some();
             let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else {
                 return false;
@@ -426,7 +426,7 @@ impl Kernel {
         let node = {
             let state = &mut *self.state.lock();
             let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
-            let Some(pressure) = &mut state.pressure else { return false };
+            let Some(pressure) = &mut state.memory.pressure else { return false };
             pressure.preempted_node(nodes)
         };
         if let Some(node) = node {

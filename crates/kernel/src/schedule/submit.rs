@@ -175,7 +175,7 @@ impl KernelState {
         let mut all: Vec<Id<Allocation>> = if to.translated {
             let owner = self.devices[self.contexts[context].device].owner();
             let space = self.space_of(owner, adapter);
-            let space = space.and_then(|address_space| self.spaces.get(address_space));
+            let space = space.and_then(|address_space| self.memory.spaces.get(address_space));
             let parts =
                 space.map(|address_space| address_space.addresses.parts(&(to.address..end)));
             let view = |held: Backing| match held {
@@ -189,7 +189,8 @@ impl KernelState {
                 let start = memory.address(extent).filter(|_| extent.adapter == adapter);
                 start.is_some_and(|at| at < end && to.address < at.saturating_add(extent.bytes))
             };
-            let there = self.extents.iter().filter(|pair| meets(pair.1)).map(|pair| pair.1.owner);
+            let there =
+                self.memory.extents.iter().filter(|pair| meets(pair.1)).map(|pair| pair.1.owner);
             there.filter_map(|owner| self.allocation_of(owner)).collect()
         };
         all.sort_unstable();

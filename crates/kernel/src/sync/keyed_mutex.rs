@@ -120,7 +120,7 @@ impl Kernel {
                 return Err(why.into());
             }
         };
-        let number = world.keyed_mutexes.reserve();
+        let number = world.sync.keyed_mutexes.reserve();
         let subject = number.subject();
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
         let global = shared
@@ -140,6 +140,7 @@ impl Kernel {
         );
         let state = KeyedMutexState::Free { key, fence: 0 };
         world
+            .sync
             .keyed_mutexes
             .fill(number, KeyedMutex { state, handles: vec![name], global, runtime });
         self.publish_handle(world, process.0, local, number.into());
@@ -170,7 +171,7 @@ impl Kernel {
         }
         let local = self.reserve_handle(world, process.0)?;
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
-        world.keyed_mutexes[number].handles.push(name);
+        world.sync.keyed_mutexes[number].handles.push(name);
         self.publish_handle(world, process.0, local, number.into());
         let (process, handle) = name.event_fields();
         self.log.emit(
@@ -202,7 +203,7 @@ impl Kernel {
         process: Id<Process>,
         handle: Handle,
     ) {
-        let it = &mut world.keyed_mutexes[number];
+        let it = &mut world.sync.keyed_mutexes[number];
         let (subject, name) = (number.subject(), KeyedMutexHandle { process, handle });
         let (process, handle) = name.event_fields();
         it.handles.retain(|keyed_mutex_handle| *keyed_mutex_handle != name);
@@ -212,7 +213,7 @@ impl Kernel {
         }
         let last = it.handles.is_empty();
         self.log.emit(subject, EventKind::KeyedMutexClosed { process, handle });
-        if last && let Some(it) = world.keyed_mutexes.take(number) {
+        if last && let Some(it) = world.sync.keyed_mutexes.take(number) {
             if let Some(global) = it.global {
                 let _ = world.global_handles.close(global); // The mutex owned this live handle.
             }
@@ -277,7 +278,7 @@ impl Kernel {
                 Err(why) => return Some(Err(why)),
             };
         let subject = number.subject();
-        let fence = match world.keyed_mutexes.get(number)?.state {
+        let fence = match world.sync.keyed_mutexes.get(number)?.state {
             KeyedMutexState::Free { key: for_key, fence } if for_key == key => fence,
             KeyedMutexState::Free { .. } | KeyedMutexState::Owned(_) => return None,
             KeyedMutexState::Abandoned => {
@@ -288,7 +289,7 @@ impl Kernel {
         if let Err(why) = world.check_runtime_buffer(number, capacity) {
             return Some(Err(why));
         }
-        let it = world.keyed_mutexes.get_mut(number)?;
+        let it = world.sync.keyed_mutexes.get_mut(number)?;
         it.state = KeyedMutexState::Owned(name);
         let runtime = if capacity == 0 { Vec::new() } else { it.runtime.clone() };
         let (process, handle) = name.event_fields();
@@ -324,6 +325,7 @@ impl Kernel {
         let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
         let (subject, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
         let it = world
+            .sync
             .keyed_mutexes
             .get_mut(number)
             .filter(|keyed_mutex| keyed_mutex.state == KeyedMutexState::Owned(name));
@@ -358,7 +360,7 @@ impl KernelState {
         capacity: usize,
     ) -> Result<(), KernelError> {
         let there =
-            self.keyed_mutexes.get(number).map_or(0, |keyed_mutex| keyed_mutex.runtime.len());
+            self.sync.keyed_mutexes.get(number).map_or(0, |keyed_mutex| keyed_mutex.runtime.len());
         let short = capacity != 0 && capacity < there;
         let error =
             KernelError::BufferTooSmall { of: number.subject(), size: capacity, required: there };
@@ -367,7 +369,7 @@ impl KernelState {
 
     /// Checks the invariants of all keyed mutexes.
     pub(crate) fn validate_keyed_mutexes(&self) -> Result<(), String> {
-        for (number, it) in self.keyed_mutexes.iter() {
+        for (number, it) in self.sync.keyed_mutexes.iter() {
             let subject = number.subject();
             let handles = |keyed_mutex_handle: &KeyedMutexHandle| {
                 let handles =
@@ -400,7 +402,7 @@ impl KernelState {
         let named = |keyed_mutex_handle: KeyedMutexHandle| {
             format!("{:#x} of {}", keyed_mutex_handle.handle.0, keyed_mutex_handle.process)
         };
-        for (number, it) in self.keyed_mutexes.iter() {
+        for (number, it) in self.sync.keyed_mutexes.iter() {
             let mut why: Vec<String> = it
                 .handles
                 .iter()

@@ -496,6 +496,7 @@ impl KernelState {
     pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
         let met = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => self
+                .memory
                 .paging_queues
                 .get(*number)
                 .is_none_or(|paging_queue| paging_queue.last_signalled >= *value),
@@ -515,6 +516,7 @@ impl KernelState {
         let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
                 let done = self
+                    .memory
                     .paging_queues
                     .get(*number)
                     .map_or(0, |paging_queue| paging_queue.last_signalled);

@@ -128,11 +128,11 @@ impl Kernel {
         };
         let state = &mut *state;
         let backing = if request.zero { Backing::Zero } else { Backing::Reserved };
-        let it = &mut state.spaces[space];
+        let it = &mut state.memory.spaces[space];
         let reservation = it.addresses.reserve(span.clone(), backing);
         let mut plan = PagingPlan::default();
         if let Err(why) = self.plan_span(state, space, &span, &mut plan) {
-            state.spaces[space].addresses.free(&span);
+            state.memory.spaces[space].addresses.free(&span);
             self.start_paging(state, guard.adapter, plan, None);
             return Err(why);
         }
@@ -201,9 +201,12 @@ impl Kernel {
             self.grow_root(at, &guard.driver, space, span.end)?;
         };
         let state = &mut *state;
-        let before =
-            state.spaces.get(space).map(|address_space| address_space.addresses.parts(&span));
-        let it = &mut state.spaces[space];
+        let before = state
+            .memory
+            .spaces
+            .get(space)
+            .map(|address_space| address_space.addresses.parts(&span));
+        let it = &mut state.memory.spaces[space];
         it.addresses.set_backing(&span, backing);
         it.freed.retain(|freed_range| {
             freed_range.span.end <= span.start || span.end <= freed_range.span.start
@@ -255,7 +258,7 @@ impl Kernel {
         let span = base..base
             .checked_add(bytes)
             .ok_or(KernelError::AddressesNotInUse { start: base, bytes })?;
-        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        let it = state.memory.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if !matches!(it.addresses.state_of(&span), RangeState::Used { .. }) {
             let meets = |freed_range: &FreedRange| {
                 freed_range.span.start < span.end && span.start < freed_range.span.end
@@ -279,7 +282,7 @@ impl Kernel {
         span: &Span<u64>,
         ends: Option<DestroyedExtent>,
     ) {
-        let it = &mut state.spaces[space];
+        let it = &mut state.memory.spaces[space];
         let adapter = it.adapter;
         let had: Vec<Span<u64>> = it
             .addresses
@@ -299,7 +302,7 @@ impl Kernel {
             it.addresses.free(span);
         }
         let during = state.working_contexts(space);
-        if let Some(it) = state.spaces.get_mut(space) {
+        if let Some(it) = state.memory.spaces.get_mut(space) {
             it.freed.push_back(FreedRange { span: span.clone(), during });
             it.pending_ranges.retain(|pending_range| {
                 pending_range.span.end <= span.start || span.end <= pending_range.span.start
@@ -341,7 +344,7 @@ impl Kernel {
         let mut pending = false;
         for view in views {
             let Some(extent) = state.extent_of(*view) else { continue };
-            let adapter = state.extents[extent].adapter;
+            let adapter = state.memory.extents[extent].adapter;
             if state.mmu(adapter).is_none() {
                 return false;
             }
@@ -363,7 +366,7 @@ impl Kernel {
         (bounds, reserve): (AddressBounds, bool),
         fits: impl Fn(RangeState) -> bool,
     ) -> Result<Span<u64>, KernelError> {
-        let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+        let it = state.memory.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
         if base == 0 {
             let start = it.addresses.find(bytes, bounds).ok_or(KernelError::NoFreeAddresses)?;
             return Ok(start..start + bytes);
@@ -397,6 +400,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> Result<(), KernelError> {
         let parts = state
+            .memory
             .spaces
             .get(space)
             .map(|address_space| address_space.addresses.parts(span))
@@ -497,7 +501,7 @@ impl KernelState {
         };
         let views = self.views_of(process, device, &[view])?;
         let number = invariant(views.first().copied(), "one handle refers to one view");
-        let extent = self.extent_of(number).and_then(|extent| self.extents.get(extent));
+        let extent = self.extent_of(number).and_then(|extent| self.memory.extents.get(extent));
         let extent = extent.ok_or(KernelError::NoVideoMemory)?;
         if offset.checked_add(bytes).is_none_or(|end| end > extent.bytes) {
             let view = number.subject();
@@ -521,9 +525,9 @@ impl KernelState {
         view: Id<View>,
     ) -> Vec<(Id<AddressSpace>, Span<u64>)> {
         let process = self.devices[self.views[view].device].owner();
-        let spaces = self.spaces_of.get(&(process, adapter));
+        let spaces = self.memory.spaces_of.get(&(process, adapter));
         let spaces = spaces.map(IdList::as_slice).unwrap_or_default().iter();
-        let spans = spaces.filter_map(|number| Some((*number, self.spaces.get(*number)?)));
+        let spans = spaces.filter_map(|number| Some((*number, self.memory.spaces.get(*number)?)));
         spans
             .flat_map(|(number, it)| it.addresses.of_view(view).map(move |range| (number, range)))
             .collect()
@@ -537,9 +541,12 @@ impl KernelState {
         (queue, when): (Id<PagingQueue>, Residency),
         reserved: bool,
     ) {
-        let done =
-            self.paging_queues.get(queue).map_or(0, |paging_queue| paging_queue.last_signalled);
-        let it = &mut self.spaces[space];
+        let done = self
+            .memory
+            .paging_queues
+            .get(queue)
+            .map_or(0, |paging_queue| paging_queue.last_signalled);
+        let it = &mut self.memory.spaces[space];
         it.pending_ranges
             .retain(|pending_range| pending_range.queue != queue || pending_range.value > done);
         if let Residency::Pending(value) = when {
@@ -554,7 +561,7 @@ impl KernelState {
         span: &Span<u64>,
         before: Vec<(Span<u64>, crate::memory::address::ranges::AddressRange)>,
     ) {
-        let it = &mut self.spaces[space];
+        let it = &mut self.memory.spaces[space];
         it.addresses.restore(span, before);
     }
 }

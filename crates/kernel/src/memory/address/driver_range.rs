@@ -49,7 +49,7 @@ impl Kernel {
             return Err(DriverError::Invalid);
         }
         let minimum = state.first_for_driver(adapter, number);
-        let it = &mut state.spaces[number];
+        let it = &mut state.memory.spaces[number];
         let start = if args.base == 0 {
             let bounds = AddressBounds { minimum, maximum: 0, alignment: args.alignment };
             it.addresses.find(args.bytes, bounds).ok_or(DriverError::NoMemory)?
@@ -68,7 +68,7 @@ impl Kernel {
 
     /// Logs the ranges that a driver has reserved in a new space.
     pub(crate) fn log_driver_ranges(&self, state: &KernelState, number: Id<AddressSpace>) {
-        let it = &state.spaces[number];
+        let it = &state.memory.spaces[number];
         for (span, range) in it.addresses.all() {
             let shown = range.backing == Backing::Reserved;
             let (start, end) = (span.start, span.end);
@@ -94,7 +94,7 @@ impl KernelState {
                 self.describe_kernel_handle(name)
             ));
         };
-        let it = &self.spaces[number];
+        let it = &self.memory.spaces[number];
         let whose =
             it.process.map_or("the system".to_owned(), |process| process.subject().to_string());
         if it.adapter != adapter {
@@ -137,7 +137,8 @@ impl KernelState {
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };
         let below = mmu.geometry.top().saturating_sub(1);
         let second = mmu.geometry.span(below, 1).start;
-        if self.spaces.get(space).is_none_or(|address_space| address_space.process.is_some()) {
+        if self.memory.spaces.get(space).is_none_or(|address_space| address_space.process.is_some())
+        {
             return second;
         }
         let ends = mmu.linear.iter().zip(&memory.segments);

@@ -15,14 +15,14 @@ use std::ops::Range as Span;
 impl KernelState {
     /// The spaces and spans in which an extent is mapped.
     pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
-        let Some(adapter) = self.extents.get(extent).map(|extent| extent.adapter) else {
+        let Some(adapter) = self.memory.extents.get(extent).map(|extent| extent.adapter) else {
             return Vec::new();
         };
         if self.mmu(adapter).is_none() {
             return Vec::new();
         }
         // Only views of allocations are mapped: no table, and no context allocation.
-        let owner = self.extents.get(extent).map(|extent| extent.owner);
+        let owner = self.memory.extents.get(extent).map(|extent| extent.owner);
         let of = owner.and_then(|owner| match owner {
             Owner::Allocation(allocation) => self.allocations.get(allocation),
             _ => None,
@@ -63,7 +63,7 @@ impl KernelState {
         span: &Span<u64>,
         leaving: Option<Id<Extent>>,
     ) -> Vec<PagingStep> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();
@@ -105,7 +105,7 @@ impl KernelState {
             Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Backing::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);
-                let Some(extent) = number.and_then(|extent| self.extents.get(extent)) else {
+                let Some(extent) = number.and_then(|extent| self.memory.extents.get(extent)) else {
                     return;
                 };
                 (write.of, write.offset, write.protection) = (number, offset, access.driver);

@@ -116,9 +116,10 @@ impl KernelState {
         address: u64,
     ) -> (AddressFaultCause, String, Option<usize>) {
         let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
-        let Some(space) = self.spaces.get(number) else { return unmapped("of no process") };
+        let Some(space) = self.memory.spaces.get(number) else { return unmapped("of no process") };
         let late = |pending_range: &&PendingRange| {
             let done = self
+                .memory
                 .paging_queues
                 .get(pending_range.queue)
                 .map_or(u64::MAX, |paging_queue| paging_queue.last_signalled);
@@ -164,7 +165,8 @@ impl KernelState {
                 (AddressFaultCause::Unmapped, why, None)
             }
             Backing::Mapped { view, access, .. } => {
-                let extent = self.extent_of(view).and_then(|extent| self.extents.get(extent));
+                let extent =
+                    self.extent_of(view).and_then(|extent| self.memory.extents.get(extent));
                 let of = extent.map_or(view.subject(), |extent| extent.owner.subject());
                 let there =
                     extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
@@ -186,7 +188,7 @@ impl KernelState {
 
     /// The contexts of a space's process that have work, and the number of packets queued to each.
     pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
         let works = |number: Id<Context>| {
             let it = self
                 .contexts

@@ -34,7 +34,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let about = subject(space);
         let still = |state: &KernelState| {
-            state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
+            state.memory.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
         };
         loop {
             if !self.wait_until(at, about, |_| format!("the new root of {about}"), still) {
@@ -44,14 +44,14 @@ impl Kernel {
             if state.reaches(space, end) {
                 return Ok(());
             }
-            let it = state.spaces.get_mut(space).ok_or(KernelError::NoAddressSpace)?;
+            let it = state.memory.spaces.get_mut(space).ok_or(KernelError::NoAddressSpace)?;
             if !std::mem::replace(&mut it.growing_root, true) {
                 break;
             }
         }
         let grown = self.grow(at, driver, space, end);
         let mut state = self.state.lock();
-        if let Some(it) = state.spaces.get_mut(space) {
+        if let Some(it) = state.memory.spaces.get_mut(space) {
             it.growing_root = false;
         }
         self.hold_contexts(&mut state, space, false);
@@ -69,7 +69,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let (process, geometry) = {
             let state = self.state.lock();
-            let it = state.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
+            let it = state.memory.spaces.get(space).ok_or(KernelError::NoAddressSpace)?;
             let mmu = state.mmu(it.adapter).ok_or(KernelError::NoAddressSpace)?;
             (it.process, mmu.geometry.clone())
         };
@@ -134,7 +134,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let about = subject(space);
         let made = |state: &KernelState| {
-            state.spaces.get(space).is_none_or(|address_space| address_space.users == 0)
+            state.memory.spaces.get(space).is_none_or(|address_space| address_space.users == 0)
         };
         let idle = |state: &KernelState| state.are_contexts_idle(space) && made(state);
         loop {
@@ -166,6 +166,7 @@ impl Kernel {
         let extent = {
             let state = &mut *self.state.lock();
             let old = state
+                .memory
                 .spaces
                 .get(space)
                 .and_then(|address_space| address_space.tables.get(&(top, 0)).copied());
@@ -173,7 +174,7 @@ impl Kernel {
             let (info, large) = (geometry.level(top), (size.entries, Some(size.bytes)));
             let made = self.create_table(state, space, (top, 0), info, large, &mut plan);
             // The old root stays the root until contexts are switched.
-            if let (Some(it), Some(old)) = (state.spaces.get_mut(space), old) {
+            if let (Some(it), Some(old)) = (state.memory.spaces.get_mut(space), old) {
                 it.tables.insert((top, 0), old);
             }
             let extent = match made {
@@ -190,7 +191,7 @@ impl Kernel {
         };
         let about = subject(space);
         let written = |state: &KernelState| {
-            state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+            state.memory.extents.get(extent).is_none_or(|extent| extent.pending == 0)
         };
         if self.wait_until(at, about, |_| format!("the new root of {about}"), written) {
             Ok(extent)
@@ -214,7 +215,7 @@ impl Kernel {
             let state = &mut *self.state.lock();
             let top = geometry.top();
             let again = state.mmu(adapter).is_some_and(|mmu| mmu.features.invalidates);
-            let it = &mut state.spaces[space];
+            let it = &mut state.memory.spaces[space];
             let count = std::mem::replace(&mut it.root, size).entries;
             let old = it.tables.insert((top, 0), new);
             let mut plan = PagingPlan::default();
@@ -232,8 +233,9 @@ impl Kernel {
         };
         // Work planned for the old root completes before contexts continue with the new one.
         let about = subject(space);
-        let over =
-            |state: &KernelState| paging.is_none_or(|paging| state.pagings.get(paging).is_none());
+        let over = |state: &KernelState| {
+            paging.is_none_or(|paging| state.memory.pagings.get(paging).is_none())
+        };
         self.wait_until(at, about, |_| format!("the old root of {about}"), over);
     }
 
@@ -254,7 +256,7 @@ impl KernelState {
     /// Whether the root of a space covers an address.
     pub(crate) fn reaches(&self, space: Id<AddressSpace>, end: u64) -> bool {
         // Nothing waits for a destroyed space.
-        let Some(it) = self.spaces.get(space) else { return true };
+        let Some(it) = self.memory.spaces.get(space) else { return true };
         let Some(mmu) = self.mmu(it.adapter) else { return true };
         end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
     }
@@ -262,12 +264,12 @@ impl KernelState {
     /// Whether the root of a space covers an address, and no thread is changing the root.
     pub(crate) fn root_covers(&self, space: Id<AddressSpace>, end: u64) -> bool {
         self.reaches(space, end)
-            && self.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
+            && self.memory.spaces.get(space).is_none_or(|address_space| !address_space.growing_root)
     }
 
     /// The contexts of a space's process.
     fn contexts_of(&self, space: Id<AddressSpace>) -> Vec<Id<Context>> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
         let mine = |device: Id<Device>| {
             let device = self.devices.get(device);
             device.is_some_and(|that| that.adapter == it.adapter && that.process == it.process)
@@ -282,7 +284,7 @@ impl KernelState {
     /// Whether no packet of a space's contexts is on the hardware.
     fn are_contexts_idle(&self, space: Id<AddressSpace>) -> bool {
         // Nothing waits for a destroyed space.
-        let Some(it) = self.spaces.get(space) else { return true };
+        let Some(it) = self.memory.spaces.get(space) else { return true };
         let mine = self.contexts_of(space);
         let nodes = self.adapters.get(it.adapter).map(|adapter| adapter.nodes.as_slice());
         let in_flight = nodes.unwrap_or_default().iter().flat_map(|node| &node.queue);
@@ -296,7 +298,7 @@ impl KernelState {
         geometry: &Geometry,
         root: Id<Extent>,
     ) -> Vec<PagingStep> {
-        let Some(it) = self.spaces.get(space) else { return Vec::new() };
+        let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
         let top = geometry.top();
         let below = it.tables.range((top - 1, 0)..(top, 0));
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {

@@ -45,7 +45,7 @@ impl Kernel {
                     return Ok(None);
                 }
                 let found = state.space_of(process, adapter);
-                match found.and_then(|it| state.spaces.get_mut(it)) {
+                match found.and_then(|it| state.memory.spaces.get_mut(it)) {
                     Some(it) if it.stage == SpaceStage::Live => {
                         it.users += 1;
                         return Ok(found);
@@ -58,6 +58,7 @@ impl Kernel {
             let Some(number) = found else { break };
             let over = |state: &KernelState| {
                 state
+                    .memory
                     .spaces
                     .get(number)
                     .is_none_or(|address_space| address_space.stage == SpaceStage::Live)
@@ -109,7 +110,7 @@ impl Kernel {
         match made {
             Ok((driver_handle, size)) => {
                 let given = driver_handle.as_raw();
-                if let Some(it) = state.spaces.get_mut(number) {
+                if let Some(it) = state.memory.spaces.get_mut(number) {
                     (it.driver_handle, it.root, it.creating_process) =
                         (Some(Arc::new(driver_handle)), size, false);
                 }
@@ -139,7 +140,7 @@ impl Kernel {
                 self.call_destroy_process(at, permit, driver, number);
                 return Err(why);
             }
-            if let Some(it) = state.spaces.get_mut(number) {
+            if let Some(it) = state.memory.spaces.get_mut(number) {
                 it.stage = SpaceStage::Live;
             }
         }
@@ -225,6 +226,7 @@ impl Kernel {
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
         let Some((adapter, size)) = state
+            .memory
             .spaces
             .get(space)
             .map(|address_space| (address_space.adapter, address_space.root))
@@ -247,7 +249,7 @@ impl Kernel {
     /// Ends the use of a space by a device that was being created.
     pub(crate) fn release_space(&self, space: Option<Id<AddressSpace>>) {
         let mut state = self.state.lock();
-        if let Some(it) = space.and_then(|it| state.spaces.get_mut(it)) {
+        if let Some(it) = space.and_then(|it| state.memory.spaces.get_mut(it)) {
             it.users = it.users.saturating_sub(1);
             self.wake_all(&mut state);
         }
@@ -270,9 +272,12 @@ impl Kernel {
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
         let written = |state: &KernelState| {
-            let root = state.root_of(space).and_then(|root| state.extents.get(root.0));
-            let still =
-                state.spaces.get(space).is_none_or(|address_space| !address_space.growing_root);
+            let root = state.root_of(space).and_then(|root| state.memory.extents.get(root.0));
+            let still = state
+                .memory
+                .spaces
+                .get(space)
+                .is_none_or(|address_space| !address_space.growing_root);
             still && root.is_none_or(|extent| extent.pending == 0)
         };
         // A thread inside a call does not block the reset of the work that it waits for.
@@ -289,6 +294,7 @@ impl Kernel {
             if written(&state) {
                 let Some(root) = state.root_of(space) else { return Ok(None) };
                 state
+                    .memory
                     .spaces
                     .get_mut(space)
                     .into_iter()
@@ -313,7 +319,7 @@ impl Kernel {
         context: Option<Id<Context>>,
         (extent, root): (Id<Extent>, Root),
     ) {
-        let table = state.extents[extent].owner;
+        let table = state.memory.extents[extent].owner;
         let in_flight = context
             .and_then(|context| state.contexts.get(context))
             .map_or(0, |context| context.in_flight);
@@ -337,7 +343,7 @@ impl Kernel {
             let found = state
                 .space_of(process, adapter)
                 .filter(|address_space| state.is_unused(*address_space));
-            if let Some(it) = found.and_then(|it| state.spaces.get_mut(it)) {
+            if let Some(it) = found.and_then(|it| state.memory.spaces.get_mut(it)) {
                 it.stage = SpaceStage::Ending;
             }
             found
@@ -354,11 +360,15 @@ impl Kernel {
             let mine = |address_space: &AddressSpace| {
                 address_space.adapter == adapter && address_space.process.is_some()
             };
-            let all =
-                state.spaces.iter().filter(|pair| mine(pair.1) && pair.1.stage == SpaceStage::Live);
+            let all = state
+                .memory
+                .spaces
+                .iter()
+                .filter(|pair| mine(pair.1) && pair.1.stage == SpaceStage::Live);
             let all: Vec<Id<AddressSpace>> = all.map(|pair| pair.0).collect();
             for number in &all {
                 state
+                    .memory
                     .spaces
                     .get_mut(*number)
                     .into_iter()
@@ -371,6 +381,7 @@ impl Kernel {
         }
         let none = |state: &KernelState| {
             state
+                .memory
                 .spaces
                 .iter()
                 .all(|(_, state)| state.adapter != adapter || state.process.is_none())
@@ -385,7 +396,7 @@ impl Kernel {
         let (adapter, paging) = {
             let state = &mut *self.state.lock();
             // Another thread may have destroyed it meanwhile.
-            let Some(it) = state.spaces.get_mut(number) else { return };
+            let Some(it) = state.memory.spaces.get_mut(number) else { return };
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
             for (span, _) in it.addresses.all().collect::<Vec<_>>() {
@@ -410,7 +421,7 @@ impl Kernel {
             (adapter, paging)
         };
         if let Some(paging) = paging {
-            let over = |state: &KernelState| state.pagings.get(paging).is_none();
+            let over = |state: &KernelState| state.memory.pagings.get(paging).is_none();
             while !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 if !self.fail_paging(adapter) {
                     break; // The work was already abandoned once.
@@ -419,8 +430,13 @@ impl Kernel {
         }
         let driver = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone());
         let Some(driver) = driver else { return };
-        let process =
-            self.state.lock().spaces.get(number).and_then(|address_space| address_space.process);
+        let process = self
+            .state
+            .lock()
+            .memory
+            .spaces
+            .get(number)
+            .and_then(|address_space| address_space.process);
         let keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
         if let Ok(permit) = self.acquire_permit(at, keys) {
             self.call_destroy_process(at, &permit, &driver, number);
@@ -438,7 +454,7 @@ impl Kernel {
         let (driver_handle, process, tables) = {
             let mut state = self.state.lock();
             // Another thread may have destroyed it meanwhile.
-            let Some(it) = state.spaces.get_mut(number) else { return };
+            let Some(it) = state.memory.spaces.get_mut(number) else { return };
             (it.driver_handle.take(), it.process, std::mem::take(&mut it.tables))
         };
         {
@@ -467,7 +483,7 @@ impl Kernel {
             self.end_driver_handle(given, about, false);
         }
         if let Some(name) =
-            state.spaces.get(number).map(|address_space| address_space.kernel_handle)
+            state.memory.spaces.get(number).map(|address_space| address_space.kernel_handle)
         {
             let _ = state.kernel_handles.close(name); // The space owned this live handle.
         }
@@ -479,13 +495,13 @@ impl Kernel {
 impl KernelState {
     /// A space of a process on an adapter that is being destroyed.
     fn ending_space(&self, process: Id<Process>, adapter: Id<Adapter>) -> Option<Id<AddressSpace>> {
-        self.spaces_of.get(&(process, adapter))?.first().copied()
+        self.memory.spaces_of.get(&(process, adapter))?.first().copied()
     }
 
     /// Whether the process of a space does not use it: it has no handle of the adapter, and no
     /// device.
     fn is_unused(&self, number: Id<AddressSpace>) -> bool {
-        let Some(it) = self.spaces.get(number) else { return false };
+        let Some(it) = self.memory.spaces.get(number) else { return false };
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live)
         else {
             return false;
@@ -511,7 +527,7 @@ impl KernelState {
     /// The last steps of a space's root: flushes its translations, and invalidates it for drivers
     /// that request that.
     fn root_removal_steps(&self, space: Id<AddressSpace>) -> Vec<crate::memory::PagingStep> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };
         let Some((extent, root)) = self.root_of(space) else { return Vec::new() };
         let write = crate::memory::address::step::TableWrite {

@@ -64,7 +64,12 @@ impl Kernel {
                 return Some(Err(why));
             }
             // An entry written into an old root would be lost.
-            if state.spaces.get(space).is_some_and(|address_space| address_space.growing_root) {
+            if state
+                .memory
+                .spaces
+                .get(space)
+                .is_some_and(|address_space| address_space.growing_root)
+            {
                 return None;
             }
             let judged = state.check_update(process, device, space, &request.operations);
@@ -78,7 +83,7 @@ impl Kernel {
             };
             let fence = FenceValue { object, value: fence.1 };
             let met = state.is_fence_reached(fence);
-            let waiting = state.updates.iter().filter(|(_, it)| it.space == space).count();
+            let waiting = state.memory.updates.iter().filter(|(_, it)| it.space == space).count();
             if !met && waiting >= MAX_QUEUED {
                 return None;
             }
@@ -89,7 +94,7 @@ impl Kernel {
                 return Some(self.apply_update(state, &judged));
             }
             let (update, of) = (judged.update, object.subject());
-            let number = state.updates.insert(judged);
+            let number = state.memory.updates.insert(judged);
             self.log.emit(about, EventKind::UpdateQueued { update, of, fence_value: fence.value });
             self.begin_update_wait(state, (number, space), (process.0, device), fence);
             Some(Ok(()))
@@ -103,12 +108,16 @@ impl Kernel {
     /// Applies an update whose fence has its value.
     pub(crate) fn apply_due_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been dropped with its device.
-        let Some(it) = state.updates.get_mut(number) else { return };
-        it.due = state.spaces.get(it.space).is_some_and(|address_space| address_space.growing_root);
+        let Some(it) = state.memory.updates.get_mut(number) else { return };
+        it.due = state
+            .memory
+            .spaces
+            .get(it.space)
+            .is_some_and(|address_space| address_space.growing_root);
         if it.due {
             return; // The thread that changes the root applies it.
         }
-        let judged = state.updates.remove(number);
+        let judged = state.memory.updates.remove(number);
         if self.apply_update(state, &judged).is_err() {
             // No caller can receive the error, as for a packet.
             self.device_lost(state, judged.device, DeviceLoss::OutOfMemory);
@@ -118,7 +127,7 @@ impl Kernel {
 
     /// Applies the updates that waited only for a root change.
     pub(crate) fn apply_deferred_updates(&self, state: &mut KernelState, space: Id<AddressSpace>) {
-        let due = state.updates.iter().filter(|(_, it)| it.space == space && it.due);
+        let due = state.memory.updates.iter().filter(|(_, it)| it.space == space && it.due);
         let due: Vec<Id<CheckedUpdate>> = due.map(|pair| pair.0).collect();
         for number in due {
             self.apply_due_update(state, number);
@@ -128,7 +137,7 @@ impl Kernel {
     /// Drops an update because its device is destroyed. It is never applied.
     pub(crate) fn drop_update(&self, state: &mut KernelState, number: Id<CheckedUpdate>) {
         // It may have been applied already.
-        let Some(judged) = state.updates.take(number) else { return };
+        let Some(judged) = state.memory.updates.take(number) else { return };
         let update = judged.update;
         self.log.emit(subject(judged.space), EventKind::UpdateCancelled { update });
         if let Some(fence) = judged.fence {
@@ -148,7 +157,9 @@ impl Kernel {
         let Some(fence) = it.fence else { return };
         let (space, update) = (it.space, it.update);
         match paging {
-            Some(paging) => state.updating.push(PendingUpdate { paging, space, update, fence }),
+            Some(paging) => {
+                state.memory.updating.push(PendingUpdate { paging, space, update, fence })
+            }
             None => self.finish_update(state, space, update, fence),
         }
     }
@@ -156,9 +167,9 @@ impl Kernel {
     /// Completes the updates of finished paging work.
     pub(crate) fn finish_updates(&self, state: &mut KernelState, paging: Id<Paging>) {
         while let Some(place) =
-            state.updating.iter().position(|pending_update| pending_update.paging == paging)
+            state.memory.updating.iter().position(|pending_update| pending_update.paging == paging)
         {
-            let PendingUpdate { space, update, fence, .. } = state.updating.remove(place);
+            let PendingUpdate { space, update, fence, .. } = state.memory.updating.remove(place);
             self.finish_update(state, space, update, fence);
         }
     }

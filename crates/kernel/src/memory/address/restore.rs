@@ -31,7 +31,7 @@ impl Kernel {
             let _ = self.write_now(at, permit, driver, step); // A failure is judged in the call.
         }
         let state = &mut *self.state.lock();
-        let spaces = state.spaces.iter().filter(|pair| pair.1.adapter == adapter);
+        let spaces = state.memory.spaces.iter().filter(|pair| pair.1.adapter == adapter);
         let clients = spaces.filter(|pair| pair.1.process.is_some());
         let clients: Vec<Id<AddressSpace>> = clients.map(|pair| pair.0).collect();
         let mut plan = PagingPlan::default();
@@ -47,7 +47,7 @@ impl Kernel {
 impl KernelState {
     /// All tables of a space without ranges: invalid, and each linked in the table above it.
     pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let Some(geometry) = self.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Vec::new();
         };
@@ -72,7 +72,7 @@ impl KernelState {
 
     /// The entries of the ranges of a space.
     fn range_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let ranges = it.addresses.all().filter(|pair| pair.1.backing.has_entries());
         ranges.flat_map(|pair| self.entry_steps(space, &pair.0, None)).collect()
     }

@@ -156,7 +156,7 @@ impl KernelState {
     /// The arguments of a step on a table; `None` if its space or its table is destroyed.
     pub(crate) fn table_context(&self, step: &PagingStep) -> Option<TableContext> {
         let number = step.operation.space()?;
-        let space = self.spaces.get(number)?;
+        let space = self.memory.spaces.get(number)?;
         let adapter = self.adapters.get(space.adapter)?;
         let memory = adapter.memory.as_ref()?;
         let mmu = memory.mmu.as_ref()?;
@@ -178,8 +178,11 @@ impl KernelState {
         {
             return None; // WINDOWS: work queued for freed addresses is ignored (documented).
         }
-        let waits =
-            step.operation.dependent_extents().first().and_then(|extent| self.extents.get(*extent));
+        let waits = step
+            .operation
+            .dependent_extents()
+            .first()
+            .and_then(|extent| self.memory.extents.get(*extent));
         let (_, mut root) = self.root_of(number)?;
         if matches!(step.operation, PagingOperation::Flush { .. }) {
             // The translations of a replaced root are flushed, too.
@@ -209,8 +212,11 @@ impl KernelState {
             return false;
         };
         let span = write.address..write.address + u64::from(write.count) * PAGE;
-        let parts =
-            self.spaces.get(write.space).map(|address_space| address_space.addresses.parts(&span));
+        let parts = self
+            .memory
+            .spaces
+            .get(write.space)
+            .map(|address_space| address_space.addresses.parts(&span));
         let mine = |backing: Backing| matches!(backing, Backing::Mapped { view, .. } if self.extent_of(view) == Some(of));
         !parts.unwrap_or_default().iter().any(|pair| mine(pair.1.backing))
     }
@@ -258,7 +264,7 @@ impl Kernel {
 
     /// Notifies the observer of tables that the content of one is unknown.
     pub(crate) fn forget_table(&self, state: &KernelState, extent: Id<Extent>) {
-        let table = state.extents.get(extent).filter(|extent| extent.owner.is_table());
+        let table = state.memory.extents.get(extent).filter(|extent| extent.owner.is_table());
         if let (Some(observer), Some(it), Some(range)) =
             (self.observer.get(), table, state.location_of(extent))
         {

@@ -73,7 +73,7 @@ impl Kernel {
         let Some(mmu) = state.mmu(adapter) else { return Ok(()) };
         let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
         let top = geometry.top();
-        let size = state.spaces.get(space).map(|address_space| address_space.root);
+        let size = state.memory.spaces.get(space).map(|address_space| address_space.root);
         let size = size.map_or((1, None), |it| (it.entries, Some(it.bytes)));
         let info = geometry.level(top);
         self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
@@ -97,7 +97,9 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let step_context = {
             let state = self.state.lock();
-            state.table_context(step).zip(state.extents.get(step.extent).map(|extent| extent.owner))
+            state
+                .table_context(step)
+                .zip(state.memory.extents.get(step.extent).map(|extent| extent.owner))
         };
         let Some((step_context, table)) = step_context else { return Ok(()) };
         self.notify_table_observer(None, &step.operation, &step_context, true);
@@ -164,7 +166,7 @@ impl KernelState {
         space: Id<AddressSpace>,
     ) -> Vec<PagingStep> {
         let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
-        let Some((mmu, it)) = memory.mmu.as_ref().zip(self.spaces.get(space)) else {
+        let Some((mmu, it)) = memory.mmu.as_ref().zip(self.memory.spaces.get(space)) else {
             return Vec::new();
         };
         let mut steps = Vec::new();
@@ -205,7 +207,7 @@ impl KernelState {
 
     /// The steps that invalidate all tables of a space, for drivers that request that.
     pub(crate) fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|mmu| mmu.features.invalidates);
         let Some(geometry) = mmu.map(|mmu| mmu.geometry.clone()) else { return Vec::new() };
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {

@@ -27,7 +27,7 @@ impl Kernel {
         span: &Span<u64>,
         plan: &mut PagingPlan,
     ) -> Result<(), NoSpace> {
-        let it = &state.spaces[space];
+        let it = &state.memory.spaces[space];
         let Some(geometry) = state.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Ok(());
         };
@@ -36,6 +36,7 @@ impl Kernel {
         for level in (0..geometry.top()).rev() {
             for table in geometry.tables(level, span) {
                 if state
+                    .memory
                     .spaces
                     .get(space)
                     .is_some_and(|address_space| address_space.tables.contains_key(&(level, table)))
@@ -62,6 +63,7 @@ impl Kernel {
     fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
             let extent = state
+                .memory
                 .spaces
                 .get_mut(space)
                 .and_then(|address_space| address_space.tables.remove(key));
@@ -82,13 +84,13 @@ impl Kernel {
         (entries, bytes): (u32, Option<u64>),
         plan: &mut PagingPlan,
     ) -> Result<Id<Extent>, NoSpace> {
-        let it = &state.spaces[space];
+        let it = &state.memory.spaces[space];
         let (adapter, system) = (it.adapter, it.process.is_none());
         let Some(geometry) = state.mmu(adapter).map(|mmu| mmu.geometry.clone()) else {
             return Err(NoSpace { missing: 1 });
         };
-        state.last_table += 1;
-        let owner = Owner::Table(state.last_table);
+        state.memory.last_table += 1;
+        let owner = Owner::Table(state.memory.last_table);
         let segment = if system { info.system_segment } else { info.segment };
         let requirements = PlacementRequirements {
             segments: SegmentSet::of(&[segment]),
@@ -98,10 +100,16 @@ impl Kernel {
         };
         let bytes = bytes.unwrap_or(u64::from(info.bytes));
         let alignment = u64::from(info.alignment).max(PAGE);
-        let extent =
-            state.extents.insert(Extent::new(adapter, owner, 0, bytes, alignment, requirements));
+        let extent = state.memory.extents.insert(Extent::new(
+            adapter,
+            owner,
+            0,
+            bytes,
+            alignment,
+            requirements,
+        ));
         if let Err(why) = self.plan_page_in(state, extent, plan) {
-            state.extents.take(extent);
+            state.memory.extents.take(extent);
             return Err(why);
         }
         let address = geometry.span(level, table).start;
@@ -124,7 +132,7 @@ impl Kernel {
                 Some(extent),
             ));
         }
-        state.spaces[space].tables.insert((level, table), extent);
+        state.memory.spaces[space].tables.insert((level, table), extent);
         Ok(extent)
     }
 }
@@ -139,17 +147,17 @@ impl KernelState {
         into: &mut Vec<PagingStep>,
     ) -> Vec<Id<Extent>> {
         let mut zombie = Vec::new();
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let Some(mmu) = self.mmu(it.adapter) else { return zombie };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
-            let it = &self.spaces[space];
+            let it = &self.memory.spaces[space];
             let all = geometry.tables(level, span);
             let all = it.tables.range((level, all.start)..(level, all.end));
             let all: Vec<u64> = all.map(|pair| pair.0.1).collect();
             for table in all {
-                let it = &mut self.spaces[space];
+                let it = &mut self.memory.spaces[space];
                 // A root that is being filled keeps all tables that existed when the filling began.
                 let not_offered = it.growing_root && level + 1 == geometry.top();
                 if not_offered || it.needs(&geometry, level, table) {
@@ -183,7 +191,7 @@ impl KernelState {
         geometry: &Geometry,
         span: &Span<u64>,
     ) -> Result<(), NoSpace> {
-        let it = &self.spaces[space];
+        let it = &self.memory.spaces[space];
         let tables = geometry.tables(0, span);
         let info = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(info.bytes));
@@ -203,7 +211,8 @@ impl KernelState {
     ) -> Option<PagingStep> {
         let address = geometry.span(level, table).start;
         let up = level + 1;
-        let above = *self.spaces.get(space)?.tables.get(&(up, geometry.table(up, address)))?;
+        let above =
+            *self.memory.spaces.get(space)?.tables.get(&(up, geometry.table(up, address)))?;
         let entry = match to {
             Some(extent) => {
                 let (segment, offset) = self.location_of(extent)?;
@@ -252,7 +261,7 @@ impl KernelState {
         let (extent, root) = self.root_of(space)?;
         let at = SegmentLocation { segment: segment_index(root.segment)?, offset: root.offset };
         // WINDOWS: a complete flush is from zero to zero (documented).
-        let whole = span.start == 0 && span.end >= self.spaces.get(space)?.addresses.end();
+        let whole = span.start == 0 && span.end >= self.memory.spaces.get(space)?.addresses.end();
         let span = if whole { &(0..0) } else { span };
         let flush = PagingOperation::Flush { space, start: span.start, end: span.end, of };
         Some(PagingStep::new(extent, flush, at))

@@ -136,6 +136,7 @@ impl Kernel {
             let state = self.state.lock();
             // Missing addresses are rejected below.
             let known = state
+                .memory
                 .spaces
                 .get(space)
                 .is_some_and(|address_space| end <= address_space.addresses.end());
@@ -171,12 +172,12 @@ impl Kernel {
                 continue;
             }
             for (span, backing) in state.resolved_ranges(space, it) {
-                state.spaces[space].addresses.set_backing(&span, backing);
+                state.memory.spaces[space].addresses.set_backing(&span, backing);
                 self.log_mapped(state, space, &span, backing, (span.start, 0, 0, request));
             }
             if let Err(why) = self.plan_span(state, space, &target, &mut plan) {
                 // The earlier operations are applied: there is no memory for more tables.
-                state.spaces[space].addresses.set_backing(&target, Backing::Reserved);
+                state.memory.spaces[space].addresses.set_backing(&target, Backing::Reserved);
                 full = Some(why);
                 break;
             }
@@ -232,7 +233,7 @@ impl KernelState {
             };
             ready.push(ResolvedUpdate { change: *change, backing });
         }
-        let adapter = self.spaces[space].adapter;
+        let adapter = self.memory.spaces[space].adapter;
         let reservation = targets.unwrap_or(0);
         let (update, fence) = (0, None);
         Ok(CheckedUpdate { adapter, device, space, ready, reservation, update, fence, due: false })
@@ -240,7 +241,7 @@ impl KernelState {
 
     /// A number for the next update of a space.
     pub(crate) fn number_update(&mut self, space: Id<AddressSpace>) -> u32 {
-        self.spaces.get_mut(space).map_or(0, |address_space| {
+        self.memory.spaces.get_mut(space).map_or(0, |address_space| {
             address_space.last_update += 1;
             address_space.last_update
         })
@@ -264,8 +265,11 @@ impl KernelState {
         before: &mut Option<u32>,
     ) -> Result<(), KernelError> {
         let (start, bytes) = (span.start, span.end - span.start);
-        let made =
-            self.spaces.get(space).map(|address_space| address_space.addresses.state_of(span));
+        let made = self
+            .memory
+            .spaces
+            .get(space)
+            .map(|address_space| address_space.addresses.state_of(span));
         if !matches!(made, Some(RangeState::Used { .. })) {
             return Err(KernelError::AddressesNotInUse { start, bytes });
         }
@@ -277,7 +281,7 @@ impl KernelState {
 
     /// The reservation that contains all of a span; zero is none.
     fn reservation_of(&self, space: Id<AddressSpace>, span: &Span<u64>) -> Option<u32> {
-        let addresses = &self.spaces.get(space)?.addresses;
+        let addresses = &self.memory.spaces.get(space)?.addresses;
         if !matches!(addresses.state_of(span), RangeState::Used { .. }) {
             return None;
         }
@@ -301,7 +305,7 @@ impl KernelState {
             }
             AddressUpdate::Unmap { base, bytes, .. } => vec![(base..base + bytes, it.backing)],
             AddressUpdate::Copy { from, to, bytes } => {
-                let space = &self.spaces[space];
+                let space = &self.memory.spaces[space];
                 let moved =
                     |(part, range): (Span<u64>, crate::memory::address::ranges::AddressRange)| {
                         let start = part.start - from + to;

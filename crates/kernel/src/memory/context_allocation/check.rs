@@ -134,7 +134,7 @@ impl Kernel {
             u32::try_from(name).ok().map(|number| state.kernel_handles.lookup(Handle(number)));
         let broken = match found {
             Some(Ok(ObjectId::ContextAllocation(it))) => {
-                let resource = state.context_allocations[it].adapter;
+                let resource = state.memory.context_allocations[it].adapter;
                 (resource != adapter)
                     .then(|| format!("{it} belongs to {}, not to {adapter}", resource.subject()))
             }
@@ -191,7 +191,8 @@ impl Kernel {
             let start = memory.address(extent)?;
             Some((start..start + extent.bytes).contains(&address))
         };
-        let mut all = state.context_allocations.iter().filter(|(_, it)| it.adapter == adapter);
+        let mut all =
+            state.memory.context_allocations.iter().filter(|(_, it)| it.adapter == adapter);
         let found = all.any(|(_, it)| there(it) == Some(true) && whose(it));
         let broken = (!found).then(|| {
             format!(
@@ -242,6 +243,7 @@ impl KernelState {
             context.driver_handle.as_ref().map(|driver_handle| driver_handle.as_raw()) == Some(name)
         };
         let context_allocation = self
+            .memory
             .context_allocations
             .iter()
             .find(|(_, it)| it.driver_handle == name)

@@ -44,7 +44,7 @@ impl Kernel {
             if own {
                 return Err(DriverError::Busy);
             }
-            let extent = state.context_allocations[number].extent;
+            let extent = state.memory.context_allocations[number].extent;
             state.hold_extent(extent, true);
             let given = crate::base::digest::digest(private);
             self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
@@ -67,7 +67,7 @@ impl Kernel {
         };
         let about = adapter;
         let over = |state: &KernelState| {
-            state.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+            state.memory.extents.get(extent).is_none_or(|extent| extent.pending == 0)
         };
         let what = |_: &KernelState| "the update of a context allocation".to_owned();
         // A thread inside a call does not block the reset of the work that it waits for.
@@ -75,7 +75,7 @@ impl Kernel {
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
         let done = ended && over(state);
-        if let Some(it) = state.extents.get(extent).filter(|_| done) {
+        if let Some(it) = state.memory.extents.get(extent).filter(|_| done) {
             self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
         }
         state.hold_extent(extent, false);
@@ -93,7 +93,7 @@ impl Kernel {
         let argument = "DxgkCbMapContextAllocation";
         let state = self.state.lock();
         let number = self.judge_kernel_handle(&state, adapter, name, argument).ok()?;
-        let it = state.extents.get(state.context_allocations.get(number)?.extent)?;
+        let it = state.memory.extents.get(state.memory.context_allocations.get(number)?.extent)?;
         let end = first_page.checked_add(pages);
         let broken = (pages == 0 || end.is_none_or(|end| end > it.bytes / PAGE)).then(|| {
             format!(
@@ -180,6 +180,7 @@ impl KernelState {
     ) {
         for number in held {
             if let Some(extent) = self
+                .memory
                 .context_allocations
                 .get(number)
                 .map(|context_allocation| context_allocation.extent)
@@ -191,7 +192,7 @@ impl KernelState {
 
     /// Whether all context allocations of a context are resident and held.
     pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
-        if self.context_allocations.is_empty() {
+        if self.memory.context_allocations.is_empty() {
             return true;
         }
         let held = self
@@ -201,7 +202,7 @@ impl KernelState {
             .unwrap_or_default();
         let there = |extent: &Extent| extent.segment().is_some() && extent.pending == 0;
         self.context_allocations_of(context).iter().all(|(number, extent)| {
-            held.contains(number) && self.extents.get(*extent).is_some_and(there)
+            held.contains(number) && self.memory.extents.get(*extent).is_some_and(there)
         })
     }
 
@@ -220,7 +221,7 @@ impl KernelState {
         &self,
         context: Id<Context>,
     ) -> Vec<(Id<ContextAllocation>, Id<Extent>)> {
-        if self.context_allocations.is_empty() {
+        if self.memory.context_allocations.is_empty() {
             return Vec::new();
         }
         let Some(device) = self.contexts.get(context).map(|context| context.device) else {
@@ -237,13 +238,16 @@ impl KernelState {
             .map(|device| device.context_allocations.as_slice())
             .unwrap_or_default();
         let extent = |context_allocation: &Id<ContextAllocation>| {
-            Some((*context_allocation, self.context_allocations.get(*context_allocation)?.extent))
+            Some((
+                *context_allocation,
+                self.memory.context_allocations.get(*context_allocation)?.extent,
+            ))
         };
         own.iter().chain(shared).filter_map(extent).collect()
     }
 
     fn segment_location(&self, extent: Id<Extent>) -> Option<SegmentLocation> {
-        match &self.extents.get(extent)?.location {
+        match &self.memory.extents.get(extent)?.location {
             Location::Segment { segment, range } => {
                 Some(SegmentLocation { segment: *segment, offset: range.start() })
             }

@@ -235,14 +235,16 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let (driver, driver_handle, context, payload) = {
             let state = &mut *self.state.lock();
-            let Some(context) = state.cancelled.front().map(|pair| pair.0) else { return false };
+            let Some(context) = state.schedule.cancelled.front().map(|pair| pair.0) else {
+                return false;
+            };
             let device = state.contexts[context].device;
             let adapter = state.devices[device].adapter;
             let driver = state.adapters.get(adapter).map(|adapter| adapter.driver.clone());
             let driver_handle =
                 state.contexts.get(context).and_then(|context| context.driver_handle.clone());
             let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
-                if let Some((_, payload)) = state.cancelled.pop_front() {
+                if let Some((_, payload)) = state.schedule.cancelled.pop_front() {
                     self.release_payload(state, &payload);
                 }
                 // The driver or the context is destroyed already: wake the thread that ends the
@@ -254,7 +256,7 @@ impl Kernel {
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
             let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
             permit = taken;
-            let Some((_, payload)) = state.cancelled.pop_front() else { return false };
+            let Some((_, payload)) = state.schedule.cancelled.pop_front() else { return false };
             (driver, driver_handle, context, payload)
         };
         match &payload {

@@ -22,14 +22,18 @@ impl Kernel {
     /// room, the packet is tried again after other packets complete; if no other packet holds
     /// allocations and no paging work is pending, the device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
-        let Some(it) =
-            state.render_packets.get(packet).filter(|render_packet| !render_packet.holds_extents)
+        let Some(it) = state
+            .schedule
+            .render_packets
+            .get(packet)
+            .filter(|render_packet| !render_packet.holds_extents)
         else {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie =
-            |extent: &Id<Extent>| state.extents.get(*extent).is_none_or(|extent| extent.ending);
+        let zombie = |extent: &Id<Extent>| {
+            state.memory.extents.get(*extent).is_none_or(|extent| extent.ending)
+        };
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
@@ -51,10 +55,11 @@ impl Kernel {
             self.undo_plan(state, &mut plan);
             self.start_paging(state, adapter, plan, None);
             let others = state
+                .schedule
                 .render_packets
                 .iter()
                 .any(|(_, packet)| packet.holds_extents && packet.adapter == adapter);
-            let pages = state.pagings.iter().any(|(_, paging)| paging.adapter == adapter);
+            let pages = state.memory.pagings.iter().any(|(_, paging)| paging.adapter == adapter);
             if !others && !pages {
                 // WINDOWS: the packet would be split where its driver allows it; that is not
                 // implemented yet.
@@ -63,7 +68,7 @@ impl Kernel {
             }
             return;
         }
-        if let Some(it) = state.render_packets.get_mut(packet) {
+        if let Some(it) = state.schedule.render_packets.get_mut(packet) {
             it.holds_extents = true;
         }
         self.start_paging(state, adapter, plan, None);
@@ -78,7 +83,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) {
         // A listed allocation may have ended before the packet.
-        let Some(it) = state.extents.get(extent) else { return };
+        let Some(it) = state.memory.extents.get(extent) else { return };
         let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
         if !self.plan_page_out(state, extent, "a packet is to find it elsewhere", plan) {
             return;
@@ -109,7 +114,7 @@ impl Kernel {
         let mut going = self.prepare_render_packet(packet, node, fence)?;
         if !going.skips_patch {
             self.patch_render_packet(at, permit, process, driver_handle, &mut going);
-            if let Some(it) = self.state.lock().render_packets.get_mut(packet) {
+            if let Some(it) = self.state.lock().schedule.render_packets.get_mut(packet) {
                 it.private.clone_from(&going.private);
             }
         }
@@ -138,18 +143,18 @@ impl Kernel {
     ) -> DriverResult<OutgoingPacket> {
         let state = &mut *self.state.lock();
         let list = state.allocation_list(packet);
-        let it = state.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
+        let it = state.schedule.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
         // A packet needs no patch if its addresses are those that its driver rendered with.
         let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
         let skips_patch = same && fence.0.is_multiple_of(2);
         it.submission = Some((node, fence, !skips_patch));
-        let it = state.render_packets.get(packet).ok_or(DriverError::Invalid)?;
+        let it = state.schedule.render_packets.get(packet).ok_or(DriverError::Invalid)?;
         let on = state.adapters.get(it.adapter).ok_or(DriverError::Invalid)?;
         let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
         let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
             // A listed allocation may have ended before the packet.
-            let Some(it) = state.extents.get(using.extent) else { continue };
+            let Some(it) = state.memory.extents.get(using.extent) else { continue };
             let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
             self.log
@@ -258,7 +263,7 @@ impl Kernel {
     /// read the buffer.
     pub(crate) fn end_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
         // It may have ended with its device already.
-        let Some(it) = state.render_packets.take(packet) else { return };
+        let Some(it) = state.schedule.render_packets.take(packet) else { return };
         if it.submission.is_some() && it.null {
             // Breaks of this rule were reported when the commands ran.
             let place = "DxgkDdiSubmitCommand.NullRendering";
@@ -286,7 +291,7 @@ impl Kernel {
             }
             None => state.free_dma_buffer(it.adapter, it.run),
         }
-        if !state.runnable.is_empty() {
+        if !state.schedule.runnable.is_empty() {
             self.wake_one(&self.work_available);
         }
     }
@@ -309,8 +314,11 @@ impl Kernel {
                 .submission
                 .filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
         };
-        let found =
-            state.render_packets.iter().find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
+        let found = state
+            .schedule
+            .render_packets
+            .iter()
+            .find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
         let Some((packet, patched)) = found else { return };
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {
@@ -326,9 +334,9 @@ impl Kernel {
         };
         let stale = packet.uses.iter().find(told);
         let of = |allocation_use: &AllocationUse| {
-            state.extents.get(allocation_use.extent).map(|extent| extent.owner.subject())
+            state.memory.extents.get(allocation_use.extent).map(|extent| extent.owner.subject())
         };
-        let stranger = state.extents.iter().find(|(number, it)| {
+        let stranger = state.memory.extents.iter().find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
             let start = state.memory(adapter).and_then(|(_, memory)| memory.address(it));
             it.adapter == adapter && !mine && start.is_some_and(|at| within(at, it.bytes))
@@ -387,8 +395,11 @@ impl KernelState {
 
     /// Whether all allocations of a packet are resident.
     pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
-        let Some(it) =
-            self.render_packets.get(packet).filter(|render_packet| render_packet.holds_extents)
+        let Some(it) = self
+            .schedule
+            .render_packets
+            .get(packet)
+            .filter(|render_packet| render_packet.holds_extents)
         else {
             return false;
         };
@@ -398,10 +409,10 @@ impl KernelState {
     /// The extent to move before a packet is patched, for every third packet: one whose address the
     /// driver was given, and that no work uses now.
     fn extent_to_relocate(&self, packet: Id<RenderPacket>) -> Option<Id<Extent>> {
-        let it = self.render_packets.get(packet)?;
+        let it = self.schedule.render_packets.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
         let free = |allocation_use: &&AllocationUse| {
-            let extent = self.extents.get(allocation_use.extent);
+            let extent = self.memory.extents.get(allocation_use.extent);
             let idle = |extent: &Extent| {
                 extent.rank.is_some()
                     && extent.pending == 0
@@ -416,20 +427,20 @@ impl KernelState {
 
     /// The address of a packet's buffer, the written size, and the driver's private data.
     pub(crate) fn render_buffer(&self, packet: Id<RenderPacket>) -> Option<(u64, u32, Vec<u8>)> {
-        let it = self.render_packets.get(packet)?;
+        let it = self.schedule.render_packets.get(packet)?;
         Some((it.run.start, it.written, it.private.clone()))
     }
 
     /// The segment id and the address of an extent; `None` while paging work for it is pending.
     pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
-        let it = self.extents.get(extent).filter(|extent| extent.pending == 0)?;
+        let it = self.memory.extents.get(extent).filter(|extent| extent.pending == 0)?;
         let (_, memory) = self.memory(it.adapter)?;
         Some((segment_number(it.segment()?), memory.address(it)?))
     }
 
     /// The allocation list of a packet with current addresses.
     fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
-        let Some(it) = self.render_packets.get(packet) else { return Vec::new() };
+        let Some(it) = self.schedule.render_packets.get(packet) else { return Vec::new() };
         let now = |allocation_use: &AllocationUse| {
             AllocationUse {
                 rendered_at: self.current_location(allocation_use.extent),

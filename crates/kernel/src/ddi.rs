@@ -479,7 +479,7 @@ impl Driver {
     /// Handles the return of a call during which handle data was acquired.
     fn end_call(&self, number: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
-            kernel.state.lock().lifetime.calls.remove(&number);
+            kernel.driver_call_returned(number);
         }
     }
 }

@@ -78,7 +78,7 @@ impl Kernel {
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
         let mut place = 0;
         loop {
-            let Some(job) = self.state.lock().lifetime.jobs.get(place).copied() else {
+            let Some(job) = self.state.lock().lifetime.job(place) else {
                 return self.try_recover(at)
                     || self.try_preempt(at)
                     || self.try_cancel(at)
@@ -107,7 +107,7 @@ impl Kernel {
         for token in state.waiters.drain(..) {
             self.host.wake(&token);
         }
-        if !state.schedule.runnable.is_empty() {
+        if state.schedule.has_runnable_context() {
             self.host.wake(&self.work_available);
         }
     }

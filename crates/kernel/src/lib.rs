@@ -7,7 +7,8 @@
 //! # Folders
 //!
 //! From top to bottom: `adapter`, `lifetime`, `schedule`, `memory`, `sync`, `ddi`, `objects`,
-//! `base`. A folder calls folders below it, never above.
+//! `base`. A folder calls folders below it, never above. Its state (`state.rs` in it) is private to
+//! it; `KernelState` is the sum of these states and of the object tables.
 //!
 //! # Locks
 //!

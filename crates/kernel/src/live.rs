@@ -16,7 +16,7 @@ impl Kernel {
         let state = self.state.lock();
         let mut all = Vec::new();
         state.list_adapters(&mut all);
-        state.list_instances(&mut all);
+        state.memory.list_instances(&mut all);
         state.list_processes(&mut all);
         state.list_keyed_mutexes(&mut all);
         LiveObjects { objects: sort_by_owner(all) }
@@ -57,26 +57,12 @@ impl KernelState {
             let why = self.resource_references(it);
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.memory.context_allocations.iter() {
-            let owner = Some(it.adapter.subject());
-            let freed =
-                if it.freed { "freed, but an engine may save into it" } else { "not freed" };
-            let why = vec![format!("of {}, {freed}", it.device)];
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
+        self.memory.list_context_allocations(all);
         for (number, it) in self.allocations.iter() {
             let owner = Some(it.adapter.subject());
             let views = it.views.iter().filter_map(|view| self.views.get(*view));
             let mut why: Vec<String> = views.flat_map(|view| self.view_references(view)).collect();
             why.push(format!("{} bytes, {} of them private data", it.size, it.private.len()));
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
-    }
-
-    fn list_instances(&self, all: &mut Vec<LiveObject>) {
-        for (number, it) in self.memory.instances.iter() {
-            let owner = Some(it.allocation.subject());
-            let why = vec![format!("an instance of {}", it.allocation)];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
     }
@@ -99,23 +85,9 @@ impl KernelState {
                 vec![format!("handle {:#x}, {} packets in flight", it.handle.0, it.in_flight)];
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.memory.paging_queues.iter() {
-            let owner = Some(it.device.subject());
-            let why = vec![format!(
-                "handle {:#x}, {} of {} done",
-                it.handle.0, it.last_signalled, it.last_assigned
-            )];
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
-        for (number, process, why) in self.event_references() {
-            let owner = Some(process.subject());
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
-        for (number, it) in self.sync.objects.iter() {
-            let owner = Some(it.device.subject());
-            let why = self.sync_references(number);
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
+        self.memory.list_paging_queues(all);
+        self.list_events(all);
+        self.list_sync_objects(all);
         for (number, it) in self.resource_views.iter() {
             let owner = Some(it.device.subject());
             let why = vec![format!("of {}, with {} views", it.resource, it.views.len())];
@@ -127,15 +99,7 @@ impl KernelState {
             why.extend(self.view_references(it).into_iter().skip(1));
             all.push(LiveObject { subject: number.subject(), owner, reasons: why });
         }
-        for (number, it) in self.lifetime.retirements.iter() {
-            let owner = Some(it.device.subject());
-            let why = vec![format!(
-                "ends {} views{}",
-                it.views.len(),
-                self.describe_retirement_waits(number)
-            )];
-            all.push(LiveObject { subject: number.subject(), owner, reasons: why });
-        }
+        self.list_retirements(all);
     }
 
     fn resource_references(&self, it: &Resource) -> Vec<String> {

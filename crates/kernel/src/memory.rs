@@ -401,9 +401,9 @@ impl Kernel {
 impl KernelState {
     /// Whether an adapter has no paging work: none planned, built or submitted.
     pub(crate) fn is_paging_idle(&self, adapter: Id<Adapter>) -> bool {
-        let memory = self.memory(adapter).map(|pair| pair.1);
+        let memory = self.adapter_memory(adapter);
         memory.is_none_or(|memory| memory.planned.is_empty() && !memory.building)
-            && self.memory.pagings.iter().all(|(_, it)| it.adapter != adapter)
+            && !self.memory.has_paging_work_of(adapter)
     }
 
     /// Whether an adapter's paging work waits for packets that are not done.

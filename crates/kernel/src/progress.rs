@@ -23,6 +23,11 @@ impl Kernel {
         self.mark_lost(state, device, why)
     }
 
+    /// A driver call in which handle data was acquired has returned.
+    pub(crate) fn driver_call_returned(&self, call: u32) {
+        self.state.lock().lifetime.call_returned(call);
+    }
+
     /// Work of a device has passed: retirements that waited for it start.
     pub(crate) fn device_work_passed(&self, state: &mut KernelState, device: Id<Device>) {
         let ready = state.retire_ready(device);

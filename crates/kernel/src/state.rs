@@ -1,12 +1,18 @@
 //! The kernel state: all objects, under one lock.
 //!
+//! [`KernelState`] is the sum of the folders' states. The fields of a folder's state are private to
+//! the folder; other folders use its methods. The tables of objects are fields of `KernelState`
+//! itself, because every folder reads them.
+//!
 //! # Invariants (checked by [`KernelState::validate`])
 //!
 //! 1. A live handle refers to a live object, and a `Live` view or published resource view has one
 //!    handle.
 //! 2. The adapter owns allocations and resources; a device owns views; a process owns handles.
 //! 3. An allocation is listed at its resource, a view at its allocation and its device.
-//! 4. A view that has a retirement is not `Live`, and a retirement's views exist.
+//! 4. A view that has a retirement is not `Live`.
+//!
+//! Each folder's `state.rs` has the invariants of its own state.
 
 use crate::adapter::start::Adapter;
 use crate::adapter::state::NodeState;
@@ -16,6 +22,7 @@ use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
 use crate::lifetime::process::Process;
 use crate::lifetime::state::LifetimeState;
+use crate::memory::queue::PagingQueue;
 use crate::memory::state::MemoryState;
 use crate::objects::allocation::Allocation;
 use crate::objects::handle_table::HandleTable;
@@ -24,10 +31,10 @@ use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::{View, ViewStage};
 use crate::schedule::state::ScheduleState;
 use crate::sync::state::SyncState;
-use flight::WaitToken;
+use flight::{WaitToken, invariant};
 use std::collections::BTreeMap;
 
-/// All objects of the kernel.
+/// The object tables, and the state of each folder.
 pub(crate) struct KernelState {
     pub(crate) processes: Slab<Process>,
     pub(crate) adapters: Slab<Adapter>,
@@ -43,11 +50,13 @@ pub(crate) struct KernelState {
     pub(crate) kernel_handles: HandleTable,
     /// The devices of a process.
     pub(crate) devices_of: BTreeMap<Id<Process>, IdList<Device>>,
+    /// The state of `adapter`.
     pub(crate) nodes: NodeState,
     pub(crate) lifetime: LifetimeState,
     pub(crate) schedule: ScheduleState,
     pub(crate) memory: MemoryState,
     pub(crate) sync: SyncState,
+    /// The state of `ddi`.
     pub(crate) permits: PermitTable,
     /// The threads that wait for an object of a device, a context or an adapter to end or to leave.
     /// All of them check again after each change.
@@ -112,11 +121,7 @@ impl KernelState {
             }
         }
         self.validate_keyed_mutexes()?;
-        for (number, retirement) in self.lifetime.retirements.iter() {
-            if retirement.views.iter().any(|view| self.views.get(*view).is_none()) {
-                return Err(format!("{number} ends a view that is destroyed"));
-            }
-        }
+        self.lifetime.validate(&self.views)?;
         self.validate_spaces()
     }
 
@@ -152,16 +157,40 @@ impl KernelState {
             ObjectId::Context(id) => self.contexts.contains(id),
             ObjectId::ResourceView(id) => self.resource_views.contains(id),
             ObjectId::View(id) => self.views.contains(id),
-            ObjectId::Instance(id) => self.memory.instances.contains(id),
-            ObjectId::PagingQueue(id) | ObjectId::QueueFence(id) => {
-                self.memory.paging_queues.contains(id)
+            ObjectId::Instance(_) | ObjectId::PagingQueue(_) | ObjectId::QueueFence(_) => {
+                self.memory.contains(object)
             }
-            ObjectId::SyncObject(id) => self.sync.objects.contains(id),
-            ObjectId::KeyedMutex(id) => self.sync.keyed_mutexes.contains(id),
+            ObjectId::SyncObject(_) | ObjectId::KeyedMutex(_) => self.sync.contains(object),
             // No process has handles of these.
             ObjectId::Resource(_) | ObjectId::ContextAllocation(_) | ObjectId::AddressSpace(_) => {
                 false
             }
         }
+    }
+}
+
+/// What lower folders ask about the state of higher ones.
+impl KernelState {
+    /// Whether a job may be there to be done.
+    pub(crate) fn has_work(&self) -> bool {
+        self.lifetime.has_jobs()
+            || self.memory.has_paging_work()
+            || self.schedule.has_work()
+            || self.nodes.has_recoveries()
+    }
+
+    /// Whether an adapter is about to be reset.
+    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
+        self.nodes.is_reset_queued(adapter)
+    }
+
+    /// The device of a paging queue, which must exist.
+    pub(crate) fn device_of_queue(&self, queue: Id<PagingQueue>) -> Id<Device> {
+        invariant(self.memory.paging_queue(queue), "a queue with an open handle exists").device
+    }
+
+    /// The last value that a paging queue has signalled; `None` if the queue is destroyed.
+    pub(crate) fn signalled_value(&self, queue: Id<PagingQueue>) -> Option<u64> {
+        Some(self.memory.paging_queue(queue)?.last_signalled)
     }
 }

@@ -36,7 +36,7 @@ use crate::objects::handle_table::ObjectId;
 use crate::state::KernelState;
 use event::Event;
 use flight::invariant;
-use flight::{Component, EventKind, Hex, RuleId, Run, Subject};
+use flight::{Component, EventKind, Hex, LiveObject, RuleId, Run, Subject};
 use smallvec::smallvec;
 use waits::SyncPoint;
 pub(crate) use waits::SyncPoints;
@@ -494,7 +494,7 @@ impl Kernel {
         let bytes = it.bytes(it.state.value());
         it.last_shown = bytes;
         let adapter = it.adapter;
-        let ram = &world.memory(adapter)?.1.ram;
+        let ram = &world.adapter_memory(adapter)?.ram;
         ram.write(start, &bytes);
         let mut read = [0; 8];
         ram.read(start, &mut read).then_some(u64::from_le_bytes(read))
@@ -505,7 +505,7 @@ impl Kernel {
     fn judge_shown_value(&self, world: &KernelState, number: Id<SyncObject>) {
         let it = &world.sync.objects[number];
         let (written, Some((run, _))) = (it.last_shown, it.cpu_mapping) else { return };
-        let Some((_, memory)) = world.memory(it.adapter) else { return };
+        let Some(memory) = world.adapter_memory(it.adapter) else { return };
         let (mut read, subject) = ([0; 8], number.subject());
         memory.ram.read(run.start, &mut read);
         let broken = (read != written).then(|| {
@@ -551,7 +551,7 @@ impl KernelState {
     /// Allocates and maps a page for a fence's value. Returns `None` if the kernel cannot map the
     /// machine's memory.
     fn map_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, KernelError> {
-        let Some((_, memory)) = self.memory(adapter) else { return Ok(None) };
+        let Some(memory) = self.adapter_memory(adapter) else { return Ok(None) };
         let full = KernelError::NoMemory { trim: 0 };
         let run = memory.ram.allocate(PAGE).ok_or(full.clone())?;
         if let Some(view) = memory.ram.map(&[run]) {
@@ -563,7 +563,7 @@ impl KernelState {
     }
 
     fn unmap_value(&mut self, it: &SyncObject) {
-        let ram = self.memory(it.adapter).map(|pair| pair.1.ram.clone());
+        let ram = self.adapter_memory(it.adapter).map(|memory| memory.ram.clone());
         if let (Some((run, view)), Some(ram)) = (it.cpu_mapping, ram) {
             self.unmap_from_user(it.device, UserMapping { ram, run, view });
         }
@@ -591,8 +591,19 @@ impl KernelState {
         }
     }
 
+    /// Lists synchronization objects among the live objects.
+    pub(crate) fn list_sync_objects(&self, all: &mut Vec<LiveObject>) {
+        for (number, object) in self.sync.objects.iter() {
+            all.push(LiveObject {
+                subject: number.subject(),
+                owner: Some(object.device.subject()),
+                reasons: self.sync_references(number),
+            });
+        }
+    }
+
     /// The references that keep an object alive.
-    pub(crate) fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
+    fn sync_references(&self, number: Id<SyncObject>) -> Vec<String> {
         let it = &self.sync.objects[number];
         let mut why = vec![format!("{} local handles", it.handles)];
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));

@@ -290,7 +290,7 @@ impl Kernel {
     fn quiesce_nodes(&self, adapter: Id<Adapter>) {
         let state = &mut *self.state.lock();
         let number = adapter;
-        if state.memory(number).is_none() {
+        if state.adapter_memory(number).is_none() {
             return;
         }
         let nodes =
@@ -317,15 +317,13 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         let mut any = false;
         for (extent, at) in placed {
-            let used = state.memory.extents.get(extent).map(|extent| extent.uses.clone());
+            let used = state.memory.extent(extent).map(|extent| extent.uses.clone());
             if self.plan_page_out(state, extent, "the power goes", &mut plan) {
                 remaining.push((extent, at));
                 any = true;
                 // The packets that use this extent are not submitted yet; they are submitted after
                 // resume. This page-out does not wait for them; a later eviction does.
-                if let Some((it, used)) = state.memory.extents.get_mut(extent).zip(used) {
-                    it.uses = used;
-                }
+                state.memory.set_uses(extent, used.unwrap_or_default());
             }
         }
         plan.waits.clear();
@@ -341,8 +339,7 @@ impl Kernel {
             // An extent that was discarded or has ended does not return.
             if state
                 .memory
-                .extents
-                .get(extent)
+                .extent(extent)
                 .is_none_or(|extent| extent.location != Location::System || extent.ending)
             {
                 continue;
@@ -382,7 +379,7 @@ impl KernelState {
         adapter: Id<Adapter>,
         action: PowerAction,
     ) -> Vec<(Id<Extent>, SegmentLocation)> {
-        let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
         let keeps = |segment: usize| {
             let flags = memory.segments.get(segment).map(|segment| segment.info.flags);
             flags.is_some_and(|segment_flags| match action {
@@ -392,8 +389,8 @@ impl KernelState {
         };
         // Page tables stay in place and are rewritten.
         let table = |extent: &Extent| extent.owner.is_table();
-        let mine = |extent: &Extent| extent.adapter == adapter && !extent.ending && !table(extent);
-        let placed = extents.iter().filter(|(_, extent)| mine(extent));
+        let mine = |extent: &Extent| !extent.ending && !table(extent);
+        let placed = self.memory.extents_of(adapter).filter(|(_, extent)| mine(extent));
         let location = placed.filter_map(|(number, extent)| match &extent.location {
             Location::Segment { segment, range } if !keeps(*segment) => {
                 Some((number, SegmentLocation { segment: *segment, offset: range.start() }))

@@ -5,7 +5,6 @@ use crate::ddi::miniport::{CreateContextArgs, DriverError};
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
-use crate::memory::address::SpaceStage;
 use crate::objects::handle_table::Handle;
 use flight::{EventKind, Kind, Passive};
 use std::sync::Arc;
@@ -49,9 +48,7 @@ impl Kernel {
             return Err(why);
         }
         let mut state = self.state.lock();
-        if let Some(it) = state.memory.spaces.get_mut(space) {
-            (it.stage, it.users) = (SpaceStage::Live, 0);
-        }
+        state.memory.set_system_space_live(space);
         Ok(())
     }
 
@@ -90,7 +87,7 @@ impl Kernel {
             }
             driver_handle
         };
-        let node = self.state.lock().memory(adapter).map_or(0, |pair| pair.1.paging.node);
+        let node = self.state.lock().adapter_memory(adapter).map_or(0, |memory| memory.paging.node);
         let request = CreateContextArgs { node, engine: 1, system: true, private: Vec::new() };
         let (context, own) = self.reserve_system_context(device, node as usize)?;
         let made =

@@ -714,8 +714,7 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
-            let Some(owner) = self.memory.extents.get(step.extent).map(|extent| extent.owner)
-            else {
+            let Some(owner) = self.memory.extent(step.extent).map(|extent| extent.owner) else {
                 continue;
             };
             match owner {
@@ -730,7 +729,7 @@ impl KernelState {
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
                 Owner::Saved(saved) => {
-                    owners.insert((self.memory.context_allocations[saved].device, owner.subject()));
+                    owners.insert((self.memory.context_allocation(saved).device, owner.subject()));
                 }
                 Owner::Table(_) => (),
             }

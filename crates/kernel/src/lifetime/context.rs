@@ -236,8 +236,9 @@ impl Kernel {
                 }
             };
         };
-        let memory =
-            |state: &KernelState| state.memory(guard.adapter).map(|pair| pair.1.ram.clone());
+        let memory = |state: &KernelState| {
+            state.adapter_memory(guard.adapter).map(|memory| memory.ram.clone())
+        };
         let ram = memory(&self.state.lock()).ok_or(KernelError::NoVideoMemory)?;
         let made =
             driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);

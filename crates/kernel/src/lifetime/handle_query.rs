@@ -73,12 +73,12 @@ impl Kernel {
         let extent = it.filter(|_| !error).ok_or(DriverError::Invalid)?.extent;
         // WINDOWS: the status for an allocation in no segment is undocumented.
         let extent = extent
-            .and_then(|extent| state.memory.extents.get(extent))
+            .and_then(|extent| state.memory.extent(extent))
             .ok_or(DriverError::Unsupported)?;
         let Location::Segment { segment, .. } = extent.location else {
             return Err(DriverError::Unsupported);
         };
-        let (_, memory) = state.memory(adapter).ok_or(DriverError::Unsupported)?;
+        let memory = state.adapter_memory(adapter).ok_or(DriverError::Unsupported)?;
         let address = memory.address(extent).ok_or(DriverError::Unsupported)?;
         Ok((u32::try_from(segment + 1).map_err(|_| DriverError::Unsupported)?, address))
     }

@@ -82,13 +82,13 @@ impl Kernel {
             self.log.emit(subject, what);
             self.set_driver_handle(driver_handle.as_raw(), subject);
             let given = driver_handle.as_raw();
-            let extent = state.memory(guard.adapter).is_some().then(|| {
+            let extent = state.adapter_memory(guard.adapter).is_some().then(|| {
                 let (size, alignment, requirements) =
                     (info.size, info.alignment, info.requirements);
                 let owner = Owner::Allocation(number);
                 Extent::new(guard.adapter, owner, given, size, alignment, requirements)
             });
-            let extent = extent.map(|extent| state.memory.extents.insert(extent));
+            let extent = extent.map(|extent| state.memory.add_extent(extent));
             if let Some(extent) = extent {
                 self.log_requirements(state, extent);
                 let limit = info.requirements.instances;

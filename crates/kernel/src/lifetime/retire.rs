@@ -30,7 +30,7 @@ use crate::objects::view::View;
 use crate::objects::view::ViewStage;
 use crate::schedule::report::{Node, QueuePoint};
 use crate::state::KernelState;
-use flight::{EventKind, Kind, Passive, Subject, WaitResult, WaitToken};
+use flight::{EventKind, Kind, LiveObject, Passive, Subject, WaitResult, WaitToken};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -326,7 +326,7 @@ impl Kernel {
     /// Whether paging work for the retirement's allocations is not done. Starts unmapping the
     /// memory that must be unmapped.
     fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
-        if state.memory.extents.is_empty() {
+        if !state.memory.has_extents() {
             return false;
         }
         let mut pages = self.defer_for_mappings(state, number);
@@ -347,7 +347,7 @@ impl Kernel {
         }
         // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
-            let extent = state.extent_of(*view).and_then(|extent| state.memory.extents.get(extent));
+            let extent = state.extent_of(*view).and_then(|extent| state.memory.extent(extent));
             extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
         };
         views.iter().any(pending)
@@ -469,6 +469,18 @@ impl KernelState {
         let waits =
             self.lifetime.retirements.get(retirement).map(|retirement| retirement.waits.as_slice());
         waits.unwrap_or_default().iter().all(|queue_point| self.is_work_done(adapter, *queue_point))
+    }
+
+    /// Lists retirements among the live objects.
+    pub(crate) fn list_retirements(&self, all: &mut Vec<LiveObject>) {
+        for (number, retirement) in self.lifetime.retirements.iter() {
+            let waits = self.describe_retirement_waits(number);
+            all.push(LiveObject {
+                subject: number.subject(),
+                owner: Some(retirement.device.subject()),
+                reasons: vec![format!("ends {} views{waits}", retirement.views.len())],
+            });
+        }
     }
 
     /// Describes as text what a retirement waits for.

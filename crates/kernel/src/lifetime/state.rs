@@ -1,19 +1,57 @@
-//! Retirements, and the handle data that drivers have acquired.
+//! The state of this folder: retirements, and the handle data that drivers have acquired.
+//!
+//! # Invariants
+//!
+//! 1. The views that a retirement ends exist ([`LifetimeState::validate`] checks this).
+//! 2. A retirement in `jobs` is idle. It waits for its permit, for paging work, or for the release
+//!    of handle data.
+//! 3. A call in `calls` is running. Handle data that was acquired in it may be released before it
+//!    returns; handle data of a call that is not in `calls` was kept beyond the call.
+//! 4. The number of a handle data reference is not used again.
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::handle_data::HandleDataReference;
 use crate::lifetime::retire::Retirement;
+use crate::objects::view::View;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The state of this folder.
+/// Lifetimes, of all devices.
 #[derive(Default)]
 pub(crate) struct LifetimeState {
-    pub(crate) retirements: Slab<Retirement>,
-    /// Idle retirements that wait for their permit.
-    pub(crate) jobs: VecDeque<Id<Retirement>>,
+    pub(super) retirements: Slab<Retirement>,
+    /// Idle retirements that wait to be run.
+    pub(super) jobs: VecDeque<Id<Retirement>>,
     /// The running driver calls in which handle data was acquired.
-    pub(crate) calls: BTreeSet<u32>,
+    pub(super) calls: BTreeSet<u32>,
     /// The handle data that drivers have acquired and not released.
-    pub(crate) handle_data: BTreeMap<u32, HandleDataReference>,
-    pub(crate) last_handle_data: u32,
+    pub(super) handle_data: BTreeMap<u32, HandleDataReference>,
+    /// The last number of a handle data reference.
+    pub(super) last_handle_data: u32,
+}
+
+impl LifetimeState {
+    /// The job at a position of the queue; `None` behind the last one.
+    pub(crate) fn job(&self, position: usize) -> Option<Id<Retirement>> {
+        self.jobs.get(position).copied()
+    }
+
+    /// Whether a retirement waits to be run.
+    pub(crate) fn has_jobs(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+
+    /// A driver call in which handle data was acquired has returned.
+    pub(crate) fn call_returned(&mut self, call: u32) {
+        self.calls.remove(&call);
+    }
+
+    /// Checks the invariants of retirements. Returns the first that does not hold.
+    pub(crate) fn validate(&self, views: &Slab<View>) -> Result<(), String> {
+        for (number, retirement) in self.retirements.iter() {
+            if retirement.views.iter().any(|view| views.get(*view).is_none()) {
+                return Err(format!("{number} ends a view that is destroyed"));
+            }
+        }
+        Ok(())
+    }
 }

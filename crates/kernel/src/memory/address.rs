@@ -143,13 +143,13 @@ impl KernelState {
 
     /// The address translation of an adapter.
     pub(crate) fn mmu(&self, adapter: Id<Adapter>) -> Option<&Mmu> {
-        self.memory(adapter)?.1.mmu.as_ref()
+        self.adapter_memory(adapter)?.mmu.as_ref()
     }
 
     /// The root of a space, as drivers receive it.
     pub(crate) fn root_of(&self, space: Id<AddressSpace>) -> Option<(Id<Extent>, Root)> {
         let it = self.memory.spaces.get(space)?;
-        let (_, memory) = self.memory(it.adapter)?;
+        let memory = self.adapter_memory(it.adapter)?;
         let top = memory.mmu.as_ref()?.geometry.top();
         let extent = *it.tables.get(&(top, 0))?;
         let (segment, offset) = self.location_of(extent)?;

@@ -247,7 +247,7 @@ impl KernelState {
     /// WINDOWS: a budget is a share of the memory that applications may use; the share is our
     /// decision: seven eighths, divided among the processes that have a device.
     fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
-        let Some((_, memory)) = self.memory(adapter) else { return Budget::default() };
+        let Some(memory) = self.adapter_memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|segment| segment.info.flags.application_target);
         let counts = |segment: &&crate::memory::Segment| {
             let of = if segment.info.flags.aperture {

@@ -68,7 +68,7 @@ impl Kernel {
         objects: &NewObjects,
         infos: &[AllocationInfo],
     ) -> bool {
-        let Some((_, memory)) = state.memory(adapter) else { return true };
+        let Some(memory) = state.adapter_memory(adapter) else { return true };
         let all = objects.allocations.iter().zip(infos);
         let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {
             self.check_allocation_requirements(number.subject(), memory, info)

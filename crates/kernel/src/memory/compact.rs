@@ -45,7 +45,7 @@ impl Kernel {
     /// Returns the free memory of each segment of an adapter.
     pub fn segment_space(&self, adapter: AdapterId) -> Vec<SegmentSpace> {
         let state = self.state.lock();
-        let segments = state.memory(adapter.0).map(|pair| pair.1.segments.as_slice());
+        let segments = state.adapter_memory(adapter.0).map(|memory| memory.segments.as_slice());
         let numbered = segments.unwrap_or_default().iter().enumerate();
         let capacity = |(location, it): (usize, &Segment)| SegmentSpace {
             segment: segment_number(location),
@@ -53,6 +53,33 @@ impl Kernel {
             largest: it.ranges.largest(),
         };
         numbered.map(capacity).collect()
+    }
+
+    /// Moves an unused allocation between the call that wrote a packet's commands and the call that
+    /// patches them, because a driver must not rely on the old address.
+    pub(crate) fn relocate_for_test(
+        &self,
+        state: &mut KernelState,
+        extent: Id<Extent>,
+        plan: &mut PagingPlan,
+    ) {
+        // A listed allocation may have ended before the packet.
+        let Some(it) = state.memory.extents.get(extent) else { return };
+        let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
+        if !self.plan_page_out(state, extent, "a packet is to find it elsewhere", plan) {
+            return;
+        }
+        // While another extent occupies the old location, the page-in chooses a new one.
+        let (_, memory) = state.memory_mut_of(extent);
+        let in_the_way = segment.and_then(|segment| {
+            let ranges = &mut memory.segments[segment].ranges;
+            Some((segment, ranges.allocate(bytes, alignment)?))
+        });
+        let _ = self.plan_page_in(state, extent, plan); // If no other location is free, it gets any.
+        if let Some((segment, range)) = in_the_way {
+            let (_, memory) = state.memory_mut_of(extent);
+            memory.segments[segment].ranges.free(range);
+        }
     }
 
     /// Moves the unused extents of each segment together if that makes the longest free range
@@ -63,7 +90,7 @@ impl Kernel {
         let (paging, moved) = {
             let state = &mut *self.state.lock();
             let (mut plan, mut moved) = (PagingPlan::default(), 0);
-            let count = state.memory(adapter.0).map_or(0, |pair| pair.1.segments.len());
+            let count = state.adapter_memory(adapter.0).map_or(0, |memory| memory.segments.len());
             for segment in 0..count {
                 for slide in state.relocations(adapter.0, segment) {
                     moved += self.plan_relocation(state, &slide, &mut plan);
@@ -171,12 +198,12 @@ impl KernelState {
 
     /// The moves in a segment, lowest address first. Empty unless they help.
     fn relocations(&self, adapter: Id<Adapter>, location: usize) -> Vec<Relocation> {
-        let Some((extents, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
         let Some(segment) = memory.segments.get(location) else { return Vec::new() };
         if segment.info.flags.aperture {
             return Vec::new(); // The bytes of an aperture are in system memory.
         }
-        let movers = segment.movable_extents(extents);
+        let movers = segment.movable_extents(&self.memory.extents);
         let pieces = segment.ranges.pieces().filter(|range_piece| range_piece.placed.is_some());
         let mut taken: BTreeMap<u64, u64> =
             pieces.map(|range_piece| (range_piece.start, range_piece.size)).collect();

@@ -50,7 +50,7 @@ impl Kernel {
         args: &CreateContextAllocationArgs,
     ) -> DriverResult<usize> {
         let state = &mut *self.state.lock();
-        state.memory(adapter).ok_or(DriverError::Unsupported)?;
+        state.adapter_memory(adapter).ok_or(DriverError::Unsupported)?;
         let (device, context) = self.judge_context_allocation_owner(state, adapter, args)?;
         self.judge_context_allocation_args(state, adapter, args)?;
         let name = state.kernel_handles.reserve().map_err(|_| DriverError::NoMemory)?;

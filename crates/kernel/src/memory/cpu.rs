@@ -256,7 +256,7 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.device_of(process, device).ok()?;
         let adapter = state.devices.get(number)?.adapter;
-        Some(state.memory(adapter)?.1.ram.clone())
+        Some(state.adapter_memory(adapter)?.ram.clone())
     }
 
     /// Waits for the work that a device has queued.
@@ -358,8 +358,8 @@ impl Kernel {
     /// Unmaps an extent that is about to be destroyed. Returns whether none of its steps is
     /// pending.
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
-        let mapped = state.memory(state.adapter_of(extent)).is_some_and(|(extents, memory)| {
-            let segment = extents.get(extent).and_then(Extent::segment);
+        let mapped = state.adapter_memory(state.adapter_of(extent)).is_some_and(|memory| {
+            let segment = state.memory.extents.get(extent).and_then(Extent::segment);
             segment
                 .and_then(|index| memory.segments.get(index))
                 .is_some_and(|segment| segment.info.flags.aperture)
@@ -505,7 +505,7 @@ impl KernelState {
     ) -> Result<(), KernelError> {
         let it = &self.memory.extents[extent];
         let (subject, cached) = (view.subject(), it.requirements.flags.cached);
-        let Some((_, memory)) = self.memory(it.adapter) else {
+        let Some(memory) = self.adapter_memory(it.adapter) else {
             return Err(KernelError::NoVideoMemory);
         };
         let all: Vec<_> = memory.segments_of(&it.requirements).collect();
@@ -548,8 +548,8 @@ impl KernelState {
 
     /// Whether the CPU cannot access an extent at its location.
     fn is_hidden(&self, extent: Id<Extent>) -> bool {
-        self.memory(self.adapter_of(extent)).is_some_and(|(extents, memory)| {
-            extents.get(extent).is_some_and(|extent| memory.is_hidden(extent))
+        self.adapter_memory(self.adapter_of(extent)).is_some_and(|memory| {
+            self.memory.extents.get(extent).is_some_and(|extent| memory.is_hidden(extent))
         })
     }
 

@@ -453,7 +453,7 @@ impl Kernel {
     ) {
         let ram = {
             let state = self.state.lock();
-            let Some((_, memory)) = state.memory(driver.adapter) else { return };
+            let Some(memory) = state.adapter_memory(driver.adapter) else { return };
             if memory.pressure.is_some() || packet.length == 0 {
                 return;
             }

@@ -44,7 +44,7 @@ impl Kernel {
     pub(crate) fn log_requirements(&self, state: &KernelState, extent: Id<Extent>) {
         let it = &state.memory.extents[extent];
         let mappable =
-            state.memory(it.adapter).is_some_and(|(_, memory)| memory.is_aperture_mappable(it));
+            state.adapter_memory(it.adapter).is_some_and(|memory| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
         let next_size = EventKind::MemoryRequirements {
             cpu_visible: flags.cpu_visible,
@@ -68,8 +68,9 @@ impl Kernel {
             return Ok(false);
         }
         let (adapter, bytes) = (it.adapter, it.bytes);
-        let candidates =
-            state.memory(adapter).map(|pair| pair.1.candidates(pair.0, extent, plan.cpu_visible));
+        let candidates = state
+            .adapter_memory(adapter)
+            .map(|memory| memory.candidates(&state.memory.extents, extent, plan.cpu_visible));
         let candidates = candidates.unwrap_or_default();
         let free =
             candidates.iter().find_map(|index| Some((*index, state.try_allocate(extent, *index)?)));
@@ -80,7 +81,7 @@ impl Kernel {
         });
         let Some((segment, offset)) = found else {
             let free = candidates.iter().filter_map(|index| {
-                Some(state.memory(adapter)?.1.segments.get(*index)?.ranges.free_bytes())
+                Some(state.adapter_memory(adapter)?.segments.get(*index)?.ranges.free_bytes())
             });
             let limit = free.max().unwrap_or(0);
             return Err(NoSpace { missing: bytes.saturating_sub(limit).max(1) });
@@ -108,13 +109,13 @@ impl Kernel {
         let (adapter, bytes) =
             state.memory.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))?;
         // Nothing is evicted if that would not make room.
-        let there = state.memory(adapter)?.1.segments.get(segment)?;
+        let there = state.adapter_memory(adapter)?.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
         if free.saturating_add(there.evictable_bytes) < bytes {
             return None;
         }
         loop {
-            let there = state.memory(adapter)?.1.segments.get(segment)?;
+            let there = state.adapter_memory(adapter)?.segments.get(segment)?;
             // Excludes the extents that this call has placed.
             let mine = |eviction_rank: &&EvictionRank| {
                 plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent)
@@ -364,7 +365,7 @@ impl crate::memory::Segment {
 
 impl KernelState {
     /// The extents, and the memory of one extent's adapter.
-    pub(crate) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
+    pub(super) fn memory_mut_of(&mut self, extent: Id<Extent>) -> (&mut Slab<Extent>, &mut Memory) {
         let adapter = self.memory.extents[extent].adapter;
         let memory = self.adapters[adapter].memory.as_mut();
         (&mut self.memory.extents, invariant(memory, "an adapter whose extents live has memory"))

@@ -100,7 +100,7 @@ impl Kernel {
         let guard = self.enter_device(process, device)?;
         let state = self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
-        let Some((extents, memory)) = state.memory(guard.adapter) else {
+        let Some(memory) = state.adapter_memory(guard.adapter) else {
             return Err(KernelError::NoVideoMemory);
         };
         let here = |it: &crate::memory::Extent| {
@@ -111,7 +111,10 @@ impl Kernel {
                 None => ResidencyStatus::NotResident,
             }
         };
-        let each = views.iter().filter_map(|view| extents.get(state.extent_of(*view)?)).map(here);
+        let each = views
+            .iter()
+            .filter_map(|view| state.memory.extents.get(state.extent_of(*view)?))
+            .map(here);
         let each: Vec<ResidencyStatus> = each.collect();
         let of = match resource {
             Some(it) => {
@@ -134,7 +137,7 @@ impl Kernel {
         let state = self.state.lock();
         let device =
             state.device_of(process, device).ok().and_then(|device| state.devices.get(device));
-        device.is_some_and(|device| state.memory(device.adapter).is_some())
+        device.is_some_and(|device| state.adapter_memory(device.adapter).is_some())
     }
 
     /// Returns the memory sizes of an adapter (`D3DKMTQueryAdapterInfo`). An adapter without memory
@@ -147,7 +150,7 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let mut sizes = MemorySizes::default();
-        for it in state.memory(number).into_iter().flat_map(|pair| &pair.1.segments) {
+        for it in state.adapter_memory(number).into_iter().flat_map(|memory| &memory.segments) {
             let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
             *sum += it.info.commit_limit;
         }

@@ -56,8 +56,8 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let adapter = guard.adapter;
         let ram = state
-            .memory(adapter)
-            .map(|pair| pair.1.ram.clone())
+            .adapter_memory(adapter)
+            .map(|memory| memory.ram.clone())
             .ok_or(KernelError::NoVideoMemory)?;
         // WINDOWS: a WDDM 1.x driver has no paging queues (observed).
         if guard.driver.generation == Generation::One {
@@ -143,7 +143,7 @@ impl Kernel {
         let mut state = self.state.lock();
         // Another thread may have destroyed it meanwhile.
         let Some(it) = state.memory.paging_queues.take(number) else { return };
-        if let Some(ram) = state.memory(it.adapter).map(|pair| pair.1.ram.clone()) {
+        if let Some(ram) = state.adapter_memory(it.adapter).map(|memory| memory.ram.clone()) {
             state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
         if let Some(it) = state.devices.get_mut(it.device) {
@@ -167,7 +167,7 @@ impl Kernel {
         it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
         self.log.emit(number.subject(), EventKind::PagingQueueSignalled { value });
-        if let Some((_, memory)) = state.memory(adapter) {
+        if let Some(memory) = state.adapter_memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }
         self.recheck_waits(state, SyncPoint::Queue(number));
@@ -197,6 +197,6 @@ impl KernelState {
 
     /// Whether an adapter has paging work that is not built.
     pub(crate) fn has_unbuilt_paging(&self, adapter: Id<Adapter>) -> bool {
-        self.memory(adapter).is_some_and(|pair| !pair.1.planned.is_empty())
+        self.adapter_memory(adapter).is_some_and(|memory| !memory.planned.is_empty())
     }
 }

@@ -109,7 +109,7 @@ impl KernelState {
     }
 
     fn is_aperture(&self, adapter: Id<Adapter>, segment: usize) -> bool {
-        let memory = self.memory(adapter).map(|pair| pair.1);
+        let memory = self.adapter_memory(adapter);
         memory
             .and_then(|memory| memory.segments.get(segment))
             .is_some_and(|segment| segment.info.flags.aperture)

@@ -139,7 +139,7 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_view(process, Argument::Allocation(0), view).ok()?;
         let it = state.memory.extents.get(state.extent_of(number)?)?;
-        let (_, memory) = state.memory(it.adapter)?;
+        let memory = state.adapter_memory(it.adapter)?;
         memory.address(it).filter(|_| it.pending == 0)
     }
 
@@ -461,8 +461,8 @@ impl KernelState {
     /// Charges a listed extent to the process of a view, for the segment group it is in.
     fn charge(&mut self, view: Id<View>, extent: Id<Extent>) {
         let it = &self.memory.extents[extent];
-        let segment = it.segment().zip(self.memory(it.adapter));
-        let segment = segment.and_then(|(it, memory)| memory.1.segments.get(it));
+        let segment = it.segment().zip(self.adapter_memory(it.adapter));
+        let segment = segment.and_then(|(it, memory)| memory.segments.get(it));
         let group = match segment {
             Some(it) if !it.info.flags.aperture => SegmentGroup::Local,
             _ => SegmentGroup::NonLocal,

@@ -1,12 +1,11 @@
 //! What an adapter is doing: whether it runs, what its nodes have done, and its memory.
 
 use crate::adapter::start::{Adapter, AdapterState};
-use crate::adapter::tdr::RecoveryAction;
-use crate::base::id_list::{Id, Slab};
+use crate::base::id_list::Id;
 use crate::ddi::Driver;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
-use crate::memory::{Extent, Memory};
+use crate::memory::Memory;
 use crate::schedule::report::{InFlightPacket, Node, QueuePoint};
 use crate::state::KernelState;
 use flight::invariant;
@@ -25,26 +24,9 @@ impl Adapter {
 }
 
 impl KernelState {
-    /// The extents, and the memory of an adapter.
-    pub(crate) fn memory(&self, adapter: Id<Adapter>) -> Option<(&Slab<Extent>, &Memory)> {
-        Some((&self.memory.extents, self.adapters.get(adapter)?.memory.as_ref()?))
-    }
-
-    /// Whether an adapter is about to be reset.
-    pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
-        self.nodes.recoveries
-            .iter()
-            .any(|recovery_action| matches!(recovery_action, RecoveryAction::ResetAdapter(number, _) if *number == adapter))
-    }
-
-    /// Whether a job may be there to be done.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.lifetime.jobs.is_empty()
-            || !self.memory.pagings.is_empty()
-            || !self.schedule.runnable.is_empty()
-            || !self.nodes.recoveries.is_empty()
-            || !self.schedule.cancelled.is_empty()
-            || self.schedule.held_back
+    /// The memory of an adapter; `None` if its driver describes none.
+    pub(crate) fn adapter_memory(&self, adapter: Id<Adapter>) -> Option<&Memory> {
+        self.adapters.get(adapter)?.memory.as_ref()
     }
 
     /// What a device has queued that is not over.

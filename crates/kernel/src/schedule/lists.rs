@@ -319,6 +319,6 @@ impl KernelState {
 
     fn ram_of_context(&self, context: Id<Context>) -> Option<std::sync::Arc<dyn Ram>> {
         let device = self.devices.get(self.contexts.get(context)?.device)?;
-        Some(self.memory(device.adapter)?.1.ram.clone())
+        Some(self.adapter_memory(device.adapter)?.ram.clone())
     }
 }

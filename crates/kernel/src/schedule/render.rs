@@ -177,8 +177,8 @@ impl Kernel {
         let mut uses = Vec::with_capacity(views.len());
         for ((view, extent), (_, write)) in views.into_iter().zip(&request.list) {
             let subject = view.subject();
-            let it = state.memory.extents.get(extent).ok_or(KernelError::NoVideoMemory)?;
-            let memory = state.memory(it.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+            let it = state.memory.extent(extent).ok_or(KernelError::NoVideoMemory)?;
+            let memory = state.adapter_memory(it.adapter).ok_or(KernelError::NoVideoMemory)?;
             if it.offer.is_some() {
                 return Err(KernelError::Offered(subject));
             }
@@ -316,7 +316,7 @@ impl Kernel {
         // A driver with a guaranteed size gets at least the size of the client's commands.
         let length = u32::try_from(request.commands.len()).unwrap_or(u32::MAX);
         let size = if sizes.guaranteed { sizes.commands.max(length) } else { sizes.commands };
-        let memory = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1;
+        let memory = state.adapter_memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?;
         let bytes = u64::from(size).max(1).next_multiple_of(PAGE);
         let run = memory.ram.allocate(bytes).ok_or(KernelError::NoMemory { trim: bytes })?;
         let uses = uses.iter().map(|allocation_use| AllocationUse {
@@ -358,7 +358,8 @@ impl Kernel {
             let it = state.contexts.get(packet.context).ok_or(zombie.clone())?;
             let limit = it.lists.as_ref().map_or(0, |render_lists| render_lists.sizes.patches);
             let driver_handle = it.driver_handle.clone().ok_or(zombie)?;
-            let ram = state.memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.1.ram.clone();
+            let ram =
+                state.adapter_memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.ram.clone();
             (driver_handle, ram, limit)
         };
         let list: Vec<AllocationListEntry> =

@@ -296,7 +296,7 @@ impl Kernel {
         node: Subject,
         packet: &InFlightPacket,
     ) -> bool {
-        if state.memory(adapter).is_none() {
+        if state.adapter_memory(adapter).is_none() {
             return false;
         }
         let nodes =
@@ -334,7 +334,7 @@ impl Kernel {
         device: Id<Device>,
     ) {
         let mut done = Vec::new();
-        let remembers = state.memory(adapter).is_some();
+        let remembers = state.adapter_memory(adapter).is_some();
         for node in
             state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes)
         {
@@ -375,7 +375,7 @@ impl Kernel {
     pub fn run_hardware_turn(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (driver, line, dpc, pressed) = {
             let mut state = self.state.lock();
-            let pressed = state.memory.pressure.is_some();
+            let pressed = state.memory.pressure_mut().is_some();
             let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else {
                 return false;
@@ -426,7 +426,7 @@ impl Kernel {
         let node = {
             let state = &mut *self.state.lock();
             let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
-            let Some(pressure) = &mut state.memory.pressure else { return false };
+            let Some(pressure) = state.memory.pressure_mut() else { return false };
             pressure.preempted_node(nodes)
         };
         if let Some(node) = node {

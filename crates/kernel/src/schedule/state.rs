@@ -1,4 +1,12 @@
-//! The packets that wait for a node or for their driver.
+//! The state of this folder: contexts whose packets can go to a node, and packets that ended early.
+//!
+//! # Invariants
+//!
+//! 1. A context is in `runnable` at most once, and its queue records that it is. It may be there
+//!    without a packet at the front of its queue; the next submission removes it then.
+//! 2. `advancing` is empty unless `Kernel::advance` runs. A nested call only adds its context to the
+//!    list, and the outer call advances it.
+//! 3. A packet in `cancelled` has left its context's queue, and its driver has not been notified.
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
@@ -6,17 +14,29 @@ use crate::schedule::dispatch::PacketPayload;
 use crate::schedule::render::RenderPacket;
 use std::collections::VecDeque;
 
-/// The state of this folder.
+/// Scheduling, of all adapters.
 #[derive(Default)]
 pub(crate) struct ScheduleState {
     /// Packets with lists that are not done.
-    pub(crate) render_packets: Slab<RenderPacket>,
+    pub(super) render_packets: Slab<RenderPacket>,
     /// Contexts with a packet at the front of their queue.
-    pub(crate) runnable: Vec<Id<Context>>,
+    pub(super) runnable: Vec<Id<Context>>,
     /// Packets that will never be submitted, which drivers are to be notified of.
-    pub(crate) cancelled: VecDeque<(Id<Context>, PacketPayload)>,
+    pub(super) cancelled: VecDeque<(Id<Context>, PacketPayload)>,
     /// A preemption waits for its permit.
-    pub(crate) held_back: bool,
+    pub(super) held_back: bool,
     /// Contexts that are being advanced, one after the other.
-    pub(crate) advancing: Vec<Id<Context>>,
+    pub(super) advancing: Vec<Id<Context>>,
+}
+
+impl ScheduleState {
+    /// Whether a context may have a packet to submit.
+    pub(crate) fn has_runnable_context(&self) -> bool {
+        !self.runnable.is_empty()
+    }
+
+    /// Whether a worker may have packets to submit or to cancel, or nodes to preempt.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_runnable_context() || !self.cancelled.is_empty() || self.held_back
+    }
 }

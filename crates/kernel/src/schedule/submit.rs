@@ -6,7 +6,6 @@ use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::process::ProcessId;
-use crate::memory::address::ranges::Backing;
 use crate::objects::allocation::Allocation;
 use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::Handle;
@@ -175,22 +174,17 @@ impl KernelState {
         let mut all: Vec<Id<Allocation>> = if to.translated {
             let owner = self.devices[self.contexts[context].device].owner();
             let space = self.space_of(owner, adapter);
-            let space = space.and_then(|address_space| self.memory.spaces.get(address_space));
-            let parts =
-                space.map(|address_space| address_space.addresses.parts(&(to.address..end)));
-            let view = |held: Backing| match held {
-                Backing::Mapped { view, .. } => self.views.get(view).map(|view| view.allocation),
-                Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,
-            };
-            parts.into_iter().flatten().filter_map(|pair| view(pair.1.backing)).collect()
+            let views = space.map(|space| self.memory.mapped_views(space, &(to.address..end)));
+            let views = views.into_iter().flatten();
+            views.filter_map(|view| self.views.get(view).map(|view| view.allocation)).collect()
         } else {
-            let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
+            let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
             let meets = |extent: &crate::memory::Extent| {
-                let start = memory.address(extent).filter(|_| extent.adapter == adapter);
+                let start = memory.address(extent);
                 start.is_some_and(|at| at < end && to.address < at.saturating_add(extent.bytes))
             };
-            let there =
-                self.memory.extents.iter().filter(|pair| meets(pair.1)).map(|pair| pair.1.owner);
+            let extents = self.memory.extents_of(adapter).filter(|pair| meets(pair.1));
+            let there = extents.map(|pair| pair.1.owner);
             there.filter_map(|owner| self.allocation_of(owner)).collect()
         };
         all.sort_unstable();

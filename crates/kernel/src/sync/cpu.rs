@@ -145,7 +145,7 @@ impl Kernel {
         let device = {
             let world = self.state.lock();
             let queue = world.resolve_queue_fence(process, Argument::Fence, fence)?;
-            let device = world.memory.paging_queues[queue].device;
+            let device = world.device_of_queue(queue);
             world.devices.get(device).map(|device| device.handle).unwrap_or_default()
         };
         let request = WaitRequest { device, list: &[(fence, value)], any: false, event: None };

@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::state::KernelState;
-use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult, WaitToken};
+use flight::{Component, EventKind, LiveObject, Passive, RuleId, Subject, WaitResult, WaitToken};
 
 /// A client's event.
 pub(crate) struct Event {
@@ -175,13 +175,16 @@ impl KernelState {
         }
     }
 
-    /// Each event with its process and the references that keep it alive.
-    pub(crate) fn event_references(&self) -> Vec<(Id<Event>, Id<Process>, Vec<String>)> {
-        let why = |(number, it): (Id<Event>, &Event)| {
-            let named = if it.open { "open in its client" } else { "closed" };
-            let uses = format!("{} waits and notifications will set it", it.uses);
-            (number, it.process, vec![named.to_owned(), uses])
-        };
-        self.sync.events.iter().map(why).collect()
+    /// Lists events among the live objects.
+    pub(crate) fn list_events(&self, all: &mut Vec<LiveObject>) {
+        for (number, event) in self.sync.events.iter() {
+            let handle = if event.open { "open in its client" } else { "closed" };
+            let uses = format!("{} waits and notifications will set it", event.uses);
+            all.push(LiveObject {
+                subject: number.subject(),
+                owner: Some(event.process.subject()),
+                reasons: vec![handle.to_owned(), uses],
+            });
+        }
     }
 }

@@ -1,27 +1,47 @@
-//! Synchronization objects, events, waits and keyed mutexes.
+//! The state of this folder: synchronization objects, events, waits and keyed mutexes.
+//!
+//! # Invariants
+//!
+//! 1. `mutexes` has the ids of exactly the objects that are mutexes.
+//! 2. `waking` is set while `satisfied` and `due` are being emptied. A context that continues may
+//!    satisfy further waits, which are then only added to these queues.
+//! 3. An id in `satisfied` or `due` may be of a context or an update that has ended meanwhile.
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
 use crate::memory::address::update::CheckedUpdate;
+use crate::objects::handle_table::ObjectId;
 use crate::sync::SyncObject;
 use crate::sync::event::Event;
 use crate::sync::keyed_mutex::KeyedMutex;
 use crate::sync::waits::{Broadcast, GpuWait};
 use std::collections::{BTreeSet, VecDeque};
 
-/// The state of synchronization.
+/// Synchronization, of all devices.
 #[derive(Default)]
 pub(crate) struct SyncState {
-    pub(crate) keyed_mutexes: Slab<KeyedMutex>,
-    pub(crate) objects: Slab<SyncObject>,
+    pub(super) objects: Slab<SyncObject>,
     /// The objects that are mutexes. A context that is destroyed may hold one of them.
-    pub(crate) mutexes: BTreeSet<Id<SyncObject>>,
-    pub(crate) events: Slab<Event>,
-    pub(crate) gpu_waits: Slab<GpuWait>,
-    pub(crate) broadcasts: Slab<Broadcast>,
-    /// Contexts that may continue, and whether a thread is continuing them.
-    pub(crate) satisfied: VecDeque<Id<Context>>,
-    pub(crate) waking: bool,
+    pub(super) mutexes: BTreeSet<Id<SyncObject>>,
+    pub(super) keyed_mutexes: Slab<KeyedMutex>,
+    pub(super) events: Slab<Event>,
+    pub(super) gpu_waits: Slab<GpuWait>,
+    pub(super) broadcasts: Slab<Broadcast>,
+    /// Contexts that may continue.
+    pub(super) satisfied: VecDeque<Id<Context>>,
+    /// The contexts in `satisfied` continue and the updates in `due` are applied at this moment.
+    pub(super) waking: bool,
     /// Address updates whose fence has reached its value.
-    pub(crate) due: VecDeque<Id<CheckedUpdate>>,
+    pub(super) due: VecDeque<Id<CheckedUpdate>>,
+}
+
+impl SyncState {
+    /// Whether an object of this folder that a client can have a handle of is alive.
+    pub(crate) fn contains(&self, object: ObjectId) -> bool {
+        match object {
+            ObjectId::SyncObject(id) => self.objects.contains(id),
+            ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
+            _ => false,
+        }
+    }
 }

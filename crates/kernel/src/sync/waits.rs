@@ -495,11 +495,9 @@ impl KernelState {
     /// Returns whether a wait is satisfied now.
     pub(super) fn is_satisfied(&self, points: &SyncPoints, any: bool) -> bool {
         let met = |(point, value): &(SyncPoint, u64)| match point {
-            SyncPoint::Queue(number) => self
-                .memory
-                .paging_queues
-                .get(*number)
-                .is_none_or(|paging_queue| paging_queue.last_signalled >= *value),
+            SyncPoint::Queue(number) => {
+                self.signalled_value(*number).is_none_or(|signalled| signalled >= *value)
+            }
             SyncPoint::Object(number) => {
                 let often = points.list.iter().filter(|pair| pair.0 == *point).count();
                 self.sync
@@ -515,11 +513,7 @@ impl KernelState {
     pub(crate) fn describe_missing(&self, points: &SyncPoints) -> String {
         let one = |(point, value): &(SyncPoint, u64)| match point {
             SyncPoint::Queue(number) => {
-                let done = self
-                    .memory
-                    .paging_queues
-                    .get(*number)
-                    .map_or(0, |paging_queue| paging_queue.last_signalled);
+                let done = self.signalled_value(*number).unwrap_or(0);
                 format!("{}, which has signalled {done}, to signal {value}", point.subject())
             }
             SyncPoint::Object(number) => {

@@ -507,7 +507,7 @@ impl KernelState {
             let view = number.subject();
             return Err(KernelError::OutsideAllocation { view, offset, bytes, size: extent.bytes });
         }
-        let memory = self.memory(extent.adapter).map(|pair| pair.1);
+        let memory = self.adapter_memory(extent.adapter);
         let large = extent.requirements.segments.iter().any(|number| {
             let segment = memory.and_then(|memory| memory.segment_numbered(number));
             segment.is_some_and(|segment| segment.info.flags.large_pages)

@@ -64,7 +64,7 @@ impl KernelState {
         leaving: Option<Id<Extent>>,
     ) -> Vec<PagingStep> {
         let it = &self.memory.spaces[space];
-        let Some((_, memory)) = self.memory(it.adapter) else { return Vec::new() };
+        let Some(memory) = self.adapter_memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();
         for row in mmu.geometry.rows(span) {

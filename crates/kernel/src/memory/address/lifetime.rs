@@ -515,7 +515,7 @@ impl KernelState {
 
     /// The page size of the segment of roots.
     fn root_granule(&self, adapter: Id<Adapter>) -> u64 {
-        let memory = self.memory(adapter).map(|pair| pair.1);
+        let memory = self.adapter_memory(adapter);
         let segment = memory.and_then(|memory| {
             let geometry = &memory.mmu.as_ref()?.geometry;
             memory.segment_numbered(geometry.level(geometry.top()).segment)

@@ -158,7 +158,7 @@ impl Kernel {
         let (space, update) = (it.space, it.update);
         match paging {
             Some(paging) => {
-                state.memory.updating.push(PendingUpdate { paging, space, update, fence })
+                state.memory.updating.push(PendingUpdate { paging, space, update, fence });
             }
             None => self.finish_update(state, space, update, fence),
         }

@@ -79,7 +79,8 @@ impl Kernel {
         self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
         for (segment, start) in linear.iter().enumerate() {
             let Some(start) = *start else { continue };
-            let bytes = state.memory(adapter).and_then(|pair| pair.1.segments.get(segment));
+            let bytes =
+                state.adapter_memory(adapter).and_then(|memory| memory.segments.get(segment));
             let bytes = bytes.map_or(0, |segment| segment.info.size);
             self.create_tables(state, space, &(start..start + bytes), plan).map_err(no_room)?;
         }
@@ -165,7 +166,7 @@ impl KernelState {
         adapter: Id<Adapter>,
         space: Id<AddressSpace>,
     ) -> Vec<PagingStep> {
-        let Some((_, memory)) = self.memory(adapter) else { return Vec::new() };
+        let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
         let Some((mmu, it)) = memory.mmu.as_ref().zip(self.memory.spaces.get(space)) else {
             return Vec::new();
         };

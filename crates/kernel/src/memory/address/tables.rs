@@ -196,7 +196,8 @@ impl KernelState {
         let info = geometry.level(0);
         let bytes = (tables.end - tables.start).saturating_mul(u64::from(info.bytes));
         let number = if it.process.is_none() { info.system_segment } else { info.segment };
-        let segment = self.memory(it.adapter).and_then(|pair| pair.1.segment_numbered(number));
+        let segment =
+            self.adapter_memory(it.adapter).and_then(|memory| memory.segment_numbered(number));
         let size = segment.map_or(0, |segment| segment.info.size);
         if bytes > size { Err(NoSpace { missing: bytes - size }) } else { Ok(()) }
     }

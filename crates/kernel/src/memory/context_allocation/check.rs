@@ -69,7 +69,7 @@ impl Kernel {
         adapter: Id<Adapter>,
         args: &CreateContextAllocationArgs,
     ) -> DriverResult<()> {
-        let Some((_, memory)) = state.memory(adapter) else { return Err(DriverError::Invalid) };
+        let Some(memory) = state.adapter_memory(adapter) else { return Err(DriverError::Invalid) };
         let requirements = &args.requirements;
         let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
         let misaligned = args.alignment != 0 && !args.alignment.is_power_of_two();
@@ -170,7 +170,7 @@ impl Kernel {
     /// context.
     pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let state = self.state.lock();
-        let Some((extents, memory)) = state.memory(adapter) else { return };
+        let Some(memory) = state.adapter_memory(adapter) else { return };
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
         let whose = |context_allocation: &ContextAllocation| {
@@ -187,7 +187,7 @@ impl Kernel {
                     .any(|(context, device)| mine(context, device))
         };
         let there = |context_allocation: &ContextAllocation| {
-            let extent = extents.get(context_allocation.extent)?;
+            let extent = state.memory.extents.get(context_allocation.extent)?;
             let start = memory.address(extent)?;
             Some((start..start + extent.bytes).contains(&address))
         };

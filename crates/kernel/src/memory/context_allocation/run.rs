@@ -111,7 +111,7 @@ impl Kernel {
             argument,
             broken,
         );
-        let address = state.memory(adapter)?.1.address(it)?;
+        let address = state.adapter_memory(adapter)?.address(it)?;
         (!error).then_some(address + first_page * PAGE)
     }
 
@@ -123,7 +123,7 @@ impl Kernel {
         node: Subject,
         to: Option<(Id<Context>, Id<Device>)>,
     ) {
-        let has_memory = state.memory(adapter).is_some();
+        let has_memory = state.adapter_memory(adapter).is_some();
         let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         if to.is_none() {

@@ -31,9 +31,8 @@ impl Kernel {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie = |extent: &Id<Extent>| {
-            state.memory.extents.get(*extent).is_none_or(|extent| extent.ending)
-        };
+        let zombie =
+            |extent: &Id<Extent>| state.memory.extent(*extent).is_none_or(|extent| extent.ending);
         if extents.iter().any(zombie) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
@@ -59,7 +58,7 @@ impl Kernel {
                 .render_packets
                 .iter()
                 .any(|(_, packet)| packet.holds_extents && packet.adapter == adapter);
-            let pages = state.memory.pagings.iter().any(|(_, paging)| paging.adapter == adapter);
+            let pages = state.memory.has_paging_work_of(adapter);
             if !others && !pages {
                 // WINDOWS: the packet would be split where its driver allows it; that is not
                 // implemented yet.
@@ -72,33 +71,6 @@ impl Kernel {
             it.holds_extents = true;
         }
         self.start_paging(state, adapter, plan, None);
-    }
-
-    /// Moves an unused allocation between the call that wrote a packet's commands and the call that
-    /// patches them, because a driver must not rely on the old address.
-    fn relocate_for_test(
-        &self,
-        state: &mut KernelState,
-        extent: Id<Extent>,
-        plan: &mut PagingPlan,
-    ) {
-        // A listed allocation may have ended before the packet.
-        let Some(it) = state.memory.extents.get(extent) else { return };
-        let (bytes, alignment, segment) = (it.bytes, it.alignment, it.segment());
-        if !self.plan_page_out(state, extent, "a packet is to find it elsewhere", plan) {
-            return;
-        }
-        // While another extent occupies the old location, the page-in chooses a new one.
-        let (_, memory) = state.memory_mut_of(extent);
-        let in_the_way = segment.and_then(|segment| {
-            let ranges = &mut memory.segments[segment].ranges;
-            Some((segment, ranges.allocate(bytes, alignment)?))
-        });
-        let _ = self.plan_page_in(state, extent, plan); // If no other location is free, it gets any.
-        if let Some((segment, range)) = in_the_way {
-            let (_, memory) = state.memory_mut_of(extent);
-            memory.segments[segment].ranges.free(range);
-        }
     }
 
     /// Patches and submits a packet. The caller holds the scheduler's permit key.
@@ -154,7 +126,7 @@ impl Kernel {
         let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
             // A listed allocation may have ended before the packet.
-            let Some(it) = state.memory.extents.get(using.extent) else { continue };
+            let Some(it) = state.memory.extent(using.extent) else { continue };
             let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
             self.log
@@ -334,12 +306,12 @@ impl Kernel {
         };
         let stale = packet.uses.iter().find(told);
         let of = |allocation_use: &AllocationUse| {
-            state.memory.extents.get(allocation_use.extent).map(|extent| extent.owner.subject())
+            state.memory.extent(allocation_use.extent).map(|extent| extent.owner.subject())
         };
-        let stranger = state.memory.extents.iter().find(|(number, it)| {
+        let stranger = state.memory.extents_of(adapter).find(|(number, it)| {
             let mine = packet.uses.iter().any(|using| using.extent == *number);
-            let start = state.memory(adapter).and_then(|(_, memory)| memory.address(it));
-            it.adapter == adapter && !mine && start.is_some_and(|at| within(at, it.bytes))
+            let start = state.adapter_memory(adapter).and_then(|memory| memory.address(it));
+            !mine && start.is_some_and(|at| within(at, it.bytes))
         });
         let about = packet.context.subject();
         let at = format!("a packet of {about} uses {bytes} bytes at {address:#x}");
@@ -388,7 +360,7 @@ impl KernelState {
     }
 
     pub(super) fn free_dma_buffer(&self, adapter: Id<Adapter>, run: Run) {
-        if let Some((_, memory)) = self.memory(adapter) {
+        if let Some(memory) = self.adapter_memory(adapter) {
             memory.ram.free(run);
         }
     }
@@ -412,7 +384,7 @@ impl KernelState {
         let it = self.schedule.render_packets.get(packet)?;
         let lists = self.contexts.get(it.context)?.lists.as_ref()?;
         let free = |allocation_use: &&AllocationUse| {
-            let extent = self.memory.extents.get(allocation_use.extent);
+            let extent = self.memory.extent(allocation_use.extent);
             let idle = |extent: &Extent| {
                 extent.rank.is_some()
                     && extent.pending == 0
@@ -433,8 +405,8 @@ impl KernelState {
 
     /// The segment id and the address of an extent; `None` while paging work for it is pending.
     pub(super) fn current_location(&self, extent: Id<Extent>) -> Option<(u32, u64)> {
-        let it = self.memory.extents.get(extent).filter(|extent| extent.pending == 0)?;
-        let (_, memory) = self.memory(it.adapter)?;
+        let it = self.memory.extent(extent).filter(|extent| extent.pending == 0)?;
+        let memory = self.adapter_memory(it.adapter)?;
         Some((segment_number(it.segment()?), memory.address(it)?))
     }
 

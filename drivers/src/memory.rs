@@ -9,11 +9,11 @@ use crate::operation::{OperationData, Relocation, moved};
 use crate::save_area::{Area, create_area, free_area};
 use crate::table::{Adapter, GOOD, query_adapter_info};
 use abi::display::{
-    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_CREATECONTEXTFLAGS as ContextFlags,
-    DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4, DXGK_SEGMENTFLAGS as Flags,
-    DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CREATEALLOCATION,
-    DXGKARG_CREATECONTEXT, DXGKARG_QUERYADAPTERINFO, DXGKARG_SUBMITCOMMAND,
-    DXGKARG_SUBMITCOMMANDVIRTUAL, DXGKQAITYPE_QUERYSEGMENT4,
+    DXGK_ALLOCATIONINFOFLAGS_WDDM2_0 as AllocationFlags, DXGK_CONTEXTINFO,
+    DXGK_CREATECONTEXTFLAGS as ContextFlags, DXGK_QUERYSEGMENTOUT4, DXGK_SEGMENTDESCRIPTOR4,
+    DXGK_SEGMENTFLAGS as Flags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags, DXGKARG_BUILDPAGINGBUFFER,
+    DXGKARG_CREATEALLOCATION, DXGKARG_CREATECONTEXT, DXGKARG_QUERYADAPTERINFO,
+    DXGKARG_SUBMITCOMMAND, DXGKARG_SUBMITCOMMANDVIRTUAL, DXGKQAITYPE_QUERYSEGMENT4,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -44,6 +44,9 @@ pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
 
 /// The set of all segments of the board.
 pub(crate) const ALL_SEGMENTS: u32 = 0b111;
+
+/// The set of the board's aperture, for DMA buffers.
+const APERTURE: u32 = 0b1;
 
 /// A context (`hContext`).
 #[repr(C)]
@@ -174,7 +177,7 @@ pub(crate) unsafe extern "win64-unwind" fn create_context_with_area(
         return STATUS_NO_MEMORY;
     }
     args.hContext = context;
-    args.ContextInfo = INFO;
+    args.ContextInfo = DXGK_CONTEXTINFO { DmaBufferSegmentSet: APERTURE, ..INFO };
     STATUS_SUCCESS
 }
 

@@ -152,6 +152,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty(Fault::FailsCreateContext, log);
     "kmd-leaks-context" "does not free a context in DxgkDdiDestroyContext" [KMD_CTX_006]
         |log| setup::table(&device::LEAKS_CONTEXT, log);
+    "kmd-omits-dma-buffer-segment" "returns no DmaBufferSegmentSet for a context with virtual addressing"
+        [KMD_CTX_002] |log| setup::table_memory(&device::OMITS_DMA_BUFFER_SEGMENT, log);
+    "kmd-puts-dma-buffers-in-memory" "returns a memory segment in the DmaBufferSegmentSet of a context"
+        [KMD_CTX_002] |log| setup::table_memory(&device::PUTS_DMA_BUFFERS_IN_MEMORY, log);
     "kmd-leaks-add-device-memory" "allocates pool memory in DxgkDdiAddDevice and never frees it" [KMD_PNP_003]
         |log| setup::table(&pnp::LEAKS_ADD_DEVICE_MEMORY, log);
     "kmd-omits-start-counts" "does not set the source and child counts in DxgkDdiStartDevice" [KMD_PNP_004]
@@ -501,6 +505,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&tdr::KEEPS_WORK_AFTER_RESET, log);
     "kmd-reports-unsubmitted-aborted-fence" "returns an aborted fence that was not submitted" [KMD_TDR_007]
         |log| setup::table(&tdr::REPORTS_UNSUBMITTED_ABORTED_FENCE, log);
+    "kmd-reports-zero-aborted-fence" "leaves LastAbortedFenceId zero in DxgkDdiResetEngine" [KMD_TDR_007]
+        |log| setup::table(&tdr::REPORTS_ZERO_ABORTED_FENCE, log);
     "kmd-reports-abort-on-idle" "returns an aborted fence for an idle node" [KMD_TDR_008]
         |log| setup::table(&tdr::REPORTS_ABORT_ON_IDLE, log);
     "kmd-fails-reset-from-timeout" "fails DxgkDdiResetFromTimeout with STATUS_UNSUCCESSFUL" [KMD_TDR_001]

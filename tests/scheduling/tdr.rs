@@ -163,6 +163,19 @@ fn a_driver_with_wrong_reports_is_found_and_every_call_returns() {
     }
 }
 
+/// A node that has completed packets needs a scenario of its own: the fence of the first packet of
+/// an adapter is preceded by zero.
+#[test]
+fn an_aborted_fence_of_zero_is_found_after_completed_work() {
+    for seed in 0..5 {
+        let bad = flown("kmd-reports-zero-aborted-fence", "tdr-hang-after-work", seed);
+        let rules: Vec<_> = bad.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules.first(), Some(&RuleId::KMD_TDR_007), "seed {seed}: {rules:?}");
+        let good = flown("table", "tdr-hang-after-work", seed);
+        assert!(good.findings.is_empty(), "seed {seed}: {:?}", good.findings);
+    }
+}
+
 #[test]
 fn an_adapter_is_reset_for_all_its_clients() {
     for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {

@@ -3,18 +3,21 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{PrivateData, pointer};
+use crate::query::judge;
 use crate::status::result_from_status;
 use abi::HANDLE;
 use abi::display::{
-    DXGK_CREATECONTEXTFLAGS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
+    DXGK_CONTEXTINFO, DXGK_CREATECONTEXTFLAGS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
     DXGKARG_SUBMITCOMMANDVIRTUAL,
 };
+use flight::RuleId;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
     SubmitCommandVirtualArgs,
 };
+use kernel::segment::SegmentSet;
 use std::ptr;
 
 impl TableDriver {
@@ -54,7 +57,7 @@ impl TableDriver {
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
-        let door = self.adapter()?.door;
+        let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
         let name = kernel_handle(&word); // In and out, like `hDevice`.
         // Its packets are submitted with `DxgkDdiSubmitCommandVirtual`.
@@ -71,13 +74,14 @@ impl TableDriver {
             ..DXGKARG_CREATECONTEXT::ZERO
         };
 
-        let status = self.run_driver(&door, || {
+        let status = self.run_driver(&adapter.door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(device.as_raw()), &raw mut args) }
         });
 
         result_from_status(status)?;
+        judge_dma_segments(&adapter, args.Flags, &args.ContextInfo);
         let most = args.ContextInfo.DmaBufferPrivateDataSize;
         Ok((word.fill(driver_handle_from(name, args.hContext)), most))
     }
@@ -117,6 +121,33 @@ impl TableDriver {
 
         result_from_status(status)
     }
+}
+
+/// Entry rule: DMA buffers come from aperture segments, and a context with virtual addressing names
+/// at least one. An adapter without segments has none to name.
+///
+/// WINDOWS: a set with a memory segment makes the creation fail (documented), an empty set of a
+/// context with virtual addressing ends in bug check 0x3B (observed by two driver projects). The
+/// flight continues, so that the rest of the driver is judged too.
+pub(crate) fn judge_dma_segments(
+    adapter: &Adapter,
+    flags: DXGK_CREATECONTEXTFLAGS,
+    info: &DXGK_CONTEXTINFO,
+) {
+    if adapter.bases.is_empty() {
+        return;
+    }
+    let services = adapter.door.services();
+    let set = SegmentSet(info.DmaBufferSegmentSet);
+    let memory: Vec<_> = set.iter().filter(|segment| !adapter.apertures.has(*segment)).collect();
+    let broken = if set.is_empty() && flags.has(DXGK_CREATECONTEXTFLAGS::VirtualAddressing) {
+        Some("DmaBufferSegmentSet is zero on a context with virtual addressing".to_owned())
+    } else {
+        memory.first().map(|segment| {
+            format!("DmaBufferSegmentSet includes segment {segment}, which is not an aperture")
+        })
+    };
+    judge(services, RuleId::KMD_CTX_002, "DxgkDdiCreateContext.ContextInfo", broken);
 }
 
 /// The kernel handle of the object being created, for the driver's callbacks.

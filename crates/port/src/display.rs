@@ -26,6 +26,7 @@ use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::power::SetPowerArgs;
 use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
+use kernel::segment::SegmentSet;
 use nt::Pool;
 use nt::processor::{self, ExitState};
 use std::fmt;
@@ -59,6 +60,8 @@ pub(crate) struct Adapter {
     pub(crate) context: usize,
     /// The base addresses of its segments, from segment 1 on.
     pub(crate) bases: Arc<[u64]>,
+    /// Those of its segments that are apertures.
+    pub(crate) apertures: SegmentSet,
     /// The size of its page tables in bytes, by level.
     pub(crate) tables: Arc<[u32]>,
 }

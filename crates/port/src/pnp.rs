@@ -18,6 +18,7 @@ use flight::{EventKind, RuleId};
 use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult, Interrupt};
 use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
+use kernel::segment::SegmentSet;
 use std::ptr;
 use std::sync::Arc;
 
@@ -76,8 +77,13 @@ impl TableDriver {
         let context = context.expose_provenance();
         door.set_context(context);
         services.set_driver_handle(context);
-        *self.adapter_slot() =
-            Some(Adapter { door, context, bases: Arc::default(), tables: Arc::default() });
+        *self.adapter_slot() = Some(Adapter {
+            door,
+            context,
+            bases: Arc::default(),
+            apertures: SegmentSet::default(),
+            tables: Arc::default(),
+        });
         Ok(())
     }
 

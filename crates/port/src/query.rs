@@ -81,6 +81,7 @@ impl TableDriver {
         let features = Features { nodes, memory: memory?, mmu: mmu?, scheduling };
         if let (Some(memory), Some(met)) = (&features.memory, self.adapter_slot().as_mut()) {
             met.bases = memory.segments.iter().map(|info| info.base).collect();
+            met.apertures = memory.apertures();
             let levels = features.mmu.iter().flat_map(|mmu_features| &mmu_features.levels);
             met.tables = levels.map(|table_level| table_level.bytes).collect();
         }

@@ -2,7 +2,7 @@
 //! `DxgkDdiSubmitCommand` with a context.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
-use crate::context::{driver_handle_from, kernel_handle};
+use crate::context::{driver_handle_from, judge_dma_segments, kernel_handle};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::guarded_buffer::GuardedBuffer;
@@ -35,7 +35,7 @@ impl TableDriver {
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
-        let door = self.adapter()?.door;
+        let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
         let name = kernel_handle(&word); // In and out, like `hDevice`.
         let mut args = DXGKARG_CREATECONTEXT {
@@ -47,7 +47,7 @@ impl TableDriver {
             ..DXGKARG_CREATECONTEXT::ZERO
         };
 
-        let status = self.run_driver(&door, || {
+        let status = self.run_driver(&adapter.door, || {
             // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
             // `args` and `private` outlive the call, even if it unwinds.
             unsafe { call(pointer(device.as_raw()), &raw mut args) }
@@ -55,6 +55,7 @@ impl TableDriver {
 
         result_from_status(status)?;
         let info = args.ContextInfo;
+        judge_dma_segments(&adapter, args.Flags, &info);
         let sizes = BufferSizes {
             commands: info.DmaBufferSize,
             private: info.DmaBufferPrivateDataSize,

@@ -2,8 +2,9 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::context::{create_device, destroy_device, device_and_adapter};
+use crate::memory::{MEMORY, create_context_with_area};
 use crate::table::GOOD;
-use abi::display::DXGKARG_CREATEDEVICE;
+use abi::display::{DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::STATUS_SUCCESS;
 use abi::{HANDLE, NTSTATUS, PVOID};
@@ -16,6 +17,26 @@ pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyContext: Some(nothing), ..GOOD };
 pub(crate) const LEAKS_REMOVED_ADAPTER: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(nothing), ..GOOD };
+
+pub(crate) const OMITS_DMA_BUFFER_SEGMENT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateContext: Some(with_dma_buffers_in::<0>), ..MEMORY };
+pub(crate) const PUTS_DMA_BUFFERS_IN_MEMORY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateContext: Some(with_dma_buffers_in::<0b10>),
+        ..MEMORY
+    };
+
+/// Creates a context with another `DmaBufferSegmentSet`.
+unsafe extern "win64-unwind" fn with_dma_buffers_in<const SEGMENTS: u32>(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: The arguments are the kernel's.
+    let status = unsafe { create_context_with_area(device, args) };
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
+    unsafe { &mut *args }.ContextInfo.DmaBufferSegmentSet = SEGMENTS;
+    status
+}
 
 /// Returns success and leaves `hDevice` unchanged.
 unsafe extern "win64-unwind" fn returns_null_device(

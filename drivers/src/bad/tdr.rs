@@ -67,6 +67,8 @@ pub(crate) const OMITS_NODE_FROM_DEPENDENCY: DRIVER_INITIALIZATION_DATA =
     };
 pub(crate) const KEEPS_WORK_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(keeps_work_after_reset), ..GOOD };
+pub(crate) const REPORTS_ZERO_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(reports_zero_aborted_fence), ..GOOD };
 pub(crate) const REPORTS_UNSUBMITTED_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiResetEngine: Some(reports_unsubmitted_aborted_fence),
@@ -314,6 +316,18 @@ unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     let status = unsafe { reset_engine(adapter, args) };
     // SAFETY: The kernel passes a valid structure that only the driver uses.
     unsafe { (*args).LastAbortedFenceId += 100 };
+    status
+}
+
+/// Resets the engine and does not fill in the last aborted fence.
+unsafe extern "win64-unwind" fn reports_zero_aborted_fence(
+    adapter: HANDLE,
+    args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    let status = unsafe { reset_engine(adapter, args) };
+    // SAFETY: The kernel passes a valid structure that only the driver uses.
+    unsafe { (*args).LastAbortedFenceId = 0 };
     status
 }
 

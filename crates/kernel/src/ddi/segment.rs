@@ -90,6 +90,14 @@ pub struct MemoryFeatures {
     pub paging: PagingFeatures,
 }
 
+impl MemoryFeatures {
+    /// The segments that are apertures.
+    pub fn apertures(&self) -> SegmentSet {
+        let numbers = (1..).zip(&self.segments).filter(|(_, segment)| segment.flags.aperture);
+        SegmentSet::of(&numbers.map(|(number, _)| number).collect::<Vec<_>>())
+    }
+}
+
 /// A driver's paging features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PagingFeatures {

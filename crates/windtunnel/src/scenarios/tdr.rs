@@ -21,6 +21,13 @@ pub(crate) const ALL: &[Scenario] = &[
         body: DisplayBody(tdr_hang),
     },
     Scenario {
+        name: "tdr-hang-after-work",
+        about: "completes packets on both nodes, then hangs each of them in turn",
+        breaks: &[],
+        needs: RECOVERY,
+        body: DisplayBody(tdr_hang_after_work),
+    },
+    Scenario {
         name: "tdr-hang-shared-node",
         about: "submits a packet that hangs in front of packets of another process on the same node",
         breaks: &[],
@@ -136,6 +143,27 @@ fn tdr_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     other.destroy_list(testbed.at, &more.allocations)?;
     other.close(testbed.at, &[mine])?;
     test_client.close(testbed.at, &[context])
+}
+
+/// Each node has completed packets before it hangs, so a last aborted fence of zero is wrong.
+fn tdr_hang_after_work(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    for node in 0..2 {
+        let test_client = testbed.test_client()?;
+        let context = test_client.create_context_on(testbed.at, node)?;
+        let created = test_client.create(testbed.at, 1)?;
+        for turn in 0..3 {
+            let packet = [fill(created.allocations[0], turn * 64, 1)];
+            test_client.submit(testbed.at, context, &packet)?;
+        }
+        testbed.run_until_idle();
+        state(&test_client, testbed, &[D3DKMT_DEVICEEXECUTION_ACTIVE])?;
+        test_client.submit(testbed.at, context, &[Command::Hang])?;
+        testbed.wait();
+        is_lost(&test_client, testbed, context)?;
+        test_client.destroy_list(testbed.at, &created.allocations)?;
+        test_client.close(testbed.at, &[context])?;
+    }
+    Ok(())
 }
 
 fn tdr_hang_shared_node(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

@@ -355,8 +355,8 @@ impl Client {
             PrivateDriverDataSize: u32::try_from(private.len()).unwrap_or(u32::MAX),
             hContext: escape.context,
         };
-        // SAFETY: `args` and `private` outlive the call; the size in `args` is that of `private`, or
-        // `u32::MAX`, which the entry point rejects.
+        // SAFETY: `args` and `private` outlive the call; the size in `args` is that of `private`,
+        // or `u32::MAX`, which the entry point rejects.
         check_status(unsafe { table::D3DKMTEscape(&self.session, at, &raw const args) })?;
         Ok(private)
     }

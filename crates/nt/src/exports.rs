@@ -65,22 +65,22 @@ macro_rules! imports {
 }
 
 imports! {
-    ExAllocatePool2 lacks "no quota, no cache alignment, and it does not raise";
+    ExAllocatePool2 lacks "no quota, no cache alignment, no exceptions";
     ExFreePool;
     ExFreePoolWithTag;
     KeAcquireSpinLockRaiseToDpc;
     KeClearEvent;
-    KeDelayExecutionThread lacks "time is virtual: it passes when nothing else can happen";
+    KeDelayExecutionThread lacks "time is virtual: it passes when no thread can run";
     KeGetCurrentIrql;
     KeInitializeEvent;
     KeInitializeSpinLock;
-    KeLowerIrql lacks "not below the level the driver was entered at";
+    KeLowerIrql lacks "not below the IRQL at which the driver was entered";
     KeRaiseIrqlToDpcLevel;
     KeReadStateEvent;
     KeReleaseSpinLock;
     KeResetEvent;
-    KeSetEvent lacks "no boost, and it does not wait";
-    KeWaitForSingleObject lacks "events only, and no alerts";
+    KeSetEvent lacks "no priority boost; does not wait";
+    KeWaitForSingleObject lacks "events only; no alerts";
     KfRaiseIrql;
 }
 

@@ -27,7 +27,7 @@ impl CLibraryClient {
         done("D3DKMTEnumAdapters2", status)?;
         let adapter = first.hAdapter;
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
-        // SAFETY: The arguments live here.
+        // SAFETY: The arguments outlive the call.
         let status = unsafe { d3dkmt::D3DKMTCreateDevice(&raw mut args) };
         done("D3DKMTCreateDevice", status)?;
         Ok(Self { adapter, device: args.hDevice, private: format::describe(4096) })
@@ -36,11 +36,11 @@ impl CLibraryClient {
     /// Destroys the device with its remaining objects.
     pub(crate) fn close(self) -> Result<(), MeasureError> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.device };
-        // SAFETY: The arguments live here.
+        // SAFETY: The arguments outlive the call.
         let status = unsafe { d3dkmt::D3DKMTDestroyDevice(&raw const args) };
         done("D3DKMTDestroyDevice", status)?;
         let args = D3DKMT_CLOSEADAPTER { hAdapter: self.adapter };
-        // SAFETY: The arguments live here.
+        // SAFETY: The arguments outlive the call.
         let status = unsafe { d3dkmt::D3DKMTCloseAdapter(&raw const args) };
         done("D3DKMTCloseAdapter", status)
     }
@@ -61,7 +61,7 @@ impl TwoPassDriver<()> for CLibraryClient {
             pAllocationInfo: &raw mut info,
             ..D3DKMT_CREATEALLOCATION::ZERO
         };
-        // SAFETY: The arguments, the one description and its data live here.
+        // SAFETY: The arguments, the one description and its data outlive the call.
         let status = unsafe { d3dkmt::D3DKMTCreateAllocation(&raw mut args) };
         done("D3DKMTCreateAllocation", status)?;
         Ok(info.hAllocation)

@@ -109,7 +109,7 @@ mod tests {
 
     fn enumerate() -> abi::NTSTATUS {
         let mut args = D3DKMT_ENUMADAPTERS2::ZERO;
-        // SAFETY: `args` lives here, and has no array.
+        // SAFETY: `args` outlives the call and has no array.
         unsafe { D3DKMTEnumAdapters2(&raw mut args) }
     }
 

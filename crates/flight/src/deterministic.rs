@@ -1,13 +1,13 @@
-//! The `Stepped` host: virtual threads, one baton, an order drawn from a seed.
+//! The deterministic host: one virtual thread runs at a time, in an order drawn from a seed.
 //!
-//! A virtual thread is a real one that runs only while it has the baton. The baton passes at
-//! `park` and at `yield_now`, nowhere else, and not at all when no other thread can run. So a run
-//! repeats from its seed, and whoever looks at a wait sees everything that could end it.
+//! A virtual thread is an OS thread that runs only while it is `running`. Threads switch only in
+//! `park`, `yield_point` and `run_until_idle` and when a thread ends, and only if another thread is
+//! ready. So a run repeats from its seed, and the state of all threads is known when one waits.
 //!
 //! # Invariants
 //!
 //! 1. At most one virtual thread runs: `running`.
-//! 2. When none is ready, the table says who goes on.
+//! 2. When no thread is ready, the table selects the next one.
 
 use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
@@ -19,7 +19,7 @@ use crate::{Log, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
-/// A host that repeats from its seed.
+/// A host whose runs repeat from their seed.
 #[derive(Debug)]
 pub struct DeterministicHost {
     state: Mutex<DeterministicState>,
@@ -35,7 +35,11 @@ struct DeterministicState {
 }
 
 impl DeterministicHost {
-    /// Flies `main` as the first virtual thread. What it starts is over before this returns.
+    /// Flies `main` as the first virtual thread. All threads that it starts have ended when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`HostError`] with the message of a virtual thread that panicked.
     pub fn fly<R>(
         seed: u64,
         log: &Arc<Log>,
@@ -55,13 +59,13 @@ impl DeterministicHost {
         thread::set_current(before);
         loop {
             let Some(handle) = host.state().handles.pop() else { break };
-            // A body's panic was caught: this one would be ours, and the thread not done.
+            // A panic of the thread's body was caught and is in the table.
             let _ = handle.join();
         }
         host.state().table.result(answer)
     }
 
-    /// Starts a virtual thread; the ticket rings when it has ended.
+    /// Starts a virtual thread. The returned token is woken when the thread has ended.
     pub fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -70,8 +74,8 @@ impl DeterministicHost {
         spawner::spawn(self, name, body)
     }
 
-    /// Starts a virtual thread that serves others: it works while `work` says it did
-    /// something, then parks until the bell rings.
+    /// Starts a worker thread: it calls `work` until that returns false, then parks until the
+    /// work-available token is woken.
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
@@ -81,7 +85,7 @@ impl DeterministicHost {
         spawner::spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
-    /// Lets everything else run until nothing can.
+    /// Lets all other threads run until none can.
     pub fn run_until_idle(&self, _at: &mut Passive) {
         let me = thread::current() as usize;
         let mut state = self.state();
@@ -89,7 +93,7 @@ impl DeterministicHost {
         drop(Self::hand_over(state, me));
     }
 
-    /// The end of a virtual thread: the baton goes on.
+    /// Ends a virtual thread and runs the next one.
     fn finish(&self, me: usize, panicked: Option<String>) {
         let mut state = self.state();
         state.table.finish(me, panicked);
@@ -98,7 +102,7 @@ impl DeterministicHost {
         }
     }
 
-    /// Gives the baton to whoever is drawn, and comes back with it.
+    /// Runs the chosen thread, and returns when the calling thread runs again.
     fn hand_over(
         mut state: MutexGuard<'_, DeterministicState>,
         me: usize,
@@ -171,7 +175,7 @@ impl DeterministicState {
         self.table.threads[next].turn.notify_one();
     }
 
-    /// Who runs next, or nobody when all have ended.
+    /// Chooses the thread that runs next. `None` if all have ended.
     fn choose(&mut self) -> Option<usize> {
         loop {
             let mut ready = self.table.ready();
@@ -187,7 +191,7 @@ impl DeterministicState {
         }
     }
 
-    /// A number below `bound`, from the seed.
+    /// Draws a number below `bound` from the seed.
     fn draw(&mut self, bound: usize) -> usize {
         usize::try_from(next_random(&mut self.random, bound as u64)).unwrap_or(0)
     }
@@ -213,7 +217,7 @@ mod tests {
         DeterministicHost::fly(seed, &Arc::new(Log::silent()), main).unwrap()
     }
 
-    /// Three threads that breathe between steps; the order in which they stepped.
+    /// Runs three threads that yield between steps. Returns the order of their steps.
     fn order(seed: u64) -> String {
         let said = Arc::new(Mutex::new(String::new()));
         fly(seed, |host, at| {

@@ -1,15 +1,15 @@
-//! What the running code runs under: its virtual thread, level, call, the component it acts for,
-//! and what other crates attach (the adapter, the pool, the host of the running driver).
+//! The execution context of the running code: its virtual thread, IRQL, driver call, the component
+//! it acts for, and what other crates attach (the adapter, the pool, the host of the driver).
 //!
-//! It belongs to the thread on purpose: an event takes its facts from here, so they need not be
-//! passed, and a driver passes none of them. Code enters a context through guards ([`CallGuard`],
+//! The context is thread-local because events take these facts from it, and a driver passes none
+//! of them. Code enters a context through guards ([`CallGuard`],
 //! [`CallerGuard`], [`ExecutionContext::attach`], [`ExecutionContext::enter`]) and finds it with
 //! [`ExecutionContext::current`] and [`ExecutionContext::attached`].
 //!
 //! # Invariants
 //!
-//! 1. Guards end in the reverse order of their beginning, also when a driver unwinds: the last
-//!    attachment of a type is the one that counts.
+//! 1. Guards drop in the reverse order of their creation, also when a driver unwinds. The last
+//!    attachment of a type is the valid one.
 //! 2. No other code runs while the context is borrowed; an attachment is dropped after that.
 //!
 //! [`CallGuard`]: crate::CallGuard
@@ -28,10 +28,10 @@ thread_local! {
     static CURRENT: RefCell<ExecutionContext> = const { RefCell::new(ExecutionContext::OUTSIDE) };
 }
 
-/// The functions that were called where they found no context, each once.
+/// The functions that were called without a context, each once.
 static CALLS_WITHOUT_CONTEXT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// What the code on a thread runs under, at one moment.
+/// The execution context of a thread.
 #[derive(Clone)]
 pub struct ExecutionContext {
     pub(crate) thread: u32,
@@ -41,9 +41,10 @@ pub struct ExecutionContext {
     attachments: Vec<(TypeId, Arc<dyn Attachment>)>,
 }
 
-/// What another crate attaches to a context: one slot for each type.
+/// A value that another crate attaches to a context: one slot for each type.
 pub trait Attachment: Any + Send + Sync {
-    /// What a thread has that the driver starts through us; `None` if it does not inherit this.
+    /// The attachment of a thread that the driver starts through an import. `None` if the thread
+    /// does not inherit it.
     fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>>;
 }
 
@@ -67,12 +68,12 @@ impl ExecutionContext {
         self.thread
     }
 
-    /// The level.
+    /// The IRQL.
     pub fn irql(&self) -> Irql {
         self.irql
     }
 
-    /// The call of a driver that the code is in.
+    /// The driver call that the code is in.
     pub fn call(&self) -> Option<Call> {
         self.call
     }
@@ -82,7 +83,7 @@ impl ExecutionContext {
         self.component
     }
 
-    /// What is attached to the context of the running code.
+    /// The attachment of this type in the context of the running code.
     pub fn attached<T: Attachment>() -> Option<Arc<T>> {
         let key = TypeId::of::<T>();
         let found = with(|context| {
@@ -93,14 +94,14 @@ impl ExecutionContext {
         value.downcast().ok()
     }
 
-    /// Attaches `value` to the context of the running code, as long as the guard lives.
+    /// Attaches `value` to the context of the running code, until the guard drops.
     pub fn attach<T: Attachment>(value: Arc<T>) -> AttachmentGuard<T> {
         with(|context| context.attachments.push((TypeId::of::<T>(), value)));
         AttachmentGuard(PhantomData)
     }
 
-    /// The context for a thread that the running code starts. The thread begins at passive level
-    /// and in no call, and gets its number from its host.
+    /// The context for a thread that the running code starts. The thread starts at
+    /// `PASSIVE_LEVEL`, outside any driver call, and gets its number from its host.
     pub fn capture() -> Self {
         let context = Self::current();
         let inherit =
@@ -109,8 +110,8 @@ impl ExecutionContext {
         Self { component: context.component, attachments, ..Self::OUTSIDE }
     }
 
-    /// Makes what was captured the context of this thread, as long as the guard lives. The
-    /// number and the level of the thread stay.
+    /// Makes the captured context the context of this thread, until the guard drops. The thread
+    /// keeps its number and IRQL.
     #[must_use = "the context ends with the guard"]
     pub fn enter(self) -> ExecutionContextGuard {
         let before = with(|context| {
@@ -120,7 +121,7 @@ impl ExecutionContext {
         ExecutionContextGuard(Some(before))
     }
 
-    /// Reports that `function` was called where it found no context, once for each name.
+    /// Reports that `function` was called without a context, once for each function.
     pub fn report_missing(function: &'static str) {
         let mut calls = CALLS_WITHOUT_CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
         if !calls.contains(&function) {
@@ -129,8 +130,8 @@ impl ExecutionContext {
         }
     }
 
-    /// The functions that were called where they found no context, in the order of their first
-    /// such call in this process.
+    /// The functions that were called without a context, in the order of their first call in this
+    /// process.
     pub fn calls_without_context() -> Vec<&'static str> {
         CALLS_WITHOUT_CONTEXT.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -157,7 +158,7 @@ pub(crate) fn with<R>(body: impl FnOnce(&mut ExecutionContext) -> R) -> R {
     crate::invariant(result, "the body runs once: on the thread's context or on an empty one")
 }
 
-/// While it lives, a value is attached to the context of this thread.
+/// Keeps a value attached to the context of this thread, until the guard drops.
 #[derive(Debug)]
 #[must_use = "the value is attached while the guard lives"]
 pub struct AttachmentGuard<T: Attachment>(PhantomData<*const T>);
@@ -173,7 +174,7 @@ impl<T: Attachment> Drop for AttachmentGuard<T> {
     }
 }
 
-/// While it lives, this thread runs under a captured context.
+/// Keeps this thread under a captured context, until the guard drops.
 #[derive(Debug)]
 pub struct ExecutionContextGuard(Option<ExecutionContext>);
 

@@ -1,33 +1,35 @@
-//! What a kernel asks of whoever runs it.
+//! Interfaces between a kernel and its environment: the host that runs virtual threads, and the
+//! simulated hardware with its interrupt line.
 
 use crate::{Fence, Irql, Passive, Ram, TableEntry, TableRoot, Text, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Runs virtual threads, and is the only one who makes them wait.
+/// Runs virtual threads. A virtual thread waits only through its host.
 pub trait Host: Send + Sync {
-    /// Waits until the ticket is rung. The caller holds no lock.
+    /// Waits until the token is woken, or until the deadline. The caller holds no lock.
     ///
-    /// This is the one blocking call of the house. A ring is used up: one ring, one return.
+    /// This is the only blocking call of the project. A wake-up is consumed: one wake-up ends one
+    /// wait.
     fn park(&self, at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult;
 
-    /// What time it is, in steps of 100 ns. Time is virtual: it begins at zero, and a deadline
-    /// passes when nothing else can happen.
+    /// The time in units of 100 ns. Time is virtual: it starts at zero, and a deadline passes when
+    /// no thread can run.
     fn now(&self) -> u64;
 
-    /// Rings a ticket, from any level. Ringing twice before a park is ringing once.
+    /// Wakes a token, at any IRQL. Two wake-ups before a park count as one.
     fn wake(&self, token: &WaitToken);
 
-    /// A place where another virtual thread may go first: before each call of a driver.
+    /// A point where another virtual thread may run first: before each driver call.
     fn yield_point(&self, at: &mut Passive);
 
-    /// The level of the calling virtual thread. It is the thread's own: no host has to keep it.
+    /// The IRQL of the calling virtual thread. Thread-local, so hosts do not store it.
     fn irql(&self) -> Irql {
         thread::irql()
     }
 
-    /// Changes the level of the calling virtual thread and answers the old one.
+    /// Changes the IRQL of the calling virtual thread and returns the previous one.
     fn set_irql(&self, irql: Irql) -> Irql {
         thread::set_irql(irql)
     }
@@ -36,17 +38,17 @@ pub trait Host: Send + Sync {
 /// How a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitResult {
-    /// The ticket was rung.
+    /// The token was woken.
     Woken,
     /// The deadline passed first.
     TimedOut,
-    /// Nothing that could ring it is left to run. Who waits for what, in words.
+    /// No thread that could wake the token can run. The text is the wait graph.
     Stuck(Text),
-    /// The run is over: for those who serve others and outlive them.
+    /// The run is over. Only worker threads get this result.
     HostEnded,
 }
 
-/// What somebody waits on. Clones are the same ticket.
+/// What a thread waits on. A clone is the same token.
 #[derive(Clone)]
 pub struct WaitToken(Arc<TokenState>);
 
@@ -56,38 +58,40 @@ struct TokenState {
     source: WakeSource,
 }
 
-/// Who could end a wait.
+/// The threads that can end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WakeSource {
-    /// Somebody who is ready, or waits.
+    /// A thread that is ready or waiting.
     Internal,
-    /// A virtual thread, with its own end: that one may be the stuck one.
+    /// A virtual thread, by ending. That thread may itself be stuck.
     Thread,
-    /// A client: also one that is away now, and may come back.
+    /// A client thread, also one that is outside now and may return.
     Client,
-    /// A client: also a thread of it that was never here.
+    /// A client thread, also one that has not entered the host yet.
     External,
 }
 
 impl WaitToken {
-    /// A ticket. `why` says what is waited for, and stands in the wait graph.
+    /// Creates a token. `why` names what is waited for, and appears in the wait graph.
     pub fn new(why: impl Into<Text>) -> Self {
         Self::with_source(why.into(), WakeSource::Internal)
     }
 
-    /// A ticket for something that clients do. While one is away, which may come back and do it,
-    /// the wait is not stuck, and its deadline takes as long as it says.
+    /// Creates a token that client threads wake. While a client thread is outside and may return
+    /// to wake it, the wait is not stuck, and its deadline passes in real time.
     pub fn for_clients(why: impl Into<Text>) -> Self {
         Self::with_source(why.into(), WakeSource::Client)
     }
 
-    /// A ticket for something that any thread of a client may do. Where threads come that were
-    /// never here ([`ThreadedHost::expect_external_threads`](crate::ThreadedHost::expect_external_threads)), it is never stuck.
+    /// Creates a token that any thread of a client may wake. If the host expects external threads
+    /// ([`expect_external_threads`]), the wait is never stuck.
+    ///
+    /// [`expect_external_threads`]: crate::ThreadedHost::expect_external_threads
     pub fn for_external_threads(why: impl Into<Text>) -> Self {
         Self::with_source(why.into(), WakeSource::External)
     }
 
-    /// A ticket for the end of a virtual thread.
+    /// Creates a token for the end of a virtual thread.
     pub(crate) fn thread_end(name: &str) -> Self {
         Self::with_source(format!("the end of {name}").into(), WakeSource::Thread)
     }
@@ -121,7 +125,7 @@ impl WaitToken {
         self.0.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether it is the same ticket.
+    /// Whether both are the same token.
     pub fn same_as(&self, other: &WaitToken) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -129,89 +133,90 @@ impl WaitToken {
 
 impl fmt::Debug for WaitToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ticket").field(&self.0.why).finish()
+        f.debug_tuple("WaitToken").field(&self.0.why).finish()
     }
 }
 
-/// Hardware: it moves by itself, one step at a time, on a virtual thread of its own.
+/// Simulated hardware. It runs on its own virtual thread, one step at a time.
 pub trait HardwareModel: Send + Sync {
     /// Whether a step would do nothing.
     fn idle(&self) -> bool;
 
-    /// Does one thing; raises the interrupt if that calls for it.
+    /// Executes one step, and raises the interrupt if the step requires it.
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine);
 
-    /// Has this node's engine do the next thing, if it has something to do.
+    /// Lets the engine of this node execute the next step, if it has work.
     fn prefer_node(&self, _node: u32) {}
 
-    /// Whether it asks to interrupt: something happened that its driver has not acknowledged.
-    /// None, if it does not say.
+    /// Whether the interrupt is asserted: the driver has not acknowledged it yet. `None` if the
+    /// model does not report this.
     fn interrupt_asserted(&self) -> Option<bool> {
         None
     }
 
-    /// Whether an engine has something to do, even if it does not get on: that of a node, or any.
-    /// None, if it does not say.
+    /// Whether the engine of the node, or any engine, has work, even if it makes no progress.
+    /// `None` if the model does not report this.
     fn holds_work(&self, _node: Option<u32>) -> Option<bool> {
         None
     }
 
-    /// The machine's memory that it reaches; none, if it reaches none.
+    /// The system memory that the hardware can access, if any.
     fn ram(&self) -> Option<Arc<dyn Ram>> {
         None
     }
 
-    /// Reads from its own addresses, as its engines would, for who checks bytes. Answers
-    /// whether all of it was there.
+    /// Reads from physical GPU addresses as the engines would, for memory checks. Returns whether
+    /// the whole range exists.
     fn peek(&self, _address: u64, _into: &mut [u8]) -> bool {
         false
     }
 
-    /// What an entry of a page table says, for who checks tables: the table is in that segment,
-    /// from one on, at that offset from its base. None, if there is nothing to read.
+    /// Reads a page-table entry, for page-table checks. `_table` is the one-based segment of the
+    /// table and its offset from the segment's base. `None` if it cannot be read.
     fn peek_entry(&self, _table: (u32, u64), _index: u32) -> Option<TableEntry> {
         None
     }
 
-    /// What its engines find behind a virtual address, in their tables or in what they remember
-    /// of those; looking changes neither. None is a fault.
+    /// Translates a virtual address as the engines would, from the page tables or from cached
+    /// translations. Changes neither. `None` is a fault.
     fn translate(&self, _root: TableRoot, _address: u64) -> Option<TableEntry> {
         None
     }
 
-    /// Reads from virtual addresses, likewise. Answers whether all of it was there.
+    /// Reads from virtual addresses, with the same translation. Returns whether the whole range is
+    /// mapped.
     fn peek_virtual(&self, _root: TableRoot, _address: u64, _into: &mut [u8]) -> bool {
         false
     }
 }
 
-/// Where a command wrote.
+/// The memory range that a command wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryWrite {
-    /// From which address on.
+    /// The first address.
     pub address: u64,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// It is a virtual address; else one of the machine's own.
+    /// The address is virtual; otherwise it is a physical GPU address.
     pub translated: bool,
 }
 
-/// The interrupt line from a machine to its driver.
+/// The interrupt line from the hardware to its driver. Also reports memory accesses that real
+/// hardware does not report, for memory checks.
 pub trait InterruptLine: Send + Sync {
-    /// Interrupts: the driver's interrupt routine runs, then its DPC if it asked for one.
+    /// Interrupts: the driver's interrupt routine runs, then its DPC if the routine queued one.
     fn raise(&self, at: &mut Passive);
 
-    /// An engine saved the context that it had current, at an address of the machine's own: no
-    /// hardware says so, but who checks memory has to know.
+    /// An engine saved its current context at a physical GPU address.
     fn context_saved(&self, _node: u32, _address: u64) {}
 
-    /// A command of the packet that has this fence on the node reads or writes so many bytes, at
-    /// an address of the machine's own: likewise.
+    /// A command of the packet with this fence on the node reads or writes this many bytes at a
+    /// physical GPU address.
     fn memory_used(&self, _node: u32, _fence: Fence, _address: u64, _bytes: u64) {}
 
-    /// A command of the packet that has this fence on the node has written: likewise.
+    /// A command of the packet with this fence on the node has written to memory.
     fn memory_written(&self, _node: u32, _fence: Fence, _to: MemoryWrite) {}
 
-    /// An engine begins a packet with this address space, or with none: likewise.
+    /// An engine starts a packet with this address space, or without one.
     fn root_used(&self, _node: u32, _fence: Fence, _root: Option<TableRoot>) {}
 }

@@ -1,15 +1,15 @@
-//! Internal errors: a broken invariant of ours, told apart from every fault of a driver.
+//! Internal errors: a broken invariant of Windtunnel itself, distinct from every driver error.
 //!
 //! An internal error is a panic with the payload [`InternalError`]. Code that catches panics of
-//! drivers passes this payload on ([`resume_internal_error`]), so that it reaches the host of the flight: the
-//! flight ends as "could not run" (exit status 2), with the invariant and the last events, and
-//! without a finding against the driver.
+//! drivers passes this payload on ([`resume_internal_error`]), so that it reaches the host of the
+//! flight: the flight ends as "could not run" (exit status 2), with the invariant and the last
+//! events, and without a finding against the driver.
 
 use std::any::Any;
 use std::fmt;
 use std::panic::{Location, resume_unwind};
 
-/// A broken invariant of ours.
+/// A broken invariant of Windtunnel itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InternalError {
     invariant: String,
@@ -17,7 +17,7 @@ pub struct InternalError {
 }
 
 impl InternalError {
-    /// What should have held.
+    /// The invariant that does not hold.
     pub fn invariant(&self) -> &str {
         &self.invariant
     }
@@ -31,7 +31,7 @@ impl fmt::Display for InternalError {
 
 impl std::error::Error for InternalError {}
 
-/// Ends the flight: an invariant of ours does not hold. `invariant` says what should have held.
+/// Ends the flight because `invariant` does not hold.
 ///
 /// No panic hook runs: the host of the flight reports the error, with the last events.
 #[cold]
@@ -43,7 +43,7 @@ pub fn internal_error(invariant: impl Into<String>) -> ! {
     }))
 }
 
-/// The value, which must be there; `invariant` says why it always is.
+/// Returns the value. `None` is an internal error; `invariant` states why it cannot happen.
 #[inline]
 #[track_caller]
 pub fn invariant<T>(value: Option<T>, invariant: &str) -> T {

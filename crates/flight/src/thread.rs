@@ -5,41 +5,40 @@ use crate::Component;
 use crate::execution_context::with;
 use crate::level::Irql;
 
-/// A call of a driver, as the thread that is in it knows it.
+/// The driver call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Call {
-    /// Its number.
+    /// The number of the call.
     pub number: u32,
-    /// The process it is for.
+    /// The process that the call serves.
     pub process: Option<u32>,
-    /// Whether it is in the GPU scheduler's class.
+    /// Whether the DDI belongs to the GPU scheduler's class of threading level one.
     pub scheduler: bool,
-    /// Whether no other thread is inside that uses the hardware (level two), or none at all
-    /// (level three).
+    /// Whether the driver is called exclusively: no other thread that uses the hardware is in the
+    /// driver (threading level two), or no other thread at all (level three).
     pub exclusive: bool,
-    /// Whether it left something that is to be looked at when it returns.
+    /// Whether the funnel must inspect something when the call returns.
     pub marked: bool,
-    /// Whether hardware was touched in it.
+    /// Whether the call accessed hardware.
     pub touched: bool,
-    /// Whether it gives work to the hardware, at dispatch level.
+    /// Whether the call submits work to the hardware at `DISPATCH_LEVEL`.
     pub submits: bool,
-    /// In such a call: what was called in it first that is not for its level.
+    /// In a submitting call: the first function the driver called at an IRQL too high for it.
     pub misused: Option<&'static str>,
 }
 
-/// Who is to blame for what the clients' rules say, on this thread and now.
+/// The component that a broken client rule is attributed to on this thread.
 pub fn caller() -> Component {
     with(|context| context.component)
 }
 
-/// While it lives, this thread calls on behalf of somebody: what breaks a client's rule is laid
-/// to that one.
+/// Attributes broken client rules on this thread to a component, until the guard drops.
 #[derive(Debug)]
 pub struct CallerGuard(Component);
 
 impl CallerGuard {
-    /// From now on it is this one.
+    /// Sets the component.
     pub fn of(component: Component) -> Self {
         Self(with(|context| std::mem::replace(&mut context.component, component)))
     }
@@ -51,7 +50,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// The number of the virtual thread that runs here, as its events have it.
+/// The number of the current virtual thread, as its events print it.
 pub fn current() -> u32 {
     with(|context| context.thread)
 }
@@ -64,7 +63,7 @@ pub(crate) fn call() -> Option<u32> {
     with(|context| context.call.map(|call| call.number))
 }
 
-/// The level of the virtual thread that runs here.
+/// The IRQL of the current virtual thread.
 pub(crate) fn irql() -> Irql {
     with(|context| context.irql)
 }
@@ -73,12 +72,12 @@ pub(crate) fn set_irql(irql: Irql) -> Irql {
     with(|context| std::mem::replace(&mut context.irql, irql))
 }
 
-/// While it lives, this thread is inside a call of a driver.
+/// Marks this thread as inside a driver call, until the guard drops.
 #[derive(Debug)]
 pub struct CallGuard(Option<Call>);
 
 impl CallGuard {
-    /// Enters call `number`, which is for a process or for none.
+    /// Enters call `number`, which may serve a process.
     pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
         let call = Call {
             number,
@@ -93,18 +92,18 @@ impl CallGuard {
         Self(with(|context| context.call.replace(call)))
     }
 
-    /// Says that the call this thread is in is of level two or three.
+    /// Marks the current call as exclusive (threading level two or three).
     pub fn exclude() {
         change_call(|call| call.exclusive = true);
     }
 
-    /// Says that the call this thread is in gives work to the hardware.
+    /// Marks the current call as one that submits work to the hardware.
     pub fn submit() {
         change_call(|call| call.submits = true);
     }
 
-    /// Something was called that is not for this level: if this thread is in a call that gives
-    /// work to the hardware, that remembers it. Answers whether it does.
+    /// Records that the driver called a function at an IRQL too high for it, if the current call
+    /// submits work to the hardware. Returns whether it does.
     pub fn misuse(name: &'static str) -> bool {
         with(|context| {
             let Some(call) = context.call.as_mut().filter(|call| call.submits) else {
@@ -115,17 +114,17 @@ impl CallGuard {
         })
     }
 
-    /// The call this thread is in.
+    /// The driver call that this thread is in.
     pub fn current() -> Option<Call> {
         with(|context| context.call)
     }
 
-    /// Hardware was touched: its registers say so to the call this thread is in.
+    /// Records that the current call accessed hardware. Called by the registers.
     pub fn touch() {
         change_call(|call| call.touched = true);
     }
 
-    /// Marks the call this thread is in, for whoever looks when it returns.
+    /// Marks the current call for inspection when it returns.
     pub fn mark() {
         change_call(|call| call.marked = true);
     }
@@ -137,7 +136,7 @@ impl Drop for CallGuard {
     }
 }
 
-/// Changes the call this thread is in, if it is in one.
+/// Changes the current call, if there is one.
 fn change_call(change: impl FnOnce(&mut Call)) {
     with(|context| {
         if let Some(call) = &mut context.call {

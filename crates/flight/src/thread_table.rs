@@ -1,17 +1,18 @@
-//! The virtual threads of a host, and whom to wake when none of them could go on.
+//! The virtual threads of a host. Selects the next thread when none is ready.
 //!
-//! Both hosts keep this table under their own lock; how a thread that is ready gets to run is
-//! theirs.
+//! Both hosts keep this table under their own lock. A host decides how a ready thread gets to run;
+//! the table does not.
 //!
 //! # Invariants
 //!
-//! 1. A thread is ready, or waits, or is not there (away or done). One that is rung while it
-//!    waits is ready at once.
-//! 2. When none is ready: those who wait for quiet go on; else the earliest deadline passes;
-//!    else the first client that waits is stuck (for something before for another's end);
-//!    else the run is over, if it is to end at all.
-//! 3. While somebody is away, a wait for what clients do is neither stuck nor due: its host lets
-//!    its time pass.
+//! 1. A thread is ready, waiting, outside or done. A waiting thread whose token is woken is ready
+//!    at once.
+//! 2. When no thread is ready, the first case that applies decides: a thread that waits for idle
+//!    becomes ready; the earliest deadline passes; the first waiting client thread is stuck, where
+//!    a thread that waits for the end of another thread comes last; the run is over, if the host
+//!    is to end.
+//! 3. While a client thread is outside, a wait for clients is neither stuck nor timed out by the
+//!    table: the host lets real time pass.
 
 use crate::host::{WaitResult, WaitToken};
 use crate::sync::Condvar;
@@ -20,19 +21,19 @@ use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// How many of the last events the message of an internal error has.
+/// Number of events in the message of an internal error.
 const LAST_EVENTS: usize = 12;
 
-/// A virtual thread panicked: ours, not a driver's, for a driver's panic is an answer.
+/// A virtual thread panicked in Windtunnel's own code. A driver's panic is a `DriverError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostError(pub String);
 
-/// What a virtual thread is there for.
+/// The purpose of a virtual thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It does something of its own: a run is not over before it has ended.
+    /// It does its own work: the run is not over before the thread has ended.
     Client,
-    /// It serves others, and ends when they have.
+    /// It serves client threads, and ends after they have ended.
     Worker,
 }
 
@@ -40,7 +41,7 @@ pub enum Role {
 #[derive(Debug, Default)]
 pub(crate) struct ThreadTable {
     now: u64,
-    /// Threads may come that were never here.
+    /// Threads that are not in the table may still enter the host.
     pub(crate) allows_external: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
@@ -51,7 +52,7 @@ pub(crate) struct Thread {
     name: String,
     role: Role,
     pub(crate) status: Status,
-    /// Rung when it may run.
+    /// Notified when the thread may run.
     pub(crate) turn: Arc<Condvar>,
 }
 
@@ -59,9 +60,9 @@ pub(crate) struct Thread {
 pub(crate) enum Status {
     Ready(WaitResult),
     Parked(WaitToken, Option<u64>),
-    /// It goes on when nothing else can.
+    /// It continues when no other thread can.
     WaitingForIdle,
-    /// Its owner is elsewhere, and may come back to it.
+    /// The OS thread has left the host, and may return.
     Outside,
     Done,
 }
@@ -78,7 +79,7 @@ impl Thread {
 }
 
 impl ThreadTable {
-    /// Adds a virtual thread, and says so. Answers its number.
+    /// Adds a virtual thread, logs its start and returns its number.
     pub(crate) fn add(&mut self, name: &str, role: Role, log: &Log) -> usize {
         self.threads.push(Thread::new(name, role));
         let number = self.threads.len() - 1;
@@ -86,7 +87,7 @@ impl ThreadTable {
         number
     }
 
-    /// Adds a client in the place of one that is done, if there is one: numbers stay small.
+    /// Adds a client thread. Reuses the entry of a thread that is done, so that numbers stay small.
     pub(crate) fn add_external(&mut self, name: &str, log: &Log) -> usize {
         let done = |thread: &Thread| matches!(thread.status, Status::Done);
         let Some(number) = self.threads.iter().position(done) else {
@@ -97,28 +98,28 @@ impl ThreadTable {
         number
     }
 
-    /// What time it is.
+    /// The virtual time.
     pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
-    /// Time has passed, outside.
+    /// Advances the time; it never goes back.
     pub(crate) fn advance_time(&mut self, until: u64) {
         self.now = self.now.max(until);
     }
 
-    /// Whether somebody is away, and may come back.
+    /// Whether a thread is outside and may return.
     pub(crate) fn any_outside(&self) -> bool {
         self.threads.iter().any(|thread| matches!(thread.status, Status::Outside))
     }
 
-    /// Whether somebody who is not here may do what is waited for.
+    /// Whether a thread that is not inside the host may wake the token.
     fn can_be_woken(&self, token: &WaitToken) -> bool {
         token.is_for_clients()
             && (self.any_outside() || (self.allows_external && token.is_for_external_threads()))
     }
 
-    /// The deadline of a thread that waits has passed.
+    /// Ends the wait of a thread whose deadline has passed.
     pub(crate) fn time_out(&mut self, current_thread: usize) {
         if let Status::Parked(_, Some(deadline)) = self.threads[current_thread].status {
             self.advance_time(deadline);
@@ -126,12 +127,12 @@ impl ThreadTable {
         }
     }
 
-    /// The numbers of those that are ready.
+    /// The numbers of the ready threads.
     pub(crate) fn ready(&self) -> impl Iterator<Item = usize> {
         self.threads.iter().enumerate().filter(|(_, it)| it.is_ready()).map(|(number, _)| number)
     }
 
-    /// Rings a ticket. Answers who is ready now because of it.
+    /// Wakes a token. Returns the thread that becomes ready.
     pub(crate) fn wake(&mut self, token: &WaitToken) -> Option<usize> {
         let parked = |thread: &Thread| matches!(&thread.status, Status::Parked(enabled, _) if enabled.same_as(token));
         let found = self.threads.iter().position(parked);
@@ -142,7 +143,7 @@ impl ThreadTable {
         found
     }
 
-    /// How the wait of a thread that is ready again ended.
+    /// Returns how the wait of a thread that is ready again ended.
     pub(crate) fn take_result(&mut self, current_thread: usize) -> WaitResult {
         match std::mem::replace(
             &mut self.threads[current_thread].status,
@@ -155,7 +156,7 @@ impl ThreadTable {
         }
     }
 
-    /// A thread has ended, perhaps with a panic.
+    /// Marks a thread as done, and records its panic if it panicked.
     pub(crate) fn finish(&mut self, current_thread: usize, panicked: Option<String>) {
         self.threads[current_thread].status = Status::Done;
         if let Some(why) = panicked {
@@ -163,7 +164,7 @@ impl ThreadTable {
         }
     }
 
-    /// What became of a run whose threads have all ended.
+    /// The result of a run whose threads have all ended.
     pub(crate) fn result<R, P>(&mut self, answer: Result<R, P>) -> Result<R, HostError> {
         match (answer, self.panicked.take()) {
             (Ok(answer), None) => Ok(answer),
@@ -171,8 +172,8 @@ impl ThreadTable {
         }
     }
 
-    /// Nobody is ready: invariant 2. `ends` is whether the run is over when nobody has anything
-    /// left to do. Answers whether somebody is ready now.
+    /// Selects the next thread when no thread is ready (invariant 2). If `ends`, the run is over
+    /// when no client thread has work left. Returns whether a thread is ready now.
     pub(crate) fn wake_one(&mut self, ends: bool) -> bool {
         let quiet = |thread: &Thread| matches!(thread.status, Status::WaitingForIdle);
         if let Some(next) = self.threads.iter().position(quiet) {
@@ -188,7 +189,7 @@ impl ThreadTable {
             self.time_out(next);
             return true;
         }
-        // Whoever waits for another's end is not the one that is stuck, if there is one.
+        // A thread that waits for the end of another thread is stuck only if no other wait is.
         let stuck = |thread: &Thread, end: bool| match &thread.status {
             Status::Parked(token, _) if self.can_be_woken(token) => false,
             Status::Parked(token, _) => thread.role == Role::Client && token.is_thread_end() == end,
@@ -202,7 +203,7 @@ impl ThreadTable {
         }
         let parked = |thread: &Thread| matches!(thread.status, Status::Parked(..));
         if self.threads.iter().any(|thread| parked(thread) && thread.role == Role::Client) {
-            return false; // It waits for one that is away: those who serve are needed yet.
+            return false; // It waits for a thread that is outside: workers are still needed.
         }
         let servers = self.threads.iter_mut().filter(|thread| parked(thread));
         let mut woken = false;
@@ -213,7 +214,7 @@ impl ThreadTable {
         woken
     }
 
-    /// Who waits for what, in words.
+    /// The wait graph as text: each waiting thread and what it waits for.
     fn graph(&self) -> Text {
         let mut graph = String::new();
         for thread in &self.threads {

@@ -1,19 +1,20 @@
-//! The threaded host: virtual threads are real ones, and run when they like.
+//! The threaded host: each virtual thread is an OS thread, and all of them run concurrently.
 //!
-//! What two threads do at once is up to the machine, so a run does not repeat; what a run
-//! *says* is as true as under `Stepped`, and a wait that nothing could end is found in the same
-//! way. Time is virtual here, too: a deadline passes when nothing else can happen. Only who waits
-//! for what clients do ([`WaitToken::of_clients`]) waits as long as it says while a client is away.
+//! The OS schedules the threads, so a run does not repeat. Its events are as reliable as those of
+//! the deterministic host, and a deadlock is detected in the same way. Time is virtual: a deadline
+//! passes when no thread can run. The exception is a wait for clients
+//! ([`WaitToken::for_clients`]): while a client thread is outside, its deadline passes in real
+//! time.
 //!
-//! A thread that is not the host's own, such as one of a program in C, becomes a virtual thread
-//! with [`ThreadedHost::adopt`], for as long as it is inside.
+//! A thread that the host did not start, for example a thread of a C program, becomes a virtual
+//! thread inside [`ThreadedHost::adopt`].
 //!
 //! # Invariants
 //!
-//! 1. Who is ready runs, or is about to. Whoever stops being ready looks whether anybody still
-//!    is; if not, the table says who goes on.
-//! 2. A thread of the operating system has one place in a host's table and keeps it: inside it
-//!    is there, outside it is away. Its place is free for another when it has ended.
+//! 1. Every ready thread runs or is about to run. A thread that stops being ready checks whether
+//!    another thread is ready; if none is, the table selects the next one.
+//! 2. An OS thread has one entry in a host's table and keeps it. Between two `adopt` calls its
+//!    status is `Outside`. The entry is reused after the thread has ended.
 
 use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
@@ -28,12 +29,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// A host whose virtual threads run side by side.
+/// A host whose virtual threads run concurrently.
 #[derive(Debug)]
 pub struct ThreadedHost {
     state: Mutex<ThreadedState>,
     log: Arc<Log>,
-    /// Its threads are not in this process: see [`ThreadedHost::abandon`].
+    /// The host's threads are not in this process: see [`ThreadedHost::abandon`].
     abandoned: AtomicBool,
 }
 
@@ -41,11 +42,11 @@ pub struct ThreadedHost {
 struct ThreadedState {
     table: ThreadTable,
     handles: Vec<JoinHandle<()>>,
-    /// Those who serve end when nobody else has anything left to do.
+    /// Worker threads end when no client thread has work left.
     ending: bool,
-    /// How many wait for clients with a deadline.
+    /// Number of threads that wait for clients with a deadline.
     timed_waits: u32,
-    /// When time was looked at last, while somebody does.
+    /// The last reading of the real clock. `None` while no thread waits in real time.
     clock: Option<Instant>,
 }
 
@@ -54,30 +55,34 @@ thread_local! {
     static REGISTRATIONS: RefCell<Registrations> = const { RefCell::new(Registrations(Vec::new())) };
 }
 
-/// The places of this thread of the operating system, in the hosts it has been in.
+/// The table entries of this OS thread, one per host that it has entered.
 struct Registrations(Vec<Registration>);
 
 struct Registration {
     host: Weak<ThreadedHost>,
     number: usize,
-    /// The thread is not the host's own, so the host does not see it end.
+    /// The host did not start the thread, so the entry is released when the thread ends.
     adopted: bool,
 }
 
 impl ThreadedHost {
-    /// A host without a thread of its own. It lives until [`ThreadedHost::end`].
+    /// Creates a host without threads. It runs until [`ThreadedHost::end`].
     pub fn new(log: &Arc<Log>) -> Arc<ThreadedHost> {
         let (state, log, abandoned) = (Mutex::default(), log.clone(), AtomicBool::new(false));
         Arc::new(ThreadedHost { state, log, abandoned })
     }
 
-    /// Says that clients may have threads that were never here: what they could do may happen as
-    /// long as this lives.
+    /// Declares that client threads which the host has not seen yet may still enter it. A wait
+    /// with [`WaitToken::for_external_threads`] is then never stuck.
     pub fn expect_external_threads(&self) {
         self.state().table.allows_external = true;
     }
 
-    /// Flies `main` as the first virtual thread. What it starts is over before this returns.
+    /// Flies `main` as the first virtual thread. All threads that it starts have ended when this
+    /// returns.
+    ///
+    /// # Errors
+    /// [`HostError`] with the message of a virtual thread that panicked.
     pub fn fly<R>(
         log: &Arc<Log>,
         main: impl FnOnce(&Arc<ThreadedHost>, &mut Passive) -> R,
@@ -89,15 +94,15 @@ impl ThreadedHost {
         host.end().and(answer.map_err(|_| HostError("main".to_owned())))
     }
 
-    /// Says that this is a copy of the host, in a child of `fork`: its threads are elsewhere, and
-    /// one of them may have held its lock. Nothing is asked of it again, not even by threads that
-    /// end.
+    /// Marks this host as a copy in a child process of `fork`. Its threads exist in the parent
+    /// only, and one of them may have held the lock. The host is not used again, not even when a
+    /// thread ends.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 
-    /// Makes the calling thread a virtual thread for the time of `body`. Inside another `adopt`
-    /// of the same host, or on a thread the host has started, it goes on as the one it is.
+    /// Makes the calling thread a virtual thread while `body` runs. Inside another `adopt` of the
+    /// same host, or on a thread that the host started, the thread keeps its number.
     pub fn adopt<R>(self: &Arc<Self>, name: &str, body: impl FnOnce(&mut Passive) -> R) -> R {
         let number = self.registered_thread().unwrap_or_else(|| self.allocate_thread(name));
         let inside = ThreadGuard::enter(self, number);
@@ -106,7 +111,7 @@ impl ThreadedHost {
         answer
     }
 
-    /// Starts a virtual thread; the ticket rings when it has ended.
+    /// Starts a virtual thread. The returned token is woken when the thread has ended.
     pub fn spawn(
         self: &Arc<Self>,
         name: &str,
@@ -115,8 +120,8 @@ impl ThreadedHost {
         spawner::spawn(self, name, body)
     }
 
-    /// Starts a virtual thread that serves others: it works while `work` says it did
-    /// something, then parks until the bell rings.
+    /// Starts a worker thread: it calls `work` until that returns false, then parks until the
+    /// work-available token is woken.
     pub fn spawn_worker(
         self: &Arc<Self>,
         name: &str,
@@ -126,15 +131,18 @@ impl ThreadedHost {
         spawner::spawn_worker(self, name, work_available, work, |_, _| None);
     }
 
-    /// Lets everything else run until nothing can.
+    /// Lets all other threads run until none can.
     pub fn run_until_idle(&self, _at: &mut Passive) {
         let me = self.current_thread();
         Self::block(self.state(), me, Status::WaitingForIdle);
     }
 
-    /// Ends the host: those who serve go home when nobody has anything left to do, and this
-    /// returns when every thread the host has started has ended, with what one of them said if it
-    /// panicked. Called from inside, it does not wait: the end comes when the last one has left.
+    /// Ends the host: worker threads end when no client thread has work left. Returns when every
+    /// thread that the host started has ended. Called on a virtual thread, it does not wait: the
+    /// host ends when the last client thread has left.
+    ///
+    /// # Errors
+    /// [`HostError`] with the message of a virtual thread that panicked.
     pub fn end(&self) -> Result<(), HostError> {
         {
             let mut state = self.state();
@@ -153,7 +161,7 @@ impl ThreadedHost {
         self.state().table.result(Ok::<(), ()>(()))
     }
 
-    /// A place in the table for the calling thread, which keeps it.
+    /// Adds a table entry for the calling thread, which keeps it.
     fn allocate_thread(self: &Arc<Self>, name: &str) -> usize {
         let number = self.state().table.add_external(name, &self.log);
         self.state().table.threads[number].status = Status::Outside;
@@ -169,22 +177,22 @@ impl ThreadedHost {
         });
     }
 
-    /// The calling thread's place.
+    /// The calling thread's entry in the table.
     fn registered_thread(&self) -> Option<usize> {
         let mine = |registration: &&Registration| ptr::eq(registration.host.as_ptr(), self);
-        // A thread that is ending has forgotten its places.
+        // A thread that is ending has already dropped its registrations.
         let found = REGISTRATIONS.try_with(|registrations| {
             registrations.borrow().0.iter().rfind(mine).map(|registration| registration.number)
         });
         found.ok().flatten()
     }
 
-    /// The calling thread's place, which it needs to wait.
+    /// The calling thread's entry in the table. Panics if it has none.
     fn current_thread(&self) -> usize {
         self.registered_thread().expect("only a virtual thread waits: it has to be adopted first")
     }
 
-    /// The calling thread stops being ready, until somebody makes it so again.
+    /// Blocks the calling thread until its status is ready again.
     fn block(mut state: MutexGuard<'_, ThreadedState>, me: usize, status: Status) -> WaitResult {
         let deadline = match &status {
             Status::Parked(token, deadline) if token.is_for_clients() => *deadline,
@@ -202,7 +210,7 @@ impl ThreadedHost {
         state.table.take_result(me)
     }
 
-    /// The same, until a deadline that passes by itself while somebody is away.
+    /// Like `block`, with a deadline that passes in real time while a client thread is outside.
     fn block_until(
         mut state: MutexGuard<'_, ThreadedState>,
         me: usize,
@@ -213,7 +221,8 @@ impl ThreadedHost {
         state.timed_waits += 1;
         while !state.table.threads[me].is_ready() {
             let left = deadline.saturating_sub(state.now());
-            // If it has passed, somebody inside runs, or who was away is back: look again soon.
+            // After the deadline this thread still waits if another thread runs, or if no client
+            // thread is outside any more. Check again soon.
             let left = if left == 0 {
                 SHORT_WAIT
             } else {
@@ -245,8 +254,8 @@ impl ThreadedHost {
 }
 
 impl ThreadedState {
-    /// What time it is. While somebody is away and somebody else waits for that, it passes by
-    /// itself, and for all in the same way.
+    /// The virtual time. While a client thread is outside and another thread waits for clients, it
+    /// follows the real clock, for all threads.
     fn now(&mut self) -> u64 {
         if let Some(last) = self.clock {
             let now = Instant::now();
@@ -261,7 +270,8 @@ impl ThreadedState {
         self.table.now()
     }
 
-    /// Somebody stopped being ready. If that was the last one, the table says who goes on.
+    /// Called when a thread stops being ready. If no thread is ready, the table selects the next
+    /// one.
     fn wake_if_idle(&mut self) {
         if self.table.ready().next().is_none() && self.table.wake_one(self.ending) {
             for number in self.table.ready() {
@@ -315,39 +325,39 @@ impl Host for ThreadedHost {
     }
 
     fn yield_point(&self, _at: &mut Passive) {
-        // Giving way costs more than most calls of a driver. Which of them come after it is
-        // drawn, so that another thread still gets in at any of them.
+        // Yielding costs more than most driver calls, so only some yield points yield. They are
+        // chosen pseudo-randomly: any driver call can be preceded by a thread switch.
         if YIELD_RANDOM.with(|number| next_random(number).is_multiple_of(sync::YIELD_INTERVAL)) {
             sync::yield_now();
         }
     }
 }
 
-/// How many nanoseconds a step of time has.
+/// Nanoseconds per tick.
 const NANOSECONDS_PER_TICK: u64 = 100;
 
-/// How soon somebody looks again whose time is over while others run.
+/// How soon a thread checks again if its deadline has passed while other threads run.
 const SHORT_WAIT: Duration = Duration::from_millis(1);
 
-/// Nobody sleeps longer without looking: a clock has a last day.
+/// The longest sleep without a check. An `Instant` cannot represent arbitrary deadlines.
 const WAIT_SLICE: Duration = Duration::from_mins(1);
 
-/// Time, in steps of 100 ns.
+/// Converts a duration to ticks of 100 ns.
 fn ticks(time: Duration) -> u64 {
     u64::try_from(time.as_nanos() / u128::from(NANOSECONDS_PER_TICK)).unwrap_or(u64::MAX)
 }
 
-/// The next of a thread's drawn numbers.
+/// A thread's next pseudo-random number.
 fn next_random(last: &Cell<u32>) -> u32 {
     last.set(last.get().wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
     last.get() >> 16
 }
 
-/// While it lives, a thread is inside: it counts as one that runs.
+/// Keeps a thread inside the host: it counts as running until the guard drops.
 struct ThreadGuard<'a> {
     host: &'a ThreadedHost,
     number: usize,
-    /// It was inside before, and stays.
+    /// The thread was inside before, and stays inside.
     nested: bool,
     previous_thread: u32,
 }

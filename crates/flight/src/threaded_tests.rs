@@ -15,7 +15,7 @@ fn fly<R>(main: impl FnOnce(&Arc<ThreadedHost>, &mut Passive) -> R) -> R {
 #[test]
 fn threads_really_run_side_by_side() {
     fly(|host, at| {
-        // Each thread needs the other to come this far: with one baton, neither would continue.
+        // Each thread waits for the other one here, so both must run concurrently.
         let both = Arc::new(Barrier::new(2));
         let meet = |both: Arc<Barrier>| {
             move |_: &mut Passive| {

@@ -1,8 +1,7 @@
-//! What has happened, for the folder that has to go on.
+//! Progress notifications: the only calls from a lower folder of the kernel to a higher one.
 //!
-//! Each folder may call these functions, and they call each folder: this is how a lower folder
-//! reaches a higher one. They act at once; an action that came later would change the order of
-//! events.
+//! Every folder may call these functions, and they may call every folder. They act immediately;
+//! deferring them would change the order of events.
 
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -12,8 +11,8 @@ use crate::memory::address::update::CheckedUpdate;
 use crate::state::KernelState;
 
 impl Kernel {
-    /// A device cannot work any more: everything that waited for its work goes on. Returns
-    /// whether the device was not lost before.
+    /// A device is lost: everything that waited for its work continues. Returns whether the device
+    /// was not lost before.
     pub(crate) fn device_lost(
         &self,
         state: &mut KernelState,
@@ -28,13 +27,13 @@ impl Kernel {
         self.state.lock().lifetime.call_returned(call);
     }
 
-    /// Work of a device has passed: retirements that waited for it start.
+    /// Work of a device is done: retirements that waited for it start.
     pub(crate) fn device_work_passed(&self, state: &mut KernelState, device: Id<Device>) {
         let ready = state.retire_ready(device);
         self.start_retirements(state, ready);
     }
 
-    /// What a context waited for may have happened: the context goes on, if it can.
+    /// The wait of a context may be satisfied: the context continues, if it can.
     pub(crate) fn context_may_advance(&self, state: &mut KernelState, context: Id<Context>) {
         self.advance(state, context);
     }

@@ -1,10 +1,10 @@
 //! Dispatcher objects in the driver's memory, in the layout of Windows: compiled drivers read and
 //! copy them.
 //!
-//! A `KEVENT` begins with a `DISPATCHER_HEADER`: its type, its size in words of four bytes, the
-//! state (zero is not signalled) and the list of waits, which points to itself. A `KSPIN_LOCK` is
-//! a word that is zero while the lock is free.
-#![expect(unsafe_code, reason = "touches the driver's memory")]
+//! A `KEVENT` consists of a `DISPATCHER_HEADER`: its type, its size in units of four bytes, the
+//! state (zero is not signalled) and the wait list, which points to itself. A `KSPIN_LOCK` is a
+//! pointer-sized integer that is zero while the lock is free.
+#![expect(unsafe_code, reason = "accesses the driver's memory")]
 
 use std::mem::offset_of;
 
@@ -21,11 +21,11 @@ struct DispatcherHeader {
     wait_list_previous: usize,
 }
 
-/// How many words of four bytes a header has.
+/// The size of a header in units of four bytes.
 const HEADER_WORDS: u8 = 6;
-/// What an auto-reset event has as its type (`SynchronizationEvent`).
+/// The type of an auto-reset event (`SynchronizationEvent`).
 const SYNCHRONIZATION_EVENT: u8 = 1;
-/// What an event that stays set has (`NotificationEvent`).
+/// The type of a manual-reset event (`NotificationEvent`).
 const NOTIFICATION_EVENT: u8 = 0;
 
 /// An event in the driver's memory.
@@ -33,17 +33,17 @@ const NOTIFICATION_EVENT: u8 = 0;
 pub(crate) struct EventMemory(*mut DispatcherHeader);
 
 impl EventMemory {
-    /// The event at an address, if it is not NULL.
+    /// The event at an address. `None` if the address is NULL.
     ///
     /// # Safety
     ///
-    /// The address is NULL, or the driver has a `KEVENT` there, aligned or not, while the event is
-    /// used.
+    /// The address is NULL, or points to a `KEVENT`, aligned or not, that stays valid while the
+    /// returned value is used.
     pub(crate) unsafe fn at(event: *mut std::ffi::c_void) -> Option<Self> {
         (!event.is_null()).then_some(Self(event.cast()))
     }
 
-    /// Its address, which names it.
+    /// Its address, which identifies it.
     pub(crate) fn address(self) -> usize {
         self.0.addr()
     }
@@ -64,7 +64,7 @@ impl EventMemory {
         unsafe { self.0.write_unaligned(header) };
     }
 
-    /// Whether a wait uses it up.
+    /// Whether a satisfied wait resets it.
     pub(crate) fn is_auto_reset(self) -> bool {
         // SAFETY: `at` was promised an event there.
         unsafe { self.0.read_unaligned() }.kind == SYNCHRONIZATION_EVENT
@@ -76,7 +76,7 @@ impl EventMemory {
         unsafe { self.0.read_unaligned() }.signal_state
     }
 
-    /// Changes `SignalState`; returns the one before.
+    /// Changes `SignalState`; returns the previous value.
     pub(crate) fn set_signal_state(self, state: i32) -> i32 {
         let before = self.signal_state();
         // SAFETY: `at` was promised an event there.
@@ -87,14 +87,14 @@ impl EventMemory {
     }
 }
 
-/// Writes the word of a spin lock, if it is not NULL.
+/// Writes the state of a spin lock, unless `lock` is NULL.
 ///
 /// # Safety
 ///
 /// `lock` is NULL or points to a `KSPIN_LOCK`, aligned or not.
 pub(crate) unsafe fn write_spin_lock(lock: *mut usize, owned: bool) {
     if !lock.is_null() {
-        // SAFETY: It is not NULL, so the caller promises a lock there.
+        // SAFETY: `lock` is not NULL, so by the caller's contract it points to a spin lock.
         unsafe { lock.write_unaligned(usize::from(owned)) };
     }
 }
@@ -108,14 +108,14 @@ mod tests {
         assert_eq!(size_of::<DispatcherHeader>(), usize::from(HEADER_WORDS) * 4);
         assert_eq!(offset_of!(DispatcherHeader, signal_state), 4);
         let mut bytes = [0xEE_u8; 32];
-        // SAFETY: The place has 24 bytes; it is not aligned.
+        // SAFETY: `bytes` has 24 bytes from index 1 on; `at` does not require alignment.
         let event = unsafe { EventMemory::at((&raw mut bytes[1]).cast()) }.unwrap();
         event.initialize(true, true);
         assert_eq!(bytes[1..9], [1, 0, 6, 0, 1, 0, 0, 0]);
         assert_eq!(bytes[9..17], (event.address() + 8).to_ne_bytes());
         assert_eq!((bytes[0], bytes[25]), (0xEE, 0xEE), "nothing beside it");
         assert_eq!((event.set_signal_state(0), event.signal_state()), (1, 0));
-        // SAFETY: NULL is no event.
+        // SAFETY: NULL is allowed.
         assert_eq!(unsafe { EventMemory::at(std::ptr::null_mut()) }, None);
     }
 }

@@ -1,7 +1,7 @@
-//! The functions of pool under their Windows names, and the table of all imports.
+//! The pool functions under their Windows names, and the table of all imports.
 //!
-//! They act on the pool of the driver that is running on this thread; elsewhere there is no
-//! pool, so nothing is taken and nothing is given back. A panic of ours does not leave them.
+//! They act on the pool of the driver that is running on this thread. Without a running driver
+//! there is no pool: they allocate and free nothing. Only an internal error unwinds out of them.
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -18,17 +18,17 @@ use flight::{CallGuard, Component, Irql, RuleId, Support, resume_internal_error}
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-/// Charges the block to the process; there is no quota here.
+/// Charges the block to the process. Not supported: there is no quota.
 pub const POOL_FLAG_USE_QUOTA: u64 = 0x1;
 /// The block is not zeroed.
 pub const POOL_FLAG_UNINITIALIZED: u64 = 0x2;
-/// The block begins on a cache line. Not supported: it is aligned as any other.
+/// The block starts on a cache line. Not supported: it is aligned like any other block.
 pub const POOL_FLAG_CACHE_ALIGNED: u64 = 0x8;
-/// Raises an exception on failure. Not supported: the answer is NULL.
+/// Raises an exception on failure. Not supported: the function returns NULL.
 pub const POOL_FLAG_RAISE_ON_FAILURE: u64 = 0x20;
 /// Non-paged memory.
 pub const POOL_FLAG_NON_PAGED: u64 = 0x40;
-/// Non-paged memory that may be executed; it may not, here.
+/// Executable non-paged memory. Not supported: the memory is not executable.
 pub const POOL_FLAG_NON_PAGED_EXECUTE: u64 = 0x80;
 /// Paged memory.
 pub const POOL_FLAG_PAGED: u64 = 0x100;
@@ -39,17 +39,17 @@ const REQUIRED: u64 = KINDS
     | POOL_FLAG_UNINITIALIZED
     | POOL_FLAG_CACHE_ALIGNED
     | POOL_FLAG_RAISE_ON_FAILURE;
-/// The flags that may be unknown: the upper half.
+/// The optional flags, which are ignored if unknown: the upper half.
 const OPTIONAL: u64 = 0xFFFF_FFFF_0000_0000;
 
-/// A line of the import table: a function that a driver imports by name.
+/// A row of the import table: a function that a driver imports by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
     /// Its Windows name.
     pub name: &'static str,
-    /// How much of it there is.
+    /// How completely it is supported.
     pub support: Support,
-    /// Where a driver's import of it leads.
+    /// The address that a driver's import is bound to.
     pub address: *const (),
 }
 
@@ -65,33 +65,33 @@ macro_rules! imports {
 }
 
 imports! {
-    ExAllocatePool2 lacks "no quota, no cache alignment, and it does not raise";
+    ExAllocatePool2 lacks "no quota, no cache alignment, no exceptions";
     ExFreePool;
     ExFreePoolWithTag;
     KeAcquireSpinLockRaiseToDpc;
     KeClearEvent;
-    KeDelayExecutionThread lacks "time is virtual: it passes when nothing else can happen";
+    KeDelayExecutionThread lacks "time is virtual: it passes when no thread can run";
     KeGetCurrentIrql;
     KeInitializeEvent;
     KeInitializeSpinLock;
-    KeLowerIrql lacks "not below the level the driver was entered at";
+    KeLowerIrql lacks "not below the IRQL at which the driver was entered";
     KeRaiseIrqlToDpcLevel;
     KeReadStateEvent;
     KeReleaseSpinLock;
     KeResetEvent;
-    KeSetEvent lacks "no boost, and it does not wait";
-    KeWaitForSingleObject lacks "events only, and no alerts";
+    KeSetEvent lacks "no priority boost; does not wait";
+    KeWaitForSingleObject lacks "events only; no alerts";
     KfRaiseIrql;
 }
 
-/// Takes a block of pool.
+/// Allocates a block of pool.
 ///
-/// WINDOWS: documented. NULL for a tag of zero, for no bytes, and for flags that are not valid:
-/// here, not exactly one kind of pool, or a required flag nobody knows.
+/// WINDOWS: documented. Returns NULL for a tag of zero, for zero bytes, and for invalid flags:
+/// here, if they do not name exactly one kind of pool, or contain an unknown required flag.
 ///
 /// # Safety
 ///
-/// None of its own: what it answers is memory of the caller's, until the caller frees it.
+/// No requirements. The caller owns the returned memory until it frees the block.
 pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> PVOID {
     let take = || {
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
@@ -110,7 +110,8 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
-/// Entry rule: paged memory is taken at passive level. It is said, and taken all the same.
+/// Entry rule: paged memory is allocated at passive level. A violation is reported, and the block
+/// is allocated nevertheless.
 fn judge_paged() {
     const NAME: &str = "ExAllocatePool2 with POOL_FLAG_PAGED";
     let Some((host, log)) = current("ExAllocatePool2") else { return };
@@ -121,20 +122,21 @@ fn judge_paged() {
     }
 }
 
-/// Gives a block of pool back. What is not a live block of that tag is named in the log.
+/// Frees a block of pool. If `block` is not a live block with that tag, the error is logged.
 ///
 /// # Safety
 ///
-/// The caller does not use the block afterwards. (It is not followed here: any pointer will do.)
+/// The caller does not use the block afterwards. The pointer is not dereferenced, so it may be
+/// invalid.
 pub unsafe extern "win64-unwind" fn ExFreePoolWithTag(block: PVOID, tag: u32) {
     free_pool("ExFreePoolWithTag", block, tag);
 }
 
-/// Gives a block of pool back, whatever its tag.
+/// Frees a block of pool with any tag.
 ///
 /// # Safety
 ///
-/// As of [`ExFreePoolWithTag`].
+/// As for [`ExFreePoolWithTag`].
 pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
     free_pool("ExFreePool", block, 0);
 }
@@ -146,7 +148,7 @@ fn free_pool(import: &'static str, block: PVOID, tag: u32) {
             pool.free_tagged(block.addr(), tag);
         }
     };
-    // A panic is our bug and not the driver's business: there is nothing to answer.
+    // The function returns nothing, so a panic other than an internal error is dropped.
     let _ = catch_unwind(AssertUnwindSafe(free)).map_err(resume_internal_error);
 }
 
@@ -159,7 +161,7 @@ mod tests {
     const TAG: u32 = u32::from_le_bytes(*b"Wind");
 
     fn take(flags: u64, bytes: usize, tag: u32) -> PVOID {
-        // SAFETY: It asks for nothing.
+        // SAFETY: The function has no requirements.
         unsafe { ExAllocatePool2(flags, bytes, tag) }
     }
 

@@ -1,7 +1,7 @@
-//! Levels, spin locks, events and waits under their Windows names.
+//! The IRQL, spin-lock, event and wait functions under their Windows names.
 //!
-//! They act for the driver that is running on this thread; elsewhere they do nothing. The state of
-//! a spin lock and of an event is in the driver's memory (`dispatcher.rs`).
+//! They act for the driver that is running on this thread. Without a running driver they do
+//! nothing. The state of a spin lock and of an event is in the driver's memory (`dispatcher.rs`).
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
@@ -12,17 +12,18 @@ use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::Irql;
 
-/// An interrupt request level as Windows counts it.
+/// An interrupt request level (IRQL) as a Windows number.
 pub type KIRQL = u8;
 
 /// `PASSIVE_LEVEL`.
 pub const PASSIVE_LEVEL: KIRQL = 0;
 /// `DISPATCH_LEVEL`.
 pub const DISPATCH_LEVEL: KIRQL = 2;
-/// The level of devices here. WINDOWS: every line has its own, from 3 on (documented).
+/// The IRQL of all device interrupts here. WINDOWS: every interrupt line has its own, from 3 up
+/// (documented).
 pub const DEVICE_LEVEL: KIRQL = 5;
 
-/// `SynchronizationEvent`: a wait uses it up.
+/// `SynchronizationEvent`: a satisfied wait resets it.
 const SYNCHRONIZATION: i32 = 1;
 
 fn irql_number(level: Irql) -> KIRQL {
@@ -33,7 +34,7 @@ fn irql_number(level: Irql) -> KIRQL {
     }
 }
 
-/// The level of a number. `APC_LEVEL` counts as passive: there are no APCs here.
+/// Converts a Windows IRQL number. `APC_LEVEL` counts as passive because there are no APCs.
 fn irql_from_number(number: KIRQL) -> Irql {
     match number {
         0 | 1 => Irql::Passive,
@@ -42,27 +43,27 @@ fn irql_from_number(number: KIRQL) -> Irql {
     }
 }
 
-/// The level the driver is at.
+/// The driver's IRQL.
 pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
     irql_number(level("KeGetCurrentIrql"))
 }
 
-/// Raises the level; answers the one before.
+/// Raises the IRQL; returns the previous one.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
     irql_number(set_level("KfRaiseIrql", irql_from_number(new)))
 }
 
-/// Raises the level to `DISPATCH_LEVEL`; answers the one before.
+/// Raises the IRQL to `DISPATCH_LEVEL`; returns the previous one.
 pub extern "win64-unwind" fn KeRaiseIrqlToDpcLevel() -> KIRQL {
     irql_number(set_level("KeRaiseIrqlToDpcLevel", Irql::Dispatch))
 }
 
-/// Lowers the level.
+/// Lowers the IRQL.
 pub extern "win64-unwind" fn KeLowerIrql(new: KIRQL) {
     set_level("KeLowerIrql", irql_from_number(new));
 }
 
-/// A spin lock that nobody has.
+/// Initialises a spin lock as free.
 ///
 /// # Safety
 ///
@@ -72,11 +73,11 @@ pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
     unsafe { write_spin_lock(lock, false) };
 }
 
-/// Raises the level to `DISPATCH_LEVEL` and takes a spin lock; answers the level before.
+/// Raises the IRQL to `DISPATCH_LEVEL` and acquires a spin lock; returns the previous IRQL.
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeSpinLock`].
+/// As for [`KeInitializeSpinLock`].
 pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
     const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
     let before = set_level(NAME, Irql::Dispatch);
@@ -86,11 +87,11 @@ pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize
     irql_number(before)
 }
 
-/// Lets a spin lock go and lowers the level.
+/// Releases a spin lock and lowers the IRQL.
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeSpinLock`].
+/// As for [`KeInitializeSpinLock`].
 pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIRQL) {
     const NAME: &str = "KeReleaseSpinLock";
     // SAFETY: The caller's contract.
@@ -99,7 +100,8 @@ pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIR
     set_level(NAME, irql_from_number(new));
 }
 
-/// An event, set or not. `kind` is 0 if it stays set, 1 if a wait uses it up.
+/// Initialises an event, set or not. `kind` is 0 (`NotificationEvent`) if it stays set, 1
+/// (`SynchronizationEvent`) if a satisfied wait resets it.
 ///
 /// # Safety
 ///
@@ -111,11 +113,11 @@ pub unsafe extern "win64-unwind" fn KeInitializeEvent(event: PVOID, kind: i32, s
     }
 }
 
-/// Sets an event; returns the state before.
+/// Sets an event; returns the previous state.
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeEvent`].
+/// As for [`KeInitializeEvent`].
 pub unsafe extern "win64-unwind" fn KeSetEvent(event: PVOID, _boost: i32, _wait: BOOLEAN) -> i32 {
     // SAFETY: The caller's contract.
     unsafe { EventMemory::at(event) }.map_or(0, waits::set)
@@ -125,17 +127,17 @@ pub unsafe extern "win64-unwind" fn KeSetEvent(event: PVOID, _boost: i32, _wait:
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeEvent`].
+/// As for [`KeInitializeEvent`].
 pub unsafe extern "win64-unwind" fn KeClearEvent(event: PVOID) {
     // SAFETY: The caller's contract.
     unsafe { EventMemory::at(event) }.map(waits::clear);
 }
 
-/// Clears an event; returns the state before.
+/// Clears an event; returns the previous state.
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeEvent`].
+/// As for [`KeInitializeEvent`].
 pub unsafe extern "win64-unwind" fn KeResetEvent(event: PVOID) -> i32 {
     // SAFETY: The caller's contract.
     unsafe { EventMemory::at(event) }.map_or(0, waits::clear)
@@ -145,7 +147,7 @@ pub unsafe extern "win64-unwind" fn KeResetEvent(event: PVOID) -> i32 {
 ///
 /// # Safety
 ///
-/// As of [`KeInitializeEvent`].
+/// As for [`KeInitializeEvent`].
 pub unsafe extern "win64-unwind" fn KeReadStateEvent(event: PVOID) -> i32 {
     // SAFETY: The caller's contract.
     unsafe { EventMemory::at(event) }.map_or(0, waits::read_state)
@@ -155,7 +157,7 @@ pub unsafe extern "win64-unwind" fn KeReadStateEvent(event: PVOID) -> i32 {
 ///
 /// # Safety
 ///
-/// `object` is as of [`KeInitializeEvent`]; `timeout` is NULL or points to a number.
+/// `object` as for [`KeInitializeEvent`]; `timeout` is NULL or points to a valid `i64`.
 pub unsafe extern "win64-unwind" fn KeWaitForSingleObject(
     object: PVOID,
     _reason: i32,
@@ -174,11 +176,11 @@ pub unsafe extern "win64-unwind" fn KeWaitForSingleObject(
     }
 }
 
-/// Lets time pass.
+/// Waits until `interval` has passed.
 ///
 /// # Safety
 ///
-/// `interval` points to a number.
+/// `interval` points to a valid `i64`.
 pub unsafe extern "win64-unwind" fn KeDelayExecutionThread(
     _mode: i8,
     _alertable: BOOLEAN,
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn outside_a_driver_there_is_nothing_to_wait_for() {
         let event: PVOID = ptr::without_provenance_mut(0x200);
-        // SAFETY: NULL is no timeout, and the event is not followed.
+        // SAFETY: NULL means no timeout, and without a driver the event is not dereferenced.
         let status = unsafe { KeWaitForSingleObject(event, 0, 0, 0, ptr::null()) };
         assert_eq!(status, STATUS_UNSUCCESSFUL);
     }
@@ -263,7 +265,7 @@ mod tests {
             assert_eq!(memory[0] >> 32, 0, "SignalState");
         });
         assert_eq!(flown, Ok(()));
-        // SAFETY: NULL is no event.
+        // SAFETY: NULL is allowed.
         assert_eq!(unsafe { KeReadStateEvent(ptr::null_mut()) }, 0);
     }
 }

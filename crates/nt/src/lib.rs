@@ -1,5 +1,5 @@
-//! The functions that a kernel-mode driver imports: pool, IRQL, spin locks, events and waits; and
-//! the machine's memory.
+//! The functions that a kernel-mode driver imports: pool, IRQL, spin locks, events and waits. Also
+//! contains the system memory.
 //!
 //! Pool memory is real memory that is watched: which call allocated it, whether it was freed, and
 //! whether it was written to afterwards. A fault is an event, never a crash. Driver code runs

@@ -1,14 +1,13 @@
-//! Raw memory that a driver and we both reach: it through a pointer, we by address.
+//! Raw memory that the driver accesses through a pointer, and the pool by address.
 //!
-//! No reference to it is ever made, so nothing the driver does with its pointer contradicts
-//! what the compiler believes. It is read and written word by word, as if by hardware.
+//! No reference to the memory is ever created, so the driver's accesses through its pointer cannot
+//! break Rust's aliasing rules.
 //!
 //! # Invariants
 //!
-//! 1. `address` was allocated with `layout`, its provenance is exposed, and only `drop` gives
-//!    it back.
-//! 2. The layout has a multiple of `WORD` bytes, is aligned to that at least, and every byte
-//!    of it has been written.
+//! 1. `address` was allocated with `layout`, its provenance is exposed, and only `drop` frees it.
+//! 2. The size of the layout is a multiple of `WORD`, its alignment is at least `WORD`, and every
+//!    byte is initialised.
 #![expect(unsafe_code, reason = "owns the raw memory of a driver")]
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
@@ -18,29 +17,31 @@ const WORD: usize = size_of::<usize>();
 const SMALL: usize = 16;
 const PAGE: usize = 4096;
 
-/// The largest block there is: more than that is a driver's arithmetic gone wrong.
+/// The largest possible block. A larger request is most likely a driver's arithmetic error.
 const MAX_SIZE: usize = 1 << 30;
 
-/// A piece of memory.
+/// A block of memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     address: usize,
     layout: Layout,
 }
 
-/// What new memory holds.
+/// The contents of new memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InitialContents {
-    /// Zeroes.
+    /// All zero.
     Zeroed,
-    /// This byte, again and again: nobody should read what nobody wrote.
+    /// Filled with this byte, so that a read of uninitialised memory is noticeable.
     Filled(u8),
 }
 
 impl Memory {
-    /// At least `bytes` of memory, or none.
+    /// Allocates at least `bytes` bytes. `None` if `bytes` is zero or too large, or if there is no
+    /// memory.
     ///
-    /// WINDOWS: documented. A block of a page or more begins on a page, a smaller one on 16.
+    /// WINDOWS: documented. A block of a page or more is page-aligned, a smaller one is aligned to
+    /// 16 bytes.
     pub(crate) fn new(bytes: usize, fresh: InitialContents) -> Option<Self> {
         if bytes == 0 || bytes > MAX_SIZE {
             return None;
@@ -48,7 +49,7 @@ impl Memory {
         let align = if bytes < PAGE { SMALL } else { PAGE };
         let layout = Layout::from_size_align(bytes.next_multiple_of(SMALL), align).ok()?;
         let start = match fresh {
-            // SAFETY: The layout has a size, for `bytes` is not zero.
+            // SAFETY: The size of the layout is not zero, because `bytes` is not zero.
             InitialContents::Zeroed => unsafe { alloc_zeroed(layout) },
             // SAFETY: As above.
             InitialContents::Filled(_) => unsafe { alloc(layout) },
@@ -63,35 +64,36 @@ impl Memory {
         Some(memory)
     }
 
-    /// Where it begins.
+    /// Its first address.
     pub(crate) fn address(&self) -> usize {
         self.address
     }
 
-    /// How many bytes it really has.
+    /// Its actual size in bytes, after rounding.
     pub(crate) fn size(&self) -> usize {
         self.layout.size()
     }
 
-    /// Writes `byte` everywhere.
+    /// Fills the block with `byte`.
     pub(crate) fn fill(&mut self, byte: u8) {
         let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 these bytes are ours, and no reference to them exists.
+        // SAFETY: By invariant 1 the block has this size; no reference to it exists.
         unsafe { start.write_bytes(byte, self.layout.size()) };
     }
 
-    /// Reads from an offset on. Answers whether all of it was there.
+    /// Reads from an offset. Returns false, without an effect, if the block ends before.
     pub(crate) fn read(&self, offset: usize, into: &mut [u8]) -> bool {
         let Some(from) = self.checked_pointer(offset, into.len()) else { return false };
-        // SAFETY: By invariants 1 and 2 these bytes are ours and written; `into` is elsewhere.
+        // SAFETY: By invariants 1 and 2 these bytes are allocated and initialised; `into` does not
+        // overlap them.
         unsafe { ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
         true
     }
 
-    /// Writes from an offset on. Answers whether all of it was there.
+    /// Writes from an offset. Returns false, without an effect, if the block ends before.
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         let Some(to) = self.checked_pointer(offset, bytes.len()) else { return false };
-        // SAFETY: By invariant 1 these bytes are ours; `bytes` is elsewhere.
+        // SAFETY: By invariant 1 these bytes are allocated; `bytes` does not overlap them.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
         true
     }
@@ -101,12 +103,12 @@ impl Memory {
         (end <= self.size()).then(|| ptr::with_exposed_provenance_mut(self.address + offset))
     }
 
-    /// Whether `word` stands somewhere in it, at its natural place.
+    /// Whether the block contains the pointer-sized value `word` at an aligned offset.
     pub(crate) fn contains_word(&self, word: usize) -> bool {
         self.words().any(|index| index == word)
     }
 
-    /// The first byte that is not `byte`.
+    /// The offset of the first byte that is not `byte`.
     pub(crate) fn first_byte_not(&self, byte: u8) -> Option<usize> {
         let pattern = [byte; WORD];
         let sound = usize::from_ne_bytes(pattern);
@@ -119,8 +121,8 @@ impl Memory {
         let start: *const usize = ptr::with_exposed_provenance(self.address);
         (0..self.layout.size() / WORD).map(move |at| {
             let word = start.wrapping_add(at);
-            // SAFETY: By invariants 1 and 2 the word is ours, aligned and written; volatile,
-            // because a driver may have changed it behind the compiler's back.
+            // SAFETY: By invariants 1 and 2 the value is allocated, aligned and initialised. The
+            // read is volatile because the driver may write to it at any time.
             unsafe { word.read_volatile() }
         })
     }
@@ -129,7 +131,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 it was allocated with this layout and is given back once.
+        // SAFETY: By invariant 1 the block was allocated with this layout, and is freed only here.
         unsafe { dealloc(start, self.layout) };
     }
 }

@@ -1,15 +1,15 @@
-//! Pool: the memory a driver takes and gives back.
+//! Pool: the memory that a driver allocates and frees.
 //!
-//! A freed block is filled with a pattern and rests in a quarantine, so that a second free and
-//! a write after the free are seen for what they are.
+//! A freed block is filled with a pattern and put into a quarantine, so that a second free and a
+//! write after the free are detected.
 //!
 //! # Invariants
 //!
-//! 1. `by_address` has every live block and every resting one, by its address, and nothing else.
-//! 2. A known block's address is held in the log as a word; it is released when the block's
-//!    memory is really given back.
-//! 3. What happens to several blocks happens in the order in which they were taken or freed:
-//!    addresses do not repeat, events do.
+//! 1. `by_address` contains exactly the live blocks and the blocks in the quarantine.
+//! 2. The log holds the address of each of these blocks as a driver pointer. It is released when
+//!    the block's memory is returned to the system.
+//! 3. Several blocks are reported in the order in which they were allocated or freed, because
+//!    addresses differ from run to run and events must not.
 //! 4. Events are emitted while the lock of the change is held.
 
 use crate::memory::{InitialContents, Memory};
@@ -18,14 +18,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What freed memory is filled with.
+/// The fill byte of freed memory.
 const FREED_BYTE: u8 = 0xDD;
-/// What memory that was asked for uninitialised is filled with.
+/// The fill byte of memory that was requested uninitialised.
 const UNINITIALIZED_BYTE: u8 = 0xCD;
 
 const MAX_QUARANTINE_BLOCKS: usize = 4096;
 const MAX_QUARANTINE_BYTES: usize = 8 << 20;
-/// How many of the blocks freed last an inspection looks at.
+/// Number of the most recently freed blocks that an inspection checks.
 const INSPECTED_BLOCKS: usize = 32;
 
 /// A driver's pool.
@@ -35,12 +35,12 @@ pub struct Pool {
     observer: Mutex<Option<Arc<dyn PoolObserver>>>,
 }
 
-/// Somebody who keeps books of what a driver takes and frees, beside the pool.
+/// Observes the blocks that a driver allocates and frees.
 pub trait PoolObserver: Send + Sync {
-    /// The driver has taken a block.
+    /// The driver has allocated a block.
     fn allocated(&self, block: usize);
 
-    /// The driver is about to free a block. Answers whether it may: else the block stays.
+    /// The driver is about to free a block. If this returns false, the block is not freed.
     fn freeing(&self, block: usize) -> bool;
 }
 
@@ -50,15 +50,15 @@ struct Blocks {
     /// The freed blocks, oldest first.
     quarantine: VecDeque<FreedBlock>,
     quarantine_bytes: usize,
-    /// How many blocks were ever taken.
+    /// Number of blocks allocated so far.
     allocated_count: u64,
-    /// How many of them before the adapter started, while it is.
+    /// Number of blocks allocated before the adapter started. `None` while it is stopped.
     allocated_before_start: Option<u64>,
-    /// How many more may be taken.
+    /// Number of further allocations that succeed. `None` is unlimited.
     remaining: Option<usize>,
 }
 
-/// A block of which we know the address.
+/// The state of a known block.
 enum BlockState {
     Live(LiveBlock),
     Freed,
@@ -77,7 +77,7 @@ struct FreedBlock {
 }
 
 impl Blocks {
-    /// The live block that an address is in, and how far.
+    /// The live block that contains the address, and the offset in it.
     fn block_containing(&self, address: usize) -> Option<(&LiveBlock, usize)> {
         let (start, by_address) = self.by_address.range(..=address).next_back()?;
         let BlockState::Live(it) = by_address else { return None };
@@ -93,42 +93,42 @@ impl Attachment for Pool {
 }
 
 impl Pool {
-    /// An empty pool that says to `log` what happens.
+    /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
         Arc::new(Self { log, blocks: Mutex::default(), observer: Mutex::default() })
     }
 
-    /// From now on it is told what the driver takes and frees.
+    /// Sets the observer of allocations and frees.
     pub fn set_observer(&self, watch: Option<Arc<dyn PoolObserver>>) {
         *self.observer.lock().unwrap_or_else(PoisonError::into_inner) = watch;
     }
 
-    /// Who is told. No lock is held while it is.
+    /// The observer. It is called without a lock held.
     pub(crate) fn observer(&self) -> Option<Arc<dyn PoolObserver>> {
         self.observer.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many bytes there are from an address on, if it is in a live block, and whether they
-    /// are paged.
+    /// Number of bytes from an address to the end of its live block, and whether the block is
+    /// paged. `None` if the address is in no live block.
     pub fn extent(&self, address: usize) -> Option<(usize, bool)> {
         let blocks = self.blocks();
         let (it, offset) = blocks.block_containing(address)?;
         Some((it.memory.size() - offset, it.paged))
     }
 
-    /// Reads from a live block. Answers whether all of it was there.
+    /// Reads from a live block. Returns false, without an effect, if not all bytes are in one.
     pub fn read(&self, address: usize, into: &mut [u8]) -> bool {
         let blocks = self.blocks();
         blocks.block_containing(address).is_some_and(|(it, offset)| it.memory.read(offset, into))
     }
 
-    /// Writes to a live block. Answers whether all of it was there.
+    /// Writes to a live block. Returns false, without an effect, if not all bytes are in one.
     pub fn write(&self, address: usize, bytes: &[u8]) -> bool {
         let blocks = self.blocks();
         blocks.block_containing(address).is_some_and(|(it, offset)| it.memory.write(offset, bytes))
     }
 
-    /// How many blocks are out.
+    /// Number of live blocks.
     pub fn live_blocks(&self) -> usize {
         self.blocks()
             .by_address
@@ -137,18 +137,18 @@ impl Pool {
             .count()
     }
 
-    /// Lets so many more blocks be taken, and then none; or, as at first, as many as are asked for.
+    /// Limits the number of further allocations that succeed. `None`, the default, is unlimited.
     pub fn limit_allocations(&self, blocks: Option<usize>) {
         self.blocks().remaining = blocks;
     }
 
-    /// Runs code of the driver whose pool this is: what it imports acts on this pool.
+    /// Runs code of the driver that owns this pool: its imports act on this pool.
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let _attached = ExecutionContext::attach(self.clone());
         body()
     }
 
-    /// The pool of the driver that is running on this thread. Where none is running, the call of
+    /// The pool of the driver that is running on this thread. If none is running, the call of
     /// `import` is reported.
     pub(crate) fn current(import: &'static str) -> Option<Arc<Self>> {
         let pool = ExecutionContext::attached();
@@ -158,7 +158,7 @@ impl Pool {
         pool
     }
 
-    /// Takes a block, zeroed or not. A tag of zero takes nothing.
+    /// Allocates a block. `None` if the tag is zero, the limit is reached or there is no memory.
     pub(crate) fn allocate_tagged(
         &self,
         bytes: usize,
@@ -190,7 +190,7 @@ impl Pool {
         Some(address)
     }
 
-    /// Gives a block back. A tag of zero is not compared (`ExFreePool`).
+    /// Frees a block. A tag of zero matches any tag (`ExFreePool`).
     pub(crate) fn free_tagged(&self, address: usize, tag: u32) {
         let mut blocks = self.blocks();
         let word = self.log.pointer_subject(address);
@@ -218,7 +218,7 @@ impl Pool {
         self.log.emit(word, EventKind::PoolBadFree { why: why.into() });
     }
 
-    /// Ends the rest of the oldest freed block.
+    /// Returns the oldest block in the quarantine to the system.
     fn release_oldest(&self, blocks: &mut Blocks) {
         let Some(mut oldest) = blocks.quarantine.pop_front() else { return };
         self.judge_freed_block(&mut oldest);
@@ -227,7 +227,7 @@ impl Pool {
         self.log.release_pointer(oldest.memory.address());
     }
 
-    /// Says, once, that a freed block was written to.
+    /// Reports, once per block, that a freed block was written to.
     fn judge_freed_block(&self, block: &mut FreedBlock) {
         if block.damaged {
             return;
@@ -240,7 +240,7 @@ impl Pool {
     }
 
     fn blocks(&self) -> MutexGuard<'_, Blocks> {
-        // No code of a driver runs under the lock, so a panic would be ours, between whole steps.
+        // No driver code runs under the lock, and no step under it leaves an inconsistent state.
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -325,7 +325,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A tag as people write it: its first letter is its lowest byte.
+/// A tag as text: its first letter is its lowest byte.
 fn tag_text(tag: u32) -> Text {
     let letter = |byte: u8| if matches!(byte, b' '..=b'~') { char::from(byte) } else { '.' };
     tag.to_le_bytes().into_iter().map(letter).collect::<String>().into()

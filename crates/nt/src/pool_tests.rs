@@ -1,5 +1,5 @@
-//! What a driver can do wrong with pool, and how it is named.
-#![expect(unsafe_code, reason = "plays a driver that uses its memory")]
+//! Tests of the pool: driver errors and the events that report them.
+#![expect(unsafe_code, reason = "acts as a driver that uses its memory")]
 
 use super::*;
 use flight::Pool as _;
@@ -11,7 +11,7 @@ fn pool() -> (Arc<Log>, Arc<Pool>) {
     (log.clone(), Pool::new(log))
 }
 
-/// What was said, without the numbers of events.
+/// The logged events, without their numbers.
 fn log_text(log: &Log) -> Vec<String> {
     let line = |event: flight::Event| {
         let line = event.to_string();
@@ -22,7 +22,7 @@ fn log_text(log: &Log) -> Vec<String> {
 
 fn write(block: usize, offset: usize, byte: u8) {
     let at: *mut u8 = std::ptr::with_exposed_provenance_mut(block + offset);
-    // SAFETY: The block is known to the pool, so its memory is there, live or resting.
+    // SAFETY: The block is live or in the quarantine, so its memory is allocated.
     unsafe { at.write(byte) };
 }
 
@@ -44,7 +44,7 @@ fn a_block_comes_and_goes() {
         log_text(&log),
         ["driver-pointer:1 pool.allocated bytes=24 tag=Wind", "driver-pointer:1 pool.freed"]
     );
-    assert_eq!(log.pointer_subject(block).number, 0, "the word was released");
+    assert_eq!(log.pointer_subject(block).number, 0, "the driver pointer was released");
 }
 
 #[test]

@@ -1,20 +1,21 @@
-//! The processor as a driver's imports see it: the level it runs at, and the spin locks it has.
+//! The processor state of a running driver: its IRQL and the spin locks that it holds.
 //!
 //! # Invariants
 //!
-//! 1. The host's level is never below the one the driver was entered at: a driver that asks for
-//!    less gets the answer it wants and not the level, so no proof is lent that does not hold.
-//! 2. The owners of locks are kept here, by address: a lock whose memory is gone can still be let
-//!    go. The word in the driver's memory says only whether it is owned.
+//! 1. The host's IRQL is never below the IRQL at which the driver was entered. A driver that lowers
+//!    it further reads back the IRQL it set, but the host's IRQL stays. So no IRQL proof that is
+//!    lent meanwhile becomes invalid.
+//! 2. Held locks are recorded here, by address, so a lock whose memory was freed can still be
+//!    released. The `KSPIN_LOCK` in the driver's memory only shows whether it is held.
 
 use flight::{Attachment, AttachmentGuard, ExecutionContext, Host, Irql, Log};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How often somebody looks at a lock that another thread has, before it is taken for lost.
+/// Number of attempts to acquire a lock that another thread holds, before giving up.
 const MAX_SPINS: u32 = 10_000_000;
 
-/// The spin locks that somebody has.
+/// The spin locks that any thread holds.
 static HELD_SPIN_LOCKS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// The driver that runs on this thread.
@@ -24,27 +25,28 @@ struct RunningDriver {
     processor: Mutex<ProcessorState>,
 }
 
-/// What the driver did to the processor it runs on.
+/// The processor state that the driver changes.
 struct ProcessorState {
     entered: Irql,
-    /// The level it asked for.
+    /// The IRQL that the driver set.
     level: Irql,
-    /// The locks it has, in the order it took them.
+    /// The locks that it holds, in the order of acquisition.
     locks: Vec<usize>,
 }
 
-/// How a driver left.
+/// The processor state when driver code returned.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ExitState {
-    /// The level it was entered at.
+    /// The IRQL at which it was entered.
     pub entered: Irql,
-    /// The level it left at.
+    /// The IRQL at which it returned.
     pub level: Irql,
-    /// How many spin locks it had then.
+    /// Number of spin locks that it still held.
     pub locks: usize,
 }
 
-/// Runs code of a driver; answers how it left. What it changed is put back, also if it unwinds.
+/// Runs driver code; returns its result and the processor state at its end. The IRQL and the locks
+/// are restored, also if the code unwinds.
 pub fn run_driver<R>(
     host: &Arc<dyn Host>,
     log: &Arc<Log>,
@@ -64,8 +66,7 @@ impl RunningDriver {
         Arc::new(Self { host, log, processor: Mutex::new(processor) })
     }
 
-    /// The driver that runs on this thread. Where none is running, the call of `import` is
-    /// reported.
+    /// The driver that runs on this thread. If none is running, the call of `import` is reported.
     fn current(import: &'static str) -> Option<Arc<Self>> {
         let driver = ExecutionContext::attached();
         if driver.is_none() {
@@ -74,25 +75,25 @@ impl RunningDriver {
         driver
     }
 
-    /// Not to be held while the host is asked for anything.
+    /// Locks the processor state. The caller does not hold the lock during a call that may wait.
     fn processor(&self) -> MutexGuard<'_, ProcessorState> {
         self.processor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Attachment for RunningDriver {
-    /// A new thread begins at passive level, without a lock.
+    /// A new thread starts at `PASSIVE_LEVEL` and holds no lock.
     fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
         Some(RunningDriver::new(self.host.clone(), self.log.clone(), Irql::Passive))
     }
 }
 
-/// The level the driver believes to be at.
+/// The IRQL that the driver reads.
 pub(crate) fn level(import: &'static str) -> Irql {
     RunningDriver::current(import).map_or(Irql::Passive, |driver| driver.processor().level)
 }
 
-/// Changes the level; returns the one before.
+/// Changes the IRQL; returns the previous one.
 pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
     let Some(driver) = RunningDriver::current(import) else { return Irql::Passive };
     let (entered, before) = {
@@ -103,16 +104,17 @@ pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
     before
 }
 
-/// Takes a lock. One that this thread has already is not waited for: it is left twice.
+/// Acquires a lock. A lock that this thread already holds is acquired again without waiting; it
+/// must be released twice.
 pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mine = driver.processor().locks.contains(&lock);
-    // A lock that a driver never lets go is named when that driver leaves.
+    // A lock that a driver never releases is reported when that driver returns.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
     driver.processor().locks.push(lock);
 }
 
-/// Lets a lock go.
+/// Releases a lock.
 pub(crate) fn release_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mut processor = driver.processor();
@@ -137,7 +139,7 @@ fn yield_once() -> bool {
     false
 }
 
-/// Puts back what the driver changed, also if it unwinds.
+/// Restores the IRQL and the locks when driver code ends, also if it unwinds.
 struct RunningDriverGuard {
     driver: Arc<RunningDriver>,
     attached: Option<AttachmentGuard<RunningDriver>>,
@@ -151,7 +153,7 @@ impl RunningDriverGuard {
         ExitState { entered, level, locks: processor.locks.len() }
     }
 
-    /// Ends the driver's time on this thread, once.
+    /// Ends the driver's run on this thread. Has no effect the second time.
     fn detach(&mut self) {
         let Some(attached) = self.attached.take() else { return };
         drop(attached);
@@ -205,7 +207,7 @@ mod tests {
             };
             let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
-            // Nobody has it any more: this does not hang.
+            // The lock was released, so this does not hang.
             let ((), left) = run_driver(host, log, || {
                 acquire_spin_lock("a test", 0x40);
                 release_spin_lock("a test", 0x40);
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_below_the_level_it_was_entered_at() {
+    fn the_hosts_level_stays_at_or_above_the_level_the_driver_was_entered_at() {
         fly(|host, log, at| {
             at.raised(&**host, |_: &mut flight::Dispatch| {
                 let ((), left) = run_driver(host, log, || {

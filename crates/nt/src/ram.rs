@@ -1,14 +1,14 @@
-//! The machine's memory, as [`flight::Ram`] has it.
+//! System memory with real bytes: the implementation of [`flight::Ram`].
 //!
 //! # Invariants
 //!
-//! 1. Whoever touches bytes is counted in `accessors` from before it looks whether it may, and
-//!    until it is done. Whoever takes that right away says so first, then waits until the
-//!    count was zero: from there on nobody touches them who may not.
-//! 2. Pages on the free list are zeroes.
-//! 3. Who waits for the count holds no lock.
-//! 4. A view shows its first `visible_bytes` bytes for as long as the state is locked.
-#![expect(unsafe_code, reason = "lends bytes it has made sure of")]
+//! 1. A thread that accesses bytes is counted in `accessors` from before it checks its permission
+//!    until it is done. A thread that revokes the permission first clears it, then waits until the
+//!    count is zero. After that, no thread accesses the bytes on an old permission.
+//! 2. Free pages contain zeros.
+//! 3. A thread that waits for the count holds no lock.
+//! 4. While the state is locked, the first `visible_bytes` bytes of a view are mapped.
+#![expect(unsafe_code, reason = "lends checked bytes")]
 
 mod backing_store;
 mod page_runs;
@@ -23,20 +23,20 @@ use std::{io, thread};
 
 const PAGE: u64 = 4096;
 
-/// The physical address of the first page: one that does not fit into half a word, so that
-/// whoever cuts an address short touches what is not there.
+/// The physical address of the first page. It does not fit into 32 bits, so that code which
+/// truncates an address accesses memory that does not exist.
 const BASE: u64 = 1 << 32;
 
-/// From so many bytes on, what is given back goes back to the system; less is set to zero.
+/// Freed runs of at least this many bytes are returned to the OS; smaller ones are zeroed.
 const RELEASE_THRESHOLD: u64 = 64 << 10;
 
-/// System memory with real bytes, which clients can see.
+/// System memory with real bytes, which can be mapped for clients.
 #[derive(Debug)]
 pub struct Ram {
     store: BackingStore,
     live: LivePages,
     accessors: AtomicUsize,
-    /// How many runs are lent.
+    /// Number of lent runs.
     loan_count: AtomicUsize,
     state: Mutex<RamState>,
 }
@@ -48,7 +48,7 @@ struct RamState {
     views: BTreeMap<usize, MappedView>,
 }
 
-/// A window, and how many of its bytes can be touched.
+/// An address window, and the number of its bytes that are mapped.
 #[derive(Debug)]
 struct MappedView {
     window: AddressWindow,
@@ -60,7 +60,7 @@ impl RamState {
         self.loans.iter().any(|it| overlap(*it, run))
     }
 
-    /// Whether one view shows all of these bytes now.
+    /// Whether one view maps all of these bytes now.
     fn is_visible(&self, address: usize, length: usize) -> bool {
         let below = self.views.range(..=address).next_back();
         below.is_some_and(|(start, view)| {
@@ -70,7 +70,7 @@ impl RamState {
     }
 }
 
-/// Counts one who touches bytes (invariant 1).
+/// Counts a thread that accesses bytes (invariant 1).
 struct AccessGuard<'a>(&'a AtomicUsize);
 
 impl Drop for AccessGuard<'_> {
@@ -79,7 +79,7 @@ impl Drop for AccessGuard<'_> {
     }
 }
 
-/// Ends a loan, also when the one who has it unwinds.
+/// Ends a loan, also when the borrower unwinds.
 struct LoanGuard<'a>(&'a Ram, Run);
 
 impl Drop for LoanGuard<'_> {
@@ -93,7 +93,8 @@ impl Drop for LoanGuard<'_> {
 }
 
 impl Ram {
-    /// Memory of at most so many bytes; they take up nothing before they are touched.
+    /// Creates memory of at least `bytes` bytes. A page takes up memory of the OS once it is
+    /// accessed.
     pub fn new(bytes: u64) -> io::Result<Arc<Self>> {
         let size = round_to_pages(bytes).and_then(|value| usize::try_from(value).ok());
         let size = size.filter(|index| *index != 0).ok_or(io::ErrorKind::InvalidInput)?;
@@ -105,19 +106,20 @@ impl Ram {
         Ok(Arc::new(Self { store, live, accessors, loan_count: lent, state: Mutex::new(state) }))
     }
 
-    /// How many bytes of it are taken.
+    /// Number of allocated bytes.
     pub fn allocated_bytes(&self) -> u64 {
         self.state().pages.allocated_bytes()
     }
 
-    /// The bytes, if all of them are taken.
+    /// The bytes of the run, if all of them are allocated.
     fn allocated_span(&self, run: Run) -> Option<Span> {
         let offset = run.start.checked_sub(BASE)?;
         let span = self.store.span(offset, run.bytes)?;
         self.live.covers(offset, run.bytes).then_some(span)
     }
 
-    /// Touches bytes that are not lent, if they are there.
+    /// Counts the caller as an accessor and calls `body`, which checks and accesses the runs.
+    /// Returns false if a run is lent or `body` returns `None`.
     fn with_span(&self, runs: &[Run], body: impl FnOnce() -> Option<()>) -> bool {
         self.accessors.fetch_add(1, Ordering::SeqCst);
         let _user = AccessGuard(&self.accessors);
@@ -126,14 +128,14 @@ impl Ram {
         !barred && body().is_some()
     }
 
-    /// Waits until nobody is left who touches bytes on the ground of what was true before.
+    /// Waits until no thread accesses bytes on an old permission (invariant 1).
     fn wait_for_accessors(&self) {
         while self.accessors.load(Ordering::SeqCst) != 0 {
             thread::yield_now();
         }
     }
 
-    /// These pieces as whole pages that are taken.
+    /// The spans of the runs. `None` unless every run consists of whole, allocated pages.
     fn page_spans(&self, runs: &[Run]) -> Option<Vec<Span>> {
         let whole = |run: &Run| run.bytes != 0 && (run.start | run.bytes).is_multiple_of(PAGE);
         let piece = |run: &Run| if whole(run) { self.allocated_span(*run) } else { None };
@@ -206,8 +208,8 @@ impl flight::Ram for Ram {
             (span, LoanGuard(self, run))
         };
         self.wait_for_accessors();
-        // SAFETY: By invariant 1 nobody reads or writes what is lent, no two loans meet, nobody
-        // gives it back, and it is lent until `loan` ends.
+        // SAFETY: The run stays lent until `loan` drops. By invariant 1 no other thread reads or
+        // writes lent bytes; loans do not overlap, and a lent run is not freed.
         unsafe { self.store.with_slice(span, body) };
         drop(loan);
         true
@@ -250,8 +252,8 @@ impl flight::Ram for Ram {
         let shows = state.is_visible(address, into.len());
         if shows {
             let from = std::ptr::with_exposed_provenance(address);
-            // SAFETY: By invariant 4 so many bytes are there while the state is locked; the
-            // others are the caller's.
+            // SAFETY: By invariant 4 the source is mapped while the state is locked; `into` has the
+            // same length.
             unsafe { libc::memcpy(into.as_mut_ptr().cast(), from, into.len()) };
         }
         drop(state);
@@ -263,7 +265,8 @@ impl flight::Ram for Ram {
         let shows = state.is_visible(address, bytes.len());
         if shows {
             let to = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: As above; no reference leads to what a view shows.
+            // SAFETY: By invariant 4 the destination is mapped while the state is locked, and no
+            // reference to it exists.
             unsafe { libc::memcpy(to, bytes.as_ptr().cast(), bytes.len()) };
         }
         drop(state);

@@ -1,5 +1,5 @@
-//! What is asked of the machine's memory, and how hostile callers fare.
-#![expect(unsafe_code, reason = "looks through views")]
+//! Tests of system memory, also with hostile callers.
+#![expect(unsafe_code, reason = "accesses mapped views")]
 
 use super::*;
 use flight::Ram as _;
@@ -19,7 +19,7 @@ fn bytes(ram: &Ram, start: u64, length: usize) -> Option<Vec<u8>> {
 /// A byte at an address of a view.
 fn visible_bytes(address: usize) -> u8 {
     let address: *const u8 = ptr::with_exposed_provenance(address);
-    // SAFETY: The tests look only where a view shows something.
+    // SAFETY: The tests only read mapped bytes of a view.
     unsafe { address.read_volatile() }
 }
 
@@ -149,7 +149,7 @@ fn through_a_view_only_what_it_shows_now_is_touched() {
 }
 
 #[test]
-fn what_is_lent_is_nobody_elses() {
+fn lent_bytes_are_not_accessible() {
     let ram = ram();
     let run = ram.allocate(PAGE).unwrap();
     let half = Run { bytes: 2048, ..run };

@@ -1,5 +1,5 @@
-//! What a driver waits for: events it sets, and time. Time is virtual: it passes when nothing
-//! else can happen.
+//! Waits of a driver: for its events and for time. Time is virtual: it passes when no thread can
+//! run.
 
 use crate::dispatcher::EventMemory;
 use crate::processor::{current, level};
@@ -9,12 +9,12 @@ use flight::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The events that were initialised, by their addresses: what the layout of a `KEVENT` cannot
-/// hold. Their state is in the driver's memory, and changes under this lock.
+/// The initialised events by address, with the data that has no field in a `KEVENT`. Their state is
+/// in the driver's memory, and changes under this lock.
 static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
 
 struct Event {
-    /// The level at which it was set last.
+    /// The IRQL at which it was last set.
     set_level: Irql,
     waiters: Vec<WaitToken>,
 }
@@ -22,11 +22,11 @@ struct Event {
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// What was waited for is there.
+    /// The event was set, or the delay is over.
     Set,
-    /// The time is over.
+    /// The timeout passed first.
     TimedOut,
-    /// It could not end, or nobody may wait here.
+    /// The wait could not end, or waiting is not allowed here.
     Failed,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn initialize(event: EventMemory, auto_reset: bool, set: bool) {
     events.insert(event.address(), Event { set_level: Irql::Passive, waiters: Vec::new() });
 }
 
-/// Clears an event; returns the state before.
+/// Clears an event; returns the previous state.
 pub(crate) fn clear(event: EventMemory) -> i32 {
     let events = events();
     if events.contains_key(&event.address()) { event.set_signal_state(0) } else { 0 }
@@ -49,7 +49,7 @@ pub(crate) fn read_state(event: EventMemory) -> i32 {
     if events.contains_key(&event.address()) { event.signal_state() } else { 0 }
 }
 
-/// Sets an event; returns the state before.
+/// Sets an event; returns the previous state.
 pub(crate) fn set(event: EventMemory) -> i32 {
     const NAME: &str = "KeSetEvent";
     let by = level(NAME);
@@ -68,7 +68,7 @@ pub(crate) fn set(event: EventMemory) -> i32 {
     before
 }
 
-/// Waits for an event, at most until `deadline`; zero does not wait at all.
+/// Waits for an event, at most until `deadline`. A deadline of zero only checks the event.
 pub(crate) fn wait(event: EventMemory, deadline: Option<u64>) -> WaitEnd {
     const NAME: &str = "KeWaitForSingleObject";
     let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
@@ -105,7 +105,7 @@ pub(crate) fn wait(event: EventMemory, deadline: Option<u64>) -> WaitEnd {
     }
 }
 
-/// Lets time pass.
+/// Waits until time `until`.
 pub(crate) fn delay(until: u64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
     let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
@@ -135,8 +135,8 @@ fn event_state(event: EventMemory) -> EventState {
     EventState::Set(known.set_level)
 }
 
-/// A ticket for the event; if it was set meanwhile, a rung one would be missed, so it is looked
-/// at once more under the lock.
+/// Adds a wait token to the event's waiters. The event may have been set since the caller checked
+/// it, so it is checked again under the lock; if it is set, the token is woken at once.
 fn enqueue_waiter(host: &dyn Host, event: EventMemory) -> WaitToken {
     let token = WaitToken::new("an event of the driver's");
     let set = match events().get_mut(&event.address()) {
@@ -152,7 +152,7 @@ fn enqueue_waiter(host: &dyn Host, event: EventMemory) -> WaitToken {
     token
 }
 
-/// Parks at passive level; above it nobody waits, which is judged.
+/// Parks at passive level. Above it the wait breaks an entry rule, and returns `None` at once.
 fn park(
     host: &Arc<dyn Host>,
     log: &Log,
@@ -178,7 +178,7 @@ fn log_wait(log: &Log, what: &'static str, ended: &str) {
     );
 }
 
-/// The call the driver is in, for events.
+/// The driver call that this thread is in, as the subject of an event.
 pub(crate) fn current_call() -> flight::Subject {
     Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number))
 }
@@ -188,7 +188,7 @@ fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
 }
 
 #[cfg(test)]
-#[expect(unsafe_code, reason = "has memory as a driver has it")]
+#[expect(unsafe_code, reason = "acts as a driver with its own memory")]
 mod tests {
     use super::*;
     use crate::processor::{run_driver, set_level};
@@ -220,7 +220,7 @@ mod tests {
     /// The event at an address of `new_event`.
     fn event_at(address: usize) -> EventMemory {
         let memory = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: The memory of a new event has 24 bytes, and stays.
+        // SAFETY: The memory of a new event has 24 bytes and is never freed.
         unsafe { EventMemory::at(memory) }.unwrap()
     }
 
@@ -266,7 +266,7 @@ mod tests {
             driver(host, log, || {
                 assert_eq!(delay(10), WaitEnd::Set);
                 assert_eq!(wait(event, Some(20)), WaitEnd::TimedOut);
-                assert_eq!(wait(event, None), WaitEnd::Failed, "nobody sets it");
+                assert_eq!(wait(event, None), WaitEnd::Failed, "no thread sets it");
                 assert_eq!(wait(unused, None), WaitEnd::Failed, "it is not initialised");
             });
         });
@@ -289,13 +289,13 @@ mod tests {
     }
 
     #[test]
-    fn above_passive_nobody_waits() {
+    fn a_wait_above_passive_level_fails() {
         let text = fly(|host, log, _| {
             let event = event_at(new_event(false, false));
             driver(host, log, || {
                 set_level("a test", Irql::Dispatch);
                 assert_eq!((wait(event, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
-                assert_eq!(wait(event, Some(0)), WaitEnd::TimedOut, "to look is no wait");
+                assert_eq!(wait(event, Some(0)), WaitEnd::TimedOut, "a check is not a wait");
             });
         });
         assert!(text.is_empty(), "{text:?}");

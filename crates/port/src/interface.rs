@@ -86,40 +86,40 @@ callbacks! {
     served {
         interrupt::DxgkCbQueueDpc: AnyLevel, from interrupt;
         interrupt::DxgkCbSynchronizeExecution: BelowDevice KMD_ISR_013,
-            missing "one interrupt line, no messages; on threads side by side nothing is held back";
+            missing "one interrupt line, no messages; holds off no interrupts on the threaded host";
         callbacks::DxgkCbGetHandleData: Passive CB_IRQL_001,
-            missing "answers NULL, as is seen at WDDM 2";
+            missing "returns NULL, as observed at WDDM 2";
         interrupt::DxgkCbNotifyInterrupt: DeviceLevel KMD_ISR_005, from interrupt,
-            missing "hears of work that is done, given back or at fault, and of vsync";
+            missing "completion, preemption, fault and vsync interrupts only";
         interrupt::DxgkCbNotifyDpc: Dispatch KMD_ISR_011;
         callbacks::DxgkCbAcquireHandleData: Passive CB_IRQL_001,
-            missing "the kind of the handle is not compared";
+            missing "the type of the handle is not checked";
         callbacks::DxgkCbReleaseHandleData: Passive CB_IRQL_001;
         context_allocation::DxgkCbCreateContextAllocation: Passive CB_CTXALLOC_001,
-            missing "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are not looked at";
+            missing "MapGpuVirtualAddress, HintedBank and PhysicalAdapterIndex are ignored";
         context_allocation::DxgkCbDestroyContextAllocation: Passive CB_CTXALLOC_011;
         context_allocation::DxgkCbUpdateContextAllocation: Passive CB_IRQL_001;
         context_allocation::DxgkCbMapContextAllocation: Passive CB_IRQL_001,
-            missing "answers a physical address, whatever range is asked for";
+            missing "returns a physical address for any range";
         reserve_range::DxgkCbReserveGpuVirtualAddressRange: Passive CB_IRQL_001,
-            missing "what the driver's own page tables say there is not looked at";
+            missing "the driver's own page tables for the range are not checked";
         handle_query::DxgkCbGetHandleParent: Passive CB_HANDLE_008;
         handle_query::DxgkCbEnumHandleChildren: Passive CB_HANDLE_009;
         handle_query::DxgkCbGetCaptureAddress: Passive CB_MEM_010,
-            missing "of what is in no segment there is no address";
+            missing "no address for an allocation that is in no segment";
         device_memory::DxgkCbGetDeviceInformation: Passive CB_MEM_003,
-            missing "the context, the device object and one range of memory; the rest is zero";
+            missing "the context, the device object and one memory range; all else is zero";
         device_memory::DxgkCbMapMemory: Passive CB_MEM_001,
-            missing "every mapping is cached; MapToUserMode is not looked at";
+            missing "every mapping is cached; MapToUserMode is ignored";
         device_memory::DxgkCbUnmapMemory: Passive CB_IRQL_001;
         device_memory::DxgkCbReadDeviceSpace: Passive CB_MEM_004,
-            missing "the spaces besides the configuration space are empty";
+            missing "spaces other than the configuration space are empty";
         device_memory::DxgkCbWriteDeviceSpace: Passive CB_MEM_004,
-            missing "nothing comes of what is written";
+            missing "writes have no effect";
         device_memory::DxgkCbIndicateChildStatus: BelowDevice CB_MEM_007,
-            missing "nothing comes of it: no display output";
+            missing "no effect: no display output";
         device_memory::DxgkCbExcludeAdapterAccess: Passive CB_IRQL_001,
-            missing "looked at and refused: adapters are not taken from their users";
+            missing "checks its arguments, then fails: access is never excluded";
     }
     // The level is the one documented on the page of the callback, if any.
     absent {

@@ -61,7 +61,7 @@ macro_rules! callbacks {
 /// Every driver function that this runtime calls.
 pub const FUNCTIONS: &[FunctionRow] = functions! {
     "OpenAdapter" "Direct3D 9 only, of WDDM 1.3 and 2.0" [];
-    "pfnCreateDevice" "no command buffer is given: the driver makes its contexts" [
+    "pfnCreateDevice" "passes no command buffer: the driver creates its contexts" [
         UMD_ADAPTER_003 UMD_ADAPTER_005
     ];
     "pfnCloseAdapter" "" [UMD_ADAPTER_001 UMD_ADAPTER_002];
@@ -82,7 +82,7 @@ pub const FUNCTIONS: &[FunctionRow] = functions! {
     "pfnLockAsync" "whole surfaces only; one thread at a time, as with the others" [UMD_LOCK_010];
     "pfnUnlockAsync" "" [];
     "pfnRename" "" [];
-    "pfnBlt" "without stretching, keys and colours" [UMD_RES_002];
+    "pfnBlt" "no stretching, no Flags, no ColorKey" [UMD_RES_002];
     "pfnColorFill" "" [UMD_RES_002];
     "pfnFlush" "" [UMD_SUBMIT_002];
     "pfnSetPriority" "" [];
@@ -92,7 +92,7 @@ pub const FUNCTIONS: &[FunctionRow] = functions! {
 /// Every callback that this runtime implements.
 pub const CALLBACKS: &[CallbackRow] = callbacks! {
     "pfnQueryAdapterInfoCb" "D3DKMTQueryAdapterInfo" "" [];
-    "pfnAllocateCb" "D3DKMTCreateAllocation" "memory of the application's is not wrapped" [
+    "pfnAllocateCb" "D3DKMTCreateAllocation" "does not wrap the application's memory" [
         UMD_RES_003 UMD_RES_004 UMD_RES_009 UMD_SUBMIT_005
     ];
     "pfnDeallocateCb" "D3DKMTDestroyAllocation2" "" [

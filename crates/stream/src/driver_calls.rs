@@ -75,7 +75,7 @@ table! {
     DeviceSurpriseRemoval AVStrMiniDeviceSurpriseRemoval Passive "device" Void;
     DeviceRemove          AVStrMiniDeviceRemove          Passive "device" Void;
     DeviceSetPower        AVStrMiniDeviceSetPower        Passive "device" Void,
-        lacks "awake and asleep only";
+        lacks "on and off only";
     FilterCreate          AVStrMiniFilterCreate          Passive "device+control" Any;
     FilterClose           AVStrMiniFilterClose           Passive "device+control" Any;
     FilterProcess         AVStrMiniFilterProcess         Passive "processing" Any;

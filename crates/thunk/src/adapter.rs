@@ -14,7 +14,7 @@ use abi::{LUID, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{AdapterId, Handle};
 
-/// WINDOWS: asked without an array, the answer is a fixed maximum, 34 on Windows 11 and 32
+/// WINDOWS: without an array, the returned number is a fixed maximum, 34 on Windows 11 and 32
 /// before (observed).
 const MAX_ADAPTERS: u32 = 34;
 
@@ -55,8 +55,8 @@ pub(crate) unsafe fn enum_adapters3(
     unsafe { write(args, arguments) }
 }
 
-/// Fills an array of `room` elements with the adapters, and returns how many there are; without
-/// an array, how many there can be.
+/// Fills an array of `room` elements with the adapters, and returns their number; without an
+/// array, the maximum number.
 ///
 /// # Safety
 ///

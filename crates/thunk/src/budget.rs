@@ -58,7 +58,7 @@ const REGISTER_TRIM_ERROR_RULES: ErrorRules = ErrorRules {
 
 /// Returns information about an adapter: its memory sizes, or its driver's private data.
 ///
-/// WINDOWS: after a driver's refusal the caller's data is as it was (our decision).
+/// WINDOWS: if the driver fails the call, the caller's data is unchanged (our decision).
 pub(crate) unsafe fn query_adapter_info(
     session: &Session,
     at: &mut Passive,
@@ -133,9 +133,8 @@ pub(crate) unsafe fn change_video_memory_reservation(
 
 /// The segment group that a call names, of the caller's own process.
 ///
-/// WINDOWS: zero is the caller, and so is the pseudo handle of the current process; a handle
-/// that means nothing is an invalid handle, and a group that is none an invalid parameter (all
-/// observed).
+/// WINDOWS: zero and the pseudo handle of the current process are the caller; an unknown handle is
+/// an invalid handle, and an unknown group an invalid parameter (all observed).
 fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<SegmentGroup, NTSTATUS> {
     if process.addr() != 0 && process.addr() != usize::MAX {
         return Err(STATUS_INVALID_HANDLE);

@@ -62,7 +62,7 @@ thread_local! {
 impl PointerTrust {
     /// Checks pointers into the memory of this process.
     pub(crate) fn guarded() -> Self {
-        // SAFETY: It has no conditions.
+        // SAFETY: The function has no requirements.
         Self::Guarded { process: unsafe { libc::getpid() } }
     }
 
@@ -97,17 +97,17 @@ fn stack_in_use() -> (usize, usize) {
 /// The addresses of this thread's stack.
 fn whole_stack() -> Option<(usize, usize)> {
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: It has no conditions.
+    // SAFETY: The function has no requirements.
     let thread = unsafe { libc::pthread_self() };
-    // SAFETY: The thread is this one, and there is room for its attributes.
+    // SAFETY: The thread is the calling one, and `attributes` has room for the result.
     if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut low, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: The attributes were filled in just now, and there is room for both answers.
+    // SAFETY: The attributes are initialised, and there is room for both results.
     let error =
         unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
-    // SAFETY: They were filled in, and are not used again.
+    // SAFETY: The attributes are initialised, and are not used again.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     (error == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
 }
@@ -122,7 +122,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
-    // SAFETY: Every byte of it was fetched, and by the contract any bytes are a `T`.
+    // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
     Ok(unsafe { value.assume_init() })
 }
 
@@ -166,9 +166,9 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
     let mut list = Vec::<T>::new();
     // The count is a claim too: memory for it may not be available.
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
-    // SAFETY: The caller's contract; the list has room for as many.
+    // SAFETY: The caller's contract; the list has room for all elements.
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
-    // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
+    // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
     unsafe { list.set_len(count) };
     Ok(list)
 }
@@ -189,9 +189,9 @@ pub unsafe fn read_small_list<T: Copy, const N: usize>(
     let bytes = length_of(from, count)?;
     // The count is a claim too: memory for it may not be available.
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
-    // SAFETY: The caller's contract; the list has room for as many.
+    // SAFETY: The caller's contract; the list has room for all elements.
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
-    // SAFETY: All of them were fetched, and by the contract any bytes are a `T`.
+    // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
     unsafe { list.set_len(count) };
     Ok(list)
 }
@@ -205,7 +205,7 @@ pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(),
     if list.is_empty() {
         return Ok(());
     }
-    // SAFETY: The caller's contract; the list has as many bytes, and any bytes are a `T`.
+    // SAFETY: The caller's contract; the list has this size, and any bytes are a valid `T`.
     unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), size_of_val(list)) }
 }
 
@@ -242,7 +242,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
     if values.is_empty() {
         return Ok(());
     }
-    // SAFETY: The caller's contract; `values` are as many bytes.
+    // SAFETY: The caller's contract; `values` has this size.
     unsafe { store(values.as_ptr().cast(), to.cast(), size_of_val(values)) }
 }
 
@@ -253,7 +253,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 /// As for [`write_bytes`].
 pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     if CALL_TRUST.get().trust != PointerTrust::Trusted {
-        // SAFETY: The caller's contract; the session guards, so reading has no conditions.
+        // SAFETY: The caller's contract; the session is guarded, so reading has no requirements.
         unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
     }
     Ok(())
@@ -296,13 +296,13 @@ pub(crate) fn copied() -> u64 {
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     let (here, there, process) = match check_claim(theirs, ours, bytes)? {
         Claim::Trusted => {
-            // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
+            // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
             unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
             return Ok(());
         }
         Claim::Guarded { here, there, process } => (here, there, process),
     };
-    // SAFETY: The operating system checks `there`; `here` has room by the contract.
+    // SAFETY: The operating system checks `there`; by the contract `here` has room.
     let copied =
         unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
     check_copied(bytes, copied)
@@ -317,13 +317,13 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     let (here, there, process) = match check_claim(theirs, ours.cast_mut(), bytes)? {
         Claim::Trusted => {
-            // SAFETY: By the contract both have as many bytes; what is ours is no one else's.
+            // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
             unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
             return Ok(());
         }
         Claim::Guarded { here, there, process } => (here, there, process),
     };
-    // SAFETY: The operating system checks `there`; `here` is only read, and is as long.
+    // SAFETY: The operating system checks `there`; `here` is only read, and has the same length.
     let copied =
         unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
     check_copied(bytes, copied)
@@ -384,7 +384,7 @@ mod tests {
         for trust in [PointerTrust::Trusted, PointerTrust::guarded()] {
             trust.during(|| {
                 let mut list = [1_u32, 2, 3];
-                // SAFETY: The list lives here, and has three numbers.
+                // SAFETY: The list outlives the call and has three elements.
                 assert_eq!(unsafe { read_list(list.as_ptr(), 3) }, Ok(vec![1, 2, 3]));
                 // SAFETY: As above.
                 let few = unsafe { read_small_list::<_, 4>(list.as_ptr(), 3) };
@@ -410,9 +410,9 @@ mod tests {
         let bad = Err(STATUS_INVALID_PARAMETER);
         for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
             let nothing = ptr::without_provenance_mut::<u64>(address);
-            // SAFETY: The session guards: a read can have any address.
+            // SAFETY: The session is guarded, so a read can have any address.
             assert_eq!(guarded(|| unsafe { read(nothing.cast_const()) }), bad, "{address:#x}");
-            // SAFETY: The session guards, and there is nothing of ours.
+            // SAFETY: The session is guarded, and no memory of this library is there.
             let stored = guarded(|| unsafe { write(nothing, 1) });
             assert_eq!(stored.map(|()| 0), bad, "{address:#x}");
             // SAFETY: As the first.
@@ -431,9 +431,9 @@ mod tests {
     fn what_is_read_only_is_read_and_not_written() {
         static CONSTANT: u64 = 5;
         let constant = (&raw const CONSTANT).cast_mut();
-        // SAFETY: It is there.
+        // SAFETY: `constant` is valid for reads.
         assert_eq!(guarded(|| unsafe { read(constant.cast_const()) }), Ok(5));
-        // SAFETY: The session guards, and the operating system does not write there.
+        // SAFETY: The session is guarded, and the operating system does not write there.
         let stored = guarded(|| unsafe { write(constant, 6) });
         assert_eq!(stored, Err(STATUS_INVALID_PARAMETER));
     }

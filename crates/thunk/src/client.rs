@@ -148,7 +148,7 @@ impl Client {
     pub fn adapters(&self, at: &mut Passive) -> Result<Vec<D3DKMT_HANDLE>, NTSTATUS> {
         let mut list = [D3DKMT_ADAPTERINFO::ZERO; 34];
         let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: 34, pAdapters: list.as_mut_ptr() };
-        // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
+        // SAFETY: `args` and `list` outlive the call; `args` has the length of `list`.
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         check_status(status)?;
         Ok(list.iter().take(args.NumAdapters as usize).map(|adapter| adapter.hAdapter).collect())
@@ -166,7 +166,7 @@ impl Client {
             NumAdapters: 34,
             pAdapters: list.as_mut_ptr(),
         };
-        // SAFETY: `args` and `list` live here, and `list` has as many elements as `args` says.
+        // SAFETY: `args` and `list` outlive the call; `args` has the length of `list`.
         check_status(unsafe { table::D3DKMTEnumAdapters3(&self.session, at, &raw mut args) })?;
         let listed = list.iter().take(args.NumAdapters as usize);
         Ok(listed.map(|adapter| adapter.hAdapter).collect())
@@ -184,7 +184,7 @@ impl Client {
             *to = unit;
         }
         let (session, to) = (&self.session, &raw mut args);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTOpenAdapterFromGdiDisplayName(session, at, to) })?;
         Ok((args.hAdapter, args.AdapterLuid))
     }
@@ -192,7 +192,7 @@ impl Client {
     /// `D3DKMTCloseAdapter`.
     pub fn close_adapter(&self, at: &mut Passive, adapter: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_CLOSEADAPTER { hAdapter: adapter };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTCloseAdapter(&self.session, at, &raw const args) })
     }
 
@@ -203,7 +203,7 @@ impl Client {
         adapter: D3DKMT_HANDLE,
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
         Ok(args.hDevice)
     }
@@ -211,7 +211,7 @@ impl Client {
     /// `D3DKMTDestroyDevice`.
     pub fn destroy_device(&self, at: &mut Passive, device: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: device };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTDestroyDevice(&self.session, at, &raw const args) })
     }
 
@@ -241,7 +241,7 @@ impl Client {
             PrivateDriverDataSize: size(private),
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
-        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
+        // SAFETY: `args` and `private` outlive the call; `args` has the length of `private`.
         let status = unsafe { table::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
         check_status(status)?;
         Ok(args.hContext)
@@ -254,7 +254,7 @@ impl Client {
         context: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYCONTEXT { hContext: context };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTDestroyContext(&self.session, at, &raw const args) })
     }
 
@@ -288,7 +288,7 @@ impl Client {
         }
         args.pPrivateDriverData = private.as_ptr().cast_mut().cast();
         args.PrivateDriverDataSize = size(private);
-        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
+        // SAFETY: `args` and `private` outlive the call; `args` has the length of `private`.
         check_status(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
@@ -332,7 +332,7 @@ impl Client {
             args.pPrivateDriverData = ptr::from_ref(standard).cast();
             args.PrivateDriverDataSize = 0;
         }
-        // SAFETY: All these live here and are as long as `args` says.
+        // SAFETY: All buffers outlive the call and have the lengths in `args`.
         let status = unsafe { table::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
         check_status(status)?;
         Ok(CreatedAllocation {
@@ -355,8 +355,8 @@ impl Client {
             PrivateDriverDataSize: u32::try_from(private.len()).unwrap_or(u32::MAX),
             hContext: escape.context,
         };
-        // SAFETY: `args` and `private` live here, and the size is that of `private`: what a u32
-        // does not count is more than the door reads.
+        // SAFETY: `args` and `private` outlive the call; the size in `args` is that of `private`,
+        // or `u32::MAX`, which the entry point rejects.
         check_status(unsafe { table::D3DKMTEscape(&self.session, at, &raw const args) })?;
         Ok(private)
     }
@@ -370,7 +370,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_SETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: priority };
         let args = &raw const args;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTSetContextSchedulingPriority(&self.session, at, args) })
     }
 
@@ -382,7 +382,7 @@ impl Client {
     ) -> Result<i32, NTSTATUS> {
         let mut args = D3DKMT_GETCONTEXTSCHEDULINGPRIORITY { hContext: context, Priority: 0 };
         let argument = &raw mut args;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe {
             table::D3DKMTGetContextSchedulingPriority(&self.session, at, argument)
         })?;
@@ -397,7 +397,7 @@ impl Client {
     ) -> Result<D3DKMT_DEVICEEXECUTION_STATE, NTSTATUS> {
         let mut args = D3DKMT_GETDEVICESTATE::ZERO;
         (args.hDevice, args.StateType) = (device, D3DKMT_DEVICESTATE_EXECUTION);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTGetDeviceState(&self.session, at, &raw mut args) })?;
         Ok(args.execution_state())
     }
@@ -411,7 +411,7 @@ impl Client {
     ) -> Result<OpenedResource, NTSTATUS> {
         let mut info = D3DKMT_QUERYRESOURCEINFO::ZERO;
         (info.hDevice, info.hGlobalShare) = (device, global);
-        // SAFETY: `info` lives here, and no buffer is written.
+        // SAFETY: `info` outlives the call and has no buffers.
         check_status(unsafe { table::D3DKMTQueryResourceInfo(&self.session, at, &raw mut info) })?;
         let mut list = vec![D3DDDI_OPENALLOCATIONINFO::ZERO; info.NumAllocations as usize];
         let mut runtime = vec![0_u8; info.PrivateRuntimeDataSize as usize];
@@ -430,7 +430,7 @@ impl Client {
             TotalPrivateDriverDataBufferSize: info.TotalPrivateDriverDataSize,
             ..D3DKMT_OPENRESOURCE::ZERO
         };
-        // SAFETY: All these live here and are as long as `args` says.
+        // SAFETY: All buffers outlive the call and have the lengths in `args`.
         check_status(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         let allocations = list.iter().map(|info| info.hAllocation).collect();
         let sizes = list.iter().map(|info| info.PrivateDriverDataSize as usize).collect();
@@ -460,7 +460,7 @@ impl Client {
             pOpenAllocationInfo: list.as_mut_ptr(),
             ..D3DKMT_OPENRESOURCE::ZERO
         };
-        // SAFETY: `args` and `list` live here, and there are no other buffers.
+        // SAFETY: `args` and `list` outlive the call, and there are no other buffers.
         check_status(unsafe { table::D3DKMTOpenResource(&self.session, at, &raw mut args) })?;
         Ok(args.hResource)
     }
@@ -478,7 +478,7 @@ impl Client {
             AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
             Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         check_status(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
@@ -496,7 +496,7 @@ impl Client {
             Flags: D3DDDICB_DESTROYALLOCATION2FLAGS { Value: flags },
             ..D3DKMT_DESTROYALLOCATION2::ZERO
         };
-        // SAFETY: `args` lives here, and there is no list.
+        // SAFETY: `args` outlives the call and has no list.
         check_status(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
     }
 
@@ -512,7 +512,7 @@ impl Client {
             phAllocationList: list_pointer(&destroy.list),
             AllocationCount: u32::try_from(destroy.list.len()).unwrap_or(u32::MAX),
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         check_status(unsafe { table::D3DKMTDestroyAllocation(&self.session, at, &raw const args) })
     }
 }

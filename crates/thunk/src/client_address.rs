@@ -24,7 +24,7 @@ impl Client {
         create_request: &D3DDDI_MAPGPUVIRTUALADDRESS,
     ) -> Result<(u64, PagingStatus), NTSTATUS> {
         let mut args = *create_request;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let status = unsafe { table::D3DKMTMapGpuVirtualAddress(&self.session, at, &raw mut args) };
         Ok((args.VirtualAddress, paging_status(status, args.PagingFenceValue)?))
     }
@@ -36,7 +36,7 @@ impl Client {
         create_request: &D3DDDI_RESERVEGPUVIRTUALADDRESS,
     ) -> Result<(u64, PagingStatus), NTSTATUS> {
         let mut args = *create_request;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let status =
             unsafe { table::D3DKMTReserveGpuVirtualAddress(&self.session, at, &raw mut args) };
         Ok((args.VirtualAddress, paging_status(status, args.PagingFenceValue)?))
@@ -52,7 +52,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let args =
             D3DKMT_FREEGPUVIRTUALADDRESS { hAdapter: adapter, BaseAddress: base, Size: size };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe {
             table::D3DKMTFreeGpuVirtualAddress(&self.session, at, &raw const args)
         })
@@ -70,7 +70,7 @@ impl Client {
         (args.Commands, args.CommandLength) = (commands, length);
         args.BroadcastContextCount = 1;
         args.BroadcastContext[0] = context;
-        // SAFETY: `args` lives here, and points to nothing.
+        // SAFETY: `args` outlives the call and contains no pointers.
         check_status(unsafe { table::D3DKMTSubmitCommand(&self.session, at, &raw const args) })
     }
 
@@ -95,7 +95,7 @@ impl Client {
             },
             ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         check_status(unsafe {
             table::D3DKMTUpdateGpuVirtualAddress(&self.session, at, &raw const args)
         })

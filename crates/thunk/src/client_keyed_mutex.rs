@@ -28,7 +28,7 @@ impl Client {
     pub fn create_keyed_mutex(&self, at: &mut Passive, key: u64) -> Result<KeyedMutex, NTSTATUS> {
         let mut args =
             D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_acquired(unsafe { table::D3DKMTCreateKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(KeyedMutex { handle: args.hKeyedMutex, global: args.hSharedHandle })
     }
@@ -48,7 +48,7 @@ impl Client {
             Flags: D3DKMT_CREATEKEYEDMUTEX2_FLAGS { Value: flags },
             ..D3DKMT_CREATEKEYEDMUTEX2::ZERO
         };
-        // SAFETY: `args` and the data live here.
+        // SAFETY: `args` and the data outlive the call.
         check_acquired(unsafe {
             table::D3DKMTCreateKeyedMutex2(&self.session, at, &raw mut args)
         })?;
@@ -62,7 +62,7 @@ impl Client {
         global: D3DKMT_HANDLE,
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: global, hKeyedMutex: 0 };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_acquired(unsafe { table::D3DKMTOpenKeyedMutex(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
@@ -80,7 +80,7 @@ impl Client {
             pPrivateRuntimeData: pointer(buffer),
             ..D3DKMT_OPENKEYEDMUTEX2::ZERO
         };
-        // SAFETY: `args` and the buffer live here.
+        // SAFETY: `args` and the buffer outlive the call.
         check_acquired(unsafe { table::D3DKMTOpenKeyedMutex2(&self.session, at, &raw mut args) })?;
         Ok(args.hKeyedMutex)
     }
@@ -92,7 +92,7 @@ impl Client {
         handle: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYKEYEDMUTEX { hKeyedMutex: handle };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_acquired(unsafe {
             table::D3DKMTDestroyKeyedMutex(&self.session, at, &raw const args)
         })
@@ -113,7 +113,7 @@ impl Client {
             pTimeout: timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
             FenceValue: 0,
         };
-        // SAFETY: `args` and the time-out live here.
+        // SAFETY: `args` and the timeout outlive the call.
         check_acquired(unsafe {
             table::D3DKMTAcquireKeyedMutex(&self.session, at, &raw mut args)
         })?;
@@ -137,7 +137,7 @@ impl Client {
             PrivateRuntimeDataSize: size(buffer),
             pPrivateRuntimeData: pointer(buffer),
         };
-        // SAFETY: `args`, the time-out and the buffer live here.
+        // SAFETY: `args`, the timeout and the buffer outlive the call.
         check_acquired(unsafe {
             table::D3DKMTAcquireKeyedMutex2(&self.session, at, &raw mut args)
         })?;
@@ -154,7 +154,7 @@ impl Client {
     ) -> Result<(), NTSTATUS> {
         let mut args =
             D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_acquired(unsafe { table::D3DKMTReleaseKeyedMutex(&self.session, at, &raw mut args) })
     }
 
@@ -174,7 +174,7 @@ impl Client {
             pPrivateRuntimeData: runtime.as_ptr().cast(),
             PrivateRuntimeDataSize: size(runtime),
         };
-        // SAFETY: `args` and the data live here.
+        // SAFETY: `args` and the data outlive the call.
         check_acquired(unsafe { table::D3DKMTReleaseKeyedMutex2(&self.session, at, &raw mut args) })
     }
 }

@@ -50,7 +50,7 @@ impl Client {
             Priority: priority,
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTCreatePagingQueue(&self.session, at, &raw mut args) })?;
         let value = args.FenceValueCPUVirtualAddress.addr();
         Ok(PagingQueue { queue: args.hPagingQueue, fence: args.hSyncObject, value })
@@ -63,7 +63,7 @@ impl Client {
         queue: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let mut args = D3DDDI_DESTROYPAGINGQUEUE { hPagingQueue: queue };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTDestroyPagingQueue(&self.session, at, &raw mut args) })
     }
 
@@ -84,7 +84,7 @@ impl Client {
         };
         let session = &self.session;
         let args = &raw const args;
-        // SAFETY: `args` lives here, with one fence and one value.
+        // SAFETY: `args`, the fence and the value outlive the call; both lists have one element.
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
@@ -103,7 +103,7 @@ impl Client {
             Flags: D3DDDI_MAKERESIDENT_FLAGS { Value: flags },
             ..D3DDDI_MAKERESIDENT::ZERO
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         let status = unsafe { table::D3DKMTMakeResident(&self.session, at, &raw mut args) };
         match status {
             STATUS_PENDING => Ok(PagingStatus::Pending(args.PagingFenceValue)),
@@ -127,7 +127,7 @@ impl Client {
             Flags: D3DDDI_EVICT_FLAGS { Value: flags },
             ..D3DKMT_EVICT::ZERO
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         check_status(unsafe { table::D3DKMTEvict(&self.session, at, &raw mut args) })?;
         Ok(args.NumBytesToTrim)
     }
@@ -149,7 +149,7 @@ impl Client {
             Flags: D3DDDICB_LOCKFLAGS { Value: flags },
             ..D3DKMT_LOCK::ZERO
         };
-        // SAFETY: `args` and the pages live here.
+        // SAFETY: `args` and the pages outlive the call.
         check_status(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
@@ -170,7 +170,7 @@ impl Client {
             Flags: D3DDDICB_LOCKFLAGS { Value: flags | discards },
             ..D3DKMT_LOCK::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTLock(&self.session, at, &raw mut args) })?;
         Ok((args.hAllocation, args.pData.addr()))
     }
@@ -187,7 +187,7 @@ impl Client {
             NumAllocations: count(list),
             phAllocations: list_pointer(list),
         };
-        // SAFETY: `args` and the list live here.
+        // SAFETY: `args` and the list outlive the call.
         check_status(unsafe { table::D3DKMTUnlock(&self.session, at, &raw const args) })
     }
 
@@ -205,7 +205,7 @@ impl Client {
             Flags: D3DDDICB_LOCK2FLAGS { Value: flags },
             ..D3DKMT_LOCK2::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTLock2(&self.session, at, &raw mut args) })?;
         Ok(args.pData.addr())
     }
@@ -218,7 +218,7 @@ impl Client {
         allocation: D3DKMT_HANDLE,
     ) -> Result<(), NTSTATUS> {
         let args = D3DKMT_UNLOCK2 { hDevice: device, hAllocation: allocation };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTUnlock2(&self.session, at, &raw const args) })
     }
 }

@@ -66,7 +66,7 @@ impl Client {
             Priority: priority,
             ..D3DKMT_OFFERALLOCATIONS::ZERO
         };
-        // SAFETY: `args` and the lists live here; they are only read.
+        // SAFETY: `args` and the lists outlive the call and are only read.
         check_status(unsafe { table::D3DKMTOfferAllocations(&self.session, at, &raw const args) })
     }
 
@@ -84,7 +84,7 @@ impl Client {
             pDiscarded: discarded.as_mut_ptr(),
             NumAllocations: names.count(),
         };
-        // SAFETY: `args` and the lists live here, and there is an answer for each handle.
+        // SAFETY: `args` and the lists outlive the call; there is one result per handle.
         check_status(unsafe {
             table::D3DKMTReclaimAllocations(&self.session, at, &raw const args)
         })?;
@@ -107,7 +107,7 @@ impl Client {
             pDiscarded: results.as_mut_ptr(),
             ..D3DKMT_RECLAIMALLOCATIONS2::ZERO
         };
-        // SAFETY: `args` and the lists live here, and there is an answer for each handle.
+        // SAFETY: `args` and the lists outlive the call; there is one result per handle.
         match unsafe { table::D3DKMTReclaimAllocations2(&self.session, at, &raw mut args) } {
             STATUS_PENDING => (),
             other => check_status(other)?,
@@ -130,7 +130,7 @@ impl Client {
             AllocationCount: count(names.list),
             pPriorities: list_pointer(priorities),
         };
-        // SAFETY: `args` and the lists live here, with as many priorities as are read.
+        // SAFETY: `args` and the lists outlive the call; there is one priority per handle.
         check_status(unsafe {
             table::D3DKMTSetAllocationPriority(&self.session, at, &raw const args)
         })
@@ -151,7 +151,7 @@ impl Client {
             pPriorities: priorities.as_mut_ptr(),
         };
         let args = &raw const args;
-        // SAFETY: `args` and the lists live here, with as many priorities as are written.
+        // SAFETY: `args` and the lists outlive the call; there is one priority per result.
         check_status(unsafe { table::D3DKMTGetAllocationPriority(&self.session, at, args) })?;
         Ok(priorities)
     }
@@ -171,7 +171,7 @@ impl Client {
             pResidencyStatus: all.as_mut_ptr(),
         };
         let args = &raw const args;
-        // SAFETY: `args` and the lists live here, with as many answers as are written.
+        // SAFETY: `args` and the lists outlive the call; there is one element per result.
         check_status(unsafe { table::D3DKMTQueryAllocationResidency(&self.session, at, args) })?;
         Ok(all)
     }
@@ -189,7 +189,7 @@ impl Client {
             pPrivateDriverData: (&raw mut sizes).cast(),
             PrivateDriverDataSize: 24,
         };
-        // SAFETY: `args` and `sizes` live here, and that has so many bytes.
+        // SAFETY: `args` and `sizes` outlive the call; `args` has the size of `sizes`.
         check_status(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })?;
         Ok(sizes)
     }
@@ -207,8 +207,8 @@ impl Client {
             pPrivateDriverData: data.as_mut_ptr().cast(),
             PrivateDriverDataSize: u32::try_from(data.len()).unwrap_or(u32::MAX),
         };
-        // SAFETY: `args` and `data` live here, and the size is that of `data`: what a u32 does
-        // not count is more than the door reads.
+        // SAFETY: `args` and `data` outlive the call; the size in `args` is that of `data`, or
+        // `u32::MAX`, which the entry point rejects.
         check_status(unsafe { table::D3DKMTQueryAdapterInfo(&self.session, at, &raw const args) })
     }
 
@@ -227,7 +227,7 @@ impl Client {
             ..D3DKMT_QUERYVIDEOMEMORYINFO::ZERO
         };
         let session = &self.session;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTQueryVideoMemoryInfo(session, at, &raw mut args) })?;
         Ok(args)
     }
@@ -247,7 +247,7 @@ impl Client {
             ..D3DKMT_CHANGEVIDEOMEMORYRESERVATION::ZERO
         };
         let args = &raw const args;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTChangeVideoMemoryReservation(&self.session, at, args) })
     }
 
@@ -271,7 +271,7 @@ impl Client {
             ..D3DKMT_REGISTERTRIMNOTIFICATION::ZERO
         };
         let session = &self.session;
-        // SAFETY: `args` lives here, and the function takes what it is registered with.
+        // SAFETY: `args` outlives the call, and the callback accepts the registered context.
         check_status(unsafe { table::D3DKMTRegisterTrimNotification(session, at, &raw mut args) })?;
         Ok(args.Handle.addr())
     }
@@ -283,7 +283,7 @@ impl Client {
             Callback: Some(notify_trim),
         };
         let session = &self.session;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTUnregisterTrimNotification(session, at, &raw mut args) })
     }
 }
@@ -295,7 +295,7 @@ struct TrimHandler(Box<dyn Fn(u64) + Send + Sync>);
 ///
 /// # Safety
 ///
-/// The notification is there, and its context is a [`TrimHandler`].
+/// `args` points to a notification whose context is a [`TrimHandler`].
 unsafe extern "C-unwind" fn notify_trim(args: *mut D3DKMT_TRIMNOTIFICATION) {
     // SAFETY: The caller's contract.
     let args = unsafe { args.read() };

@@ -68,7 +68,7 @@ impl Client {
             PrivateDriverDataSize: size(private),
             ..D3DKMT_CREATECONTEXT::ZERO
         };
-        // SAFETY: `args` lives here, and `private` is as long as it says; it is only read.
+        // SAFETY: `args` and `private` outlive the call; `args` has the length of `private`.
         check_status(unsafe { table::D3DKMTCreateContext(&self.session, at, &raw mut args) })?;
         Ok(RenderContext {
             context: args.hContext,
@@ -129,7 +129,7 @@ impl Client {
             Flags: D3DKMT_RENDERFLAGS { Value: packet.flags },
             ..D3DKMT_RENDER::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let status = unsafe { table::D3DKMTRender(&self.session, at, &raw mut args) };
         if !args.pNewCommandBuffer.is_null() {
             let (list, patches) = (args.pNewAllocationList, args.pNewPatchLocationList);

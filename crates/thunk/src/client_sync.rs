@@ -79,7 +79,7 @@ impl Client {
             ..D3DKMT_CREATESYNCHRONIZATIONOBJECT::ZERO
         };
         let session = &self.session;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let made = unsafe { table::D3DKMTCreateSynchronizationObject(session, at, &raw mut args) };
         check_status(made).map(|()| args.hSyncObject)
     }
@@ -105,7 +105,7 @@ impl Client {
             ..D3DKMT_CREATESYNCHRONIZATIONOBJECT2::ZERO
         };
         let session = &self.session;
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let made = unsafe { table::D3DKMTCreateSynchronizationObject2(session, at, &raw mut args) };
         check_status(made)?;
         let monitored = args.Info.Type == D3DDDI_MONITORED_FENCE;
@@ -124,7 +124,7 @@ impl Client {
             hSharedHandle: global,
             ..D3DKMT_OPENSYNCHRONIZATIONOBJECT::ZERO
         };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         let opened =
             unsafe { table::D3DKMTOpenSynchronizationObject(&self.session, at, &raw mut args) };
         check_status(opened).map(|()| args.hSyncObject)
@@ -133,7 +133,7 @@ impl Client {
     /// `D3DKMTDestroySynchronizationObject`.
     pub fn destroy_sync(&self, at: &mut Passive, object: D3DKMT_HANDLE) -> Result<(), NTSTATUS> {
         let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: object };
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe {
             table::D3DKMTDestroySynchronizationObject(&self.session, at, &raw const args)
         })
@@ -156,7 +156,7 @@ impl Client {
             Flags: D3DDDICB_SIGNALFLAGS { Value: flags },
         };
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the lists live here.
+        // SAFETY: `args` and the lists outlive the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromCpu(session, at, args) })
     }
 
@@ -178,7 +178,7 @@ impl Client {
             Flags: WaitFlags { Value: if outcome.any { WaitFlags::WaitAny } else { 0 } },
         };
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the lists live here.
+        // SAFETY: `args` and the lists outlive the call.
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromCpu(session, at, args) })
     }
 
@@ -198,7 +198,7 @@ impl Client {
         };
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the lists live here.
+        // SAFETY: `args` and the lists outlive the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu(session, at, args) })
     }
 
@@ -219,7 +219,7 @@ impl Client {
         };
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the lists live here.
+        // SAFETY: `args` and the lists outlive the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
@@ -238,7 +238,7 @@ impl Client {
         };
         args.Reserved[0] = event as u64;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the context live here.
+        // SAFETY: `args` and the context outlive the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObjectFromGpu2(session, at, args) })
     }
 
@@ -258,7 +258,7 @@ impl Client {
         };
         args.Reserved[0] = values.as_ptr().expose_provenance() as u64;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` and the lists live here.
+        // SAFETY: `args` and the lists outlive the call.
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObjectFromGpu(session, at, args) })
     }
 
@@ -276,7 +276,7 @@ impl Client {
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECT::ZERO
         };
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObject(session, at, args) })
     }
 
@@ -298,7 +298,7 @@ impl Client {
         };
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTSignalSynchronizationObject2(session, at, args) })
     }
 
@@ -315,7 +315,7 @@ impl Client {
             ObjectHandleArray: array(objects),
         };
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObject(session, at, args) })
     }
 
@@ -335,7 +335,7 @@ impl Client {
         };
         args.Reserved[0] = value;
         let (session, args) = (&self.session, &raw const args);
-        // SAFETY: `args` lives here.
+        // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTWaitForSynchronizationObject2(session, at, args) })
     }
 

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 pub struct EntryRow {
     /// The Windows name of the entry point.
     pub name: &'static str,
-    /// What it does not do yet, as text; empty when it is complete.
+    /// What is missing, as text; empty if it is complete.
     pub missing: &'static str,
     /// The rules judged on its arguments, and on the kernel's errors.
     pub rules: &'static [RuleId],
@@ -18,8 +18,8 @@ pub struct EntryRow {
     pub statuses: &'static [NTSTATUS],
     /// The DDIs whose failure it returns.
     pub forwards_errors_of: &'static [&'static str],
-    /// What its caller promises besides valid pointers, as text; empty when nothing. A caller
-    /// with random arguments cannot keep this promise.
+    /// The caller's obligation besides valid pointers, as text, or empty. A caller with random
+    /// arguments cannot fulfil it.
     pub requires: &'static str,
     /// The type of its argument, as in Rust: `*mut D3DKMT_ENUMADAPTERS2`.
     pub pointer: &'static str,

@@ -76,7 +76,7 @@ pub(crate) unsafe fn create_keyed_mutex2(
     check_args(session, "D3DKMTCreateKeyedMutex2", args)?;
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    // WINDOWS: our reading, as of flags that mean nothing elsewhere.
+    // WINDOWS: our reading, as for undefined flags of other calls.
     if arguments.Flags.has(CreateFlags::RESERVED) {
         return Err(STATUS_INVALID_PARAMETER);
     }
@@ -334,10 +334,10 @@ pub(crate) unsafe fn release_keyed_mutex(
     map_error(session, RELEASED, released)
 }
 
-/// Releases a keyed mutex to the next key, with other data of the runtime's.
+/// Releases a keyed mutex to the next key, with new data of the runtime.
 ///
-/// WINDOWS: that the data becomes the mutex's is documented; that no data leaves what was there is
-/// our reading.
+/// WINDOWS: that the data replaces the mutex's data is documented; that an empty buffer leaves the
+/// old data is our reading.
 pub(crate) unsafe fn release_keyed_mutex2(
     session: &Session,
     _at: &mut Passive,

@@ -54,7 +54,7 @@ macro_rules! for_each_entry_point {
             D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
                 => adapter::open_adapter_from_gdi_display_name {
                 statuses: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
-                missing: "one display, of the first adapter",
+                missing: "one display, on the first adapter",
             }
             D3DKMTCloseAdapter(*const kmt::D3DKMT_CLOSEADAPTER) => adapter::close_adapter {
                 rules: [DEV_LIFE_001],
@@ -64,7 +64,7 @@ macro_rules! for_each_entry_point {
                 rules: [DEV_LIFE_013, DEV_LIFE_001],
                 statuses: MAKES,
                 forwards_errors_of: [DxgkDdiCreateDevice],
-                missing: "flags have no effect, and no command buffer is given",
+                missing: "flags have no effect; returns no command buffer",
             }
             D3DKMTDestroyDevice(*const kmt::D3DKMT_DESTROYDEVICE) => device::destroy_device {
                 rules: [DEV_LIFE_013, DEV_LIFE_003],
@@ -85,7 +85,7 @@ macro_rules! for_each_entry_point {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
                 forwards_errors_of: [DxgkDdiSubmitCommandVirtual],
-                missing: "one context, no GPU addresses: commands travel as private driver data",
+                missing: "one context, no GPU addresses: commands are passed as private driver data",
             }
             D3DKMTCreateContext(*mut kmt::D3DKMT_CREATECONTEXT) => render::create_context {
                 rules: [DEV_LIFE_003, DEV_LIFE_006],
@@ -112,7 +112,7 @@ macro_rules! for_each_entry_point {
                 => context_priority::set_context_scheduling_priority {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD],
-                missing: "any number is taken",
+                missing: "accepts any value",
             }
             D3DKMTGetContextSchedulingPriority(*mut kmt::D3DKMT_GETCONTEXTSCHEDULINGPRIORITY)
                 => context_priority::get_context_scheduling_priority {
@@ -272,7 +272,7 @@ macro_rules! for_each_entry_point {
             D3DKMTLock(*mut kmt::D3DKMT_LOCK) => lock::lock {
                 rules: LOCK_RULES,
                 statuses: LOCK_ANSWERS,
-                missing: "the whole allocation is mapped whatever pages are listed",
+                missing: "maps the whole allocation; the page list is ignored",
             }
             D3DKMTUnlock(*const kmt::D3DKMT_UNLOCK) => lock::unlock {
                 rules: UNLOCK_RULES,
@@ -325,19 +325,19 @@ macro_rules! for_each_entry_point {
                     STATUS_UNSUCCESSFUL,
                 ],
                 forwards_errors_of: [DxgkDdiQueryAdapterInfo],
-                missing: "the sizes of memory and what a driver tells user mode only",
+                missing: "memory sizes and the driver's private data only",
             }
             D3DKMTQueryVideoMemoryInfo(*mut kmt::D3DKMT_QUERYVIDEOMEMORYINFO)
                 => budget::query_video_memory_info {
                 rules: [DEV_LIFE_001],
                 statuses: [BAD, STATUS_INVALID_HANDLE],
-                missing: "of the caller only",
+                missing: "the caller's process only",
             }
             D3DKMTChangeVideoMemoryReservation(*const kmt::D3DKMT_CHANGEVIDEOMEMORYRESERVATION)
                 => budget::change_video_memory_reservation {
                 rules: [DEV_LIFE_001],
                 statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
-                missing: "of the caller only",
+                missing: "the caller's process only",
             }
             D3DKMTRegisterTrimNotification(*mut kmt::D3DKMT_REGISTERTRIMNOTIFICATION)
                 => budget::register_trim_notification {
@@ -385,7 +385,7 @@ macro_rules! for_each_entry_point {
                 => keyed_mutex::create_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
-                missing: "no NT handles: what is made for them has one handle",
+                missing: "no NT handles: an NT-shared mutex has only its local handle",
             }
             D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed_mutex::open_keyed_mutex {
                 rules: KEYED_RULES,

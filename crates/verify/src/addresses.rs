@@ -265,7 +265,7 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             });
             Verdict::holds_if(known, Component::Kernel, "DxgkDdiCreateProcess", || {
                 let device = event.subject;
-                format!("{device} is made, but the driver of {on} has not met {process}")
+                format!("{device} is created, but the driver of {on} was not called for {process}")
             })
         }
         EventKind::AddressSpaceCreated { process, .. } => {
@@ -273,9 +273,12 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             let twice = adapter.spaces.iter().any(|pair| pair.0 == process.map(Serial::from));
             let right = first == process.is_none() && !twice;
             Verdict::holds_if(right, Component::Kernel, "DxgkDdiCreateProcess", || {
-                let whom = process.map_or("the system".to_owned(), |subject| subject.to_string());
+                let owner = process.map_or("the system".to_owned(), |subject| subject.to_string());
                 let when = if first { "first" } else { "again, or after others" };
-                format!("the driver meets {whom} {when}: the system comes first, each once")
+                format!(
+                    "the driver is called for {owner} {when}: the system comes first, and each \
+                     process once"
+                )
             })
         }
         _ => Verdict::NotApplicable,

@@ -10,7 +10,7 @@ pub struct BugCheck {
     pub code: u32,
     /// Its Windows name.
     pub name: &'static str,
-    /// What it means, in our words.
+    /// Its meaning.
     pub about: &'static str,
 }
 

@@ -144,7 +144,7 @@ mod tests {
         );
     }
 
-    /// Two views of a resource end; `whole` says whether the resource does too.
+    /// Two views of a resource end; if `whole`, the resource ends, too.
     fn ends(whole: bool, closes: &str) -> String {
         let unnamed =
             "resource-view:1 resource-view.retiring by=device:1 retirement=retirement:1\n";

@@ -132,12 +132,12 @@ impl KernelCallbacks {
         })
     }
 
-    /// Asks for the DPC (`DxgkCbQueueDpc`), at any level. Answers whether it was not yet queued.
+    /// Queues the DPC (`DxgkCbQueueDpc`), at any IRQL. Returns false if it was already queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
     }
 
-    /// Acts on what was reported (`DxgkCbNotifyDpc`).
+    /// Processes the recorded reports (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, _at: &mut Dispatch) {
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
@@ -288,7 +288,7 @@ impl Kernel {
         self.log.judge(RuleId::KMD_ISR_014, Component::Driver, about, argument, broken);
     }
 
-    /// Asks for the DPC. Answers whether it was not yet queued.
+    /// Queues the DPC. Returns false if it was already queued.
     pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.

@@ -1,4 +1,4 @@
-//! The system's own device and context on an adapter that translates addresses.
+//! The system's device and context on an adapter with GPU virtual addresses.
 
 use crate::base::error::KernelError;
 use crate::ddi::miniport::{CreateContextArgs, DriverError};
@@ -10,8 +10,8 @@ use flight::{EventKind, Kind, Passive};
 use std::sync::Arc;
 
 impl Kernel {
-    /// Makes the system's space, its device and its context. After a refusal nothing of them is
-    /// left.
+    /// Creates the system's address space, device and context. If a driver call fails, all of them
+    /// are destroyed again.
     ///
     /// WINDOWS: the process comes first, then the device and its context, then the tables, then
     /// the root (observed).
@@ -52,7 +52,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The system's device and its context, on the node that pages.
+    /// Creates the system's device and its context, on the paging node.
     pub(crate) fn start_system_context(
         &self,
         at: &mut Passive,
@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// Ends what the system has on an adapter, the last of all.
+    /// Destroys the system's objects on an adapter, after all others.
     pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
         let system =
@@ -129,7 +129,7 @@ impl Kernel {
         let Some((Some(space), device, context)) = system else { return };
         let last = self.state.lock().last_writes(space);
         for step in &last {
-            let _ = self.write_now(at, permit, driver, step); // A refusal changes nothing any more.
+            let _ = self.write_now(at, permit, driver, step); // A failure has no consequence here.
         }
         // Taken before the `if let`, whose condition would hold the lock during the driver call.
         let taken = context.and_then(|id| self.state.lock().contexts[id].driver_handle.take());

@@ -1,20 +1,22 @@
-//! Runs of a driver's interrupt routine and DPC: what each does is judged when it has returned.
+//! Runs of a driver's interrupt routine and DPC. The rules about a run are judged when it has
+//! returned.
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
 use flight::{CallGuard, Component, RuleId};
 use smallvec::SmallVec;
 
-/// Of an adapter: what its driver does about interrupts.
+/// The interrupt state of an adapter.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
-    /// A DPC was asked for, and the driver has not been entered for it.
+    /// A DPC is queued and has not started.
     pub(crate) pending: bool,
-    /// Something was reported in an interrupt that no DPC has followed.
+    /// An interrupt routine reported something, and no DPC has run since.
     pub(crate) dpc_unhandled: bool,
     /// The interrupt routines and DPCs that have not returned.
     pub(crate) runs: SmallVec<[(u32, InterruptRun); 1]>,
-    /// A vsync was reported since they were switched on; none where they are not.
+    /// Whether a vsync was reported since vsync reports were enabled. `None` while they are
+    /// disabled.
     pub(crate) vsync: Option<bool>,
 }
 
@@ -22,32 +24,34 @@ pub(crate) struct Interrupts {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum InterruptRun {
     Isr(InterruptReport),
-    /// Whether it follows a report, and whether it said so (`DxgkCbNotifyDpc`).
+    /// Whether it follows a report, and whether it called `DxgkCbNotifyDpc`.
     Dpc {
         follows: bool,
         notified: bool,
     },
 }
 
-/// What an interrupt routine has done.
+/// The actions of an interrupt routine.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InterruptReport {
     /// It has reported something.
     pub(crate) some: bool,
     /// It has reported a vsync.
     pub(crate) vsync: bool,
-    /// It has asked for the DPC.
+    /// It has queued the DPC.
     pub(crate) queued: bool,
 }
 
-/// While it lives, a run is listed: also when a driver unwinds. Without a number it is over.
+/// Removes a run from the list of runs when it drops, also when a driver unwinds. The call number
+/// is `None` after the removal.
 struct InterruptRunGuard<'a>(&'a Driver, Option<u32>);
 
 impl Driver {
-    /// The interrupt routine, inside its call: what it does is judged when it has returned.
+    /// Runs the interrupt routine inside its call, and judges it when it has returned.
     ///
-    /// WINDOWS: a line is shared. A driver that claims what is not its own keeps it from
-    /// another, and one that leaves its source asserted is called for ever (documented).
+    /// WINDOWS: an interrupt line is shared. A driver that claims another device's interrupt keeps
+    /// it from that device's driver; a driver that leaves its source asserted is called again
+    /// without end (documented).
     pub(crate) fn run_interrupt(
         &self,
         routine: impl FnOnce() -> DriverResult<bool>,
@@ -78,7 +82,7 @@ impl Driver {
         result
     }
 
-    /// The DPC, inside its call.
+    /// Runs the DPC inside its call, and judges it when it has returned.
     pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
         let listed = self.begin_interrupt_run(|it| {
             it.pending = false;
@@ -115,7 +119,7 @@ impl Driver {
 }
 
 impl InterruptRunGuard<'_> {
-    /// It is over: what it has done.
+    /// Ends the run and returns what it did.
     fn finish(mut self) -> Option<InterruptRun> {
         self.remove()
     }
@@ -137,20 +141,20 @@ impl Drop for InterruptRunGuard<'_> {
 }
 
 impl Interrupts {
-    /// The run that the code here belongs to.
+    /// The run of the current driver call.
     pub(crate) fn current_run(&mut self) -> Option<&mut InterruptRun> {
         let call = CallGuard::current()?.number;
         self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
     }
 
-    /// The DPC that runs here has told of its end (`DxgkCbNotifyDpc`).
+    /// The current DPC called `DxgkCbNotifyDpc`.
     pub(crate) fn note_dpc_notified(&mut self) {
         if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
             *notified = true;
         }
     }
 
-    /// The driver asks for its DPC. Answers whether it was not pending.
+    /// The driver queues its DPC. Returns false if the DPC was already pending.
     pub(crate) fn request_dpc(&mut self) -> bool {
         if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;

@@ -36,7 +36,7 @@ ddi! {
         by_hand fn start_device(), else Ok(());
     }
     DxgkDdiQueryAdapterInfo: Passive, Three or Zero, any,
-        missing "driver caps, segments, page tables and questions of user mode only" {
+        missing "driver caps, segments, page tables and user-mode private data only" {
         /// Returns the adapter's features while the adapter starts.
         system fn query_adapter() -> Features;
         /// Returns the hardware's capabilities to the user-mode driver
@@ -60,14 +60,14 @@ ddi! {
         /// Changes the adapter's power, which may not fail. A driver need not implement it.
         by_hand fn set_power(order: SetPowerArgs), else Ok(());
     }
-    DxgkDdiNotifySurpriseRemoval: Passive, Three, [], missing "live removals only" {
+    DxgkDdiNotifySurpriseRemoval: Passive, Three, [], missing "removal while the system runs only" {
         /// Notifies the driver that its hardware was removed: it may not touch hardware any more.
         /// The calls that follow free the driver's memory. A driver need not implement it.
         by_hand fn pulled_out(), else Ok(());
     }
     DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Passive, Three, any,
         missing "no display output: the target has no display" {
-        /// Stops the adapter and hands over what a target shows. If the target has no display, the
+        /// Stops the adapter and returns the display mode of a target. If the target has no display, the
         /// driver returns [`DriverError::Unsupported`] and is stopped by `stop_device`.
         by_hand fn stop_and_release(target: u32), else Err(DriverError::Unsupported);
     }
@@ -85,7 +85,7 @@ ddi! {
         details fn destroy_device(device: DriverDevice);
     }
     DxgkDdiCreateContext: Passive, Zero, [NoMemory, Mismatch],
-        missing "no flags of the client's" {
+        missing "no client flags" {
         /// Creates a context, and returns the maximum size of a packet's private data
         /// (`DmaBufferPrivateDataSize`).
         by_hand fn create_context(
@@ -105,7 +105,7 @@ ddi! {
         /// Destroys a context.
         details fn destroy_context(context: DriverContext);
     }
-    DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags but the system's" {
+    DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags except SystemProcess" {
         /// Notifies the driver of a process that uses the adapter.
         by_hand fn create_process(order: CreateProcessArgs, word: HandleSlot<'_, AddressSpace>) -> DriverProcess;
     }
@@ -122,12 +122,12 @@ ddi! {
         process fn set_root(context: &DriverContext, root: Root);
     }
     DxgkDdiMapCpuHostAperture: Passive, Zero, any,
-        missing "tried when the adapter starts; nothing is seen through it" {
+        missing "tested when the adapter starts; not used for CPU access" {
         /// Maps pages that the CPU cannot access into the CPU host aperture.
         system fn map_window(map: MapHostApertureArgs<'_>);
     }
     DxgkDdiUnmapCpuHostAperture: Passive, Zero, any,
-        missing "tried when the adapter starts; nothing is seen through it" {
+        missing "tested when the adapter starts; not used for CPU access" {
         /// Unmaps pages of the CPU host aperture.
         system fn unmap_window(segment: u32, window: &[u64]);
     }
@@ -151,7 +151,7 @@ ddi! {
         by_hand fn destroy_allocations(doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
     }
     DxgkDdiDescribeAllocation: Passive, Zero, any,
-        missing "primaries only, and nothing reads the description" {
+        missing "primaries only; the description is not used" {
         /// Describes a primary.
         process fn describe_allocation(allocation: &DriverAllocation) -> SurfaceInfo;
     }
@@ -171,7 +171,7 @@ ddi! {
         by_hand fn escape(escape: EscapeArgs<'_>);
     }
     DxgkDdiSubmitCommandVirtual: Dispatch, OneScheduler, [Invalid],
-        missing "no GPU addresses: commands travel as private driver data" {
+        missing "no GPU addresses: commands are passed as private driver data" {
         /// Submits a packet to the hardware.
         by_hand fn submit(packet: &SubmitCommandVirtualArgs<'_>);
     }
@@ -180,7 +180,7 @@ ddi! {
         /// Translates a client's commands into hardware commands.
         process fn render(rendering: &mut RenderArgs<'_>);
     }
-    DxgkDdiPatch: Passive, OneScheduler, [], missing "no packet is cut in parts" {
+    DxgkDdiPatch: Passive, OneScheduler, [], missing "packets are not split" {
         /// Writes addresses into a packet's commands. May be called repeatedly. For paging work it
         /// has no process.
         process fn patch(patching: &mut PatchArgs<'_>);
@@ -200,7 +200,7 @@ ddi! {
         by_hand fn submit_listed(packet: &SubmitCommandArgs<'_>);
     }
     DxgkDdiPreemptCommand: Dispatch, OneScheduler, [],
-        missing "a node gives back all it has not begun" {
+        missing "a node always returns all packets it has not started" {
         /// Preempts the packets that a node has not started. The driver reports the preemption; at
         /// once if the node has no packets.
         system fn preempt(node: u32, preemption: Fence);
@@ -235,7 +235,7 @@ ddi! {
         /// Restarts the GPU after a reset.
         system fn restart();
     }
-    DxgkDdiCollectDbgInfo: Passive, None, any, missing "asked before a reset only" {
+    DxgkDdiCollectDbgInfo: Passive, None, any, missing "called before a reset only" {
         /// Writes debug information and returns the number of bytes written.
         by_hand fn collect(reason: CollectReason, into: &mut [u8]) -> usize;
     }
@@ -248,7 +248,7 @@ ddi! {
         by_hand fn dpc();
     }
     DxgkDdiControlInterrupt: Passive, Zero, [Unimplemented],
-        missing "vsync only, and nothing is shown at one" {
+        missing "vsync only; nothing is displayed" {
         /// Enables or disables an interrupt. May return [`DriverError::Unimplemented`], for all but
         /// vsync.
         system fn control_interrupt(of: Interrupt, on: bool);

@@ -257,9 +257,10 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// The driver's word behind a client's allocation or resource handle
-    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
-    /// or with `of_device` the view's. Also for what this very call is building.
+    /// The driver handle behind a client's allocation or resource handle
+    /// (`DxgkCbAcquireHandleData`), in the process that the running call serves: the handle for
+    /// the adapter or, with `of_device`, the handle of the view. Also works for an object that the
+    /// running call creates.
     ///
     /// The object is not destroyed before the returned number is passed to
     /// [`KernelCallbacks::release_handle_data`] with the same `kind`.
@@ -273,15 +274,15 @@ impl KernelCallbacks {
         self.kernel.upgrade()?.acquire_handle_data(at, self.adapter, handle, of_device, kind)
     }
 
-    /// Lets go of what was acquired (`DxgkCbReleaseHandleData`).
+    /// Releases acquired handle data (`DxgkCbReleaseHandleData`).
     pub fn release_handle_data(&self, at: &mut Passive, number: usize, kind: u32) {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.release_handle_data(at, self.adapter, number, kind);
         }
     }
 
-    /// The same word, acquired and let go of at once: for a driver that keeps it only while
-    /// what it is of cannot end, as in the call that opens it.
+    /// The same driver handle, acquired and released at once: for a driver that uses it only while
+    /// its object cannot be destroyed, as in the call that opens the object.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
         let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
         self.release_handle_data(at, number as usize, 0);

@@ -108,20 +108,20 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// The name of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
-    /// process the running call is for.
+    /// The handle of the resource that an allocation belongs to (`DxgkCbGetHandleParent`), in the
+    /// process that the running call serves.
     pub fn parent_of(&self, at: &mut Passive, allocation: Handle) -> Option<Handle> {
         self.kernel.upgrade()?.parent_of(at, self.adapter, allocation)
     }
 
-    /// The name of a member of a resource (`DxgkCbEnumHandleChildren`), counted from zero; none
-    /// behind the last.
+    /// The handle of an allocation of a resource (`DxgkCbEnumHandleChildren`), by index from zero.
+    /// `None` after the last one.
     pub fn child_of(&self, at: &mut Passive, resource: Handle, index: u32) -> Option<Handle> {
         self.kernel.upgrade()?.child_of(at, resource, index)
     }
 
-    /// Where an allocation is that video is captured into (`DxgkCbGetCaptureAddress`): its
-    /// segment, from one on, and its address there.
+    /// The location of a capture allocation (`DxgkCbGetCaptureAddress`): its one-based segment
+    /// and its address there.
     pub fn capture_address(
         &self,
         at: &mut Passive,

@@ -124,7 +124,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// A name of an adapter is gone; with the last one goes an adapter that has stopped.
+    /// Closes an adapter handle. With its last handle, a stopped adapter is removed.
     pub(crate) fn close_adapter(&mut self, number: Id<Adapter>) {
         let it = &mut self.adapters[number];
         it.opens -= 1;

@@ -308,8 +308,8 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// Makes an allocation for a context or a device (`DxgkCbCreateContextAllocation`), and
-    /// answers the kernel's name for it.
+    /// Creates an allocation for a context or a device (`DxgkCbCreateContextAllocation`). Returns
+    /// the kernel's handle for it.
     pub fn create_context_allocation(
         &self,
         at: &mut Passive,
@@ -319,8 +319,8 @@ impl KernelCallbacks {
         kernel.create_context_allocation(at, self.adapter, args)
     }
 
-    /// Ends one (`DxgkCbDestroyContextAllocation`): its name is gone when this returns, its
-    /// memory when no engine can save into it any more.
+    /// Destroys a context allocation (`DxgkCbDestroyContextAllocation`). Its handle is closed when
+    /// this returns; its memory is freed when no engine can save into it any more.
     pub fn destroy_context_allocation(&self, at: &mut Passive, name: usize) -> DriverResult<()> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.destroy_context_allocation(at, self.adapter, name)

@@ -1,4 +1,5 @@
-//! What an adapter is doing: whether it runs, what its nodes have done, and its memory.
+//! Queries about the state of an adapter: whether it runs, the progress of its nodes, and its
+//! memory.
 
 use crate::adapter::start::{Adapter, AdapterState};
 use crate::base::id_list::Id;
@@ -17,7 +18,7 @@ impl Adapter {
         self.state == AdapterState::Running && !self.fatal
     }
 
-    /// The driver, while the adapter takes work.
+    /// The driver, if the adapter accepts work.
     pub(crate) fn running_driver(&self) -> Option<Arc<Driver>> {
         (self.is_running() && !self.fatal).then(|| self.driver.clone())
     }
@@ -29,7 +30,7 @@ impl KernelState {
         self.adapters.get(adapter)?.memory.as_ref()
     }
 
-    /// What a device has queued that is not over.
+    /// The queued work of a device that is not done.
     pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
         let it = &self.devices[device];
         let waits = |context: &Id<Context>| {
@@ -38,7 +39,7 @@ impl KernelState {
         it.busy.iter().filter_map(waits).collect()
     }
 
-    /// Whether work is over.
+    /// Whether work is done.
     pub(crate) fn is_work_done(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
         match work {
             QueuePoint::Context(context, packet) => {
@@ -53,7 +54,7 @@ impl KernelState {
         }
     }
 
-    /// Whether a node has a context's registers, or is about to.
+    /// Whether the context is current on a node, or is about to be.
     pub(crate) fn is_current(&self, adapter: Id<Adapter>, context: Id<Context>) -> bool {
         let nodes =
             self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice()).unwrap_or_default();
@@ -66,7 +67,8 @@ impl KernelState {
 }
 
 impl Node {
-    /// Whether a context is current here, or may become it though it has nothing to do.
+    /// Whether a matching context is current on this node, or may become current without having
+    /// work.
     pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
         self.current.is_some_and(|(context, device)| mine(context, device))
             || self
@@ -76,25 +78,25 @@ impl Node {
                 .any(|(context, device)| mine(context, device))
     }
 
-    /// Whether it can be given packets now.
+    /// Whether packets can be submitted to it now.
     pub(crate) fn accepts_packets(&self) -> bool {
         self.preemption.is_none() && self.resubmit.is_empty()
     }
 }
 
 impl InFlightPacket {
-    /// The context it is of, if it is a client's.
+    /// Its context, if it is a client's packet.
     pub(crate) fn context(&self) -> Option<Id<Context>> {
         self.of.map(|(context, _)| context)
     }
 
-    /// The device it is of, if it is a client's.
+    /// Its device, if it is a client's packet.
     pub(crate) fn device(&self) -> Option<Id<Device>> {
         self.of.map(|(_, device)| device)
     }
 
     /// The context and the device of a client's packet.
     pub(crate) fn client(&self) -> (Id<Context>, Id<Device>) {
-        invariant(self.of, "what does no paging work is a packet of a context")
+        invariant(self.of, "a packet without paging work belongs to a context")
     }
 }

@@ -1,4 +1,4 @@
-//! Client calls that enter a device, and whether a device works.
+//! Rundown protection for client calls on a device, and queries whether a device works.
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -14,20 +14,22 @@ use crate::state::KernelState;
 use flight::{Subject, invariant};
 use std::sync::Arc;
 
-/// While it lives, a client call is using a device, and the device cannot go. Dropping it holds
-/// the world.
+/// Keeps a device alive during a client call. Dropping the guard locks the kernel state.
 pub(crate) struct RundownGuard<'k> {
-    /// None when it has left.
+    /// `None` after the guard was released.
     kernel: Option<&'k Kernel>,
     pub(crate) device: Id<Device>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) driver: Arc<Driver>,
-    /// Given up before the device may go: whoever ends it needs the only one.
+    /// Dropped before the device can be destroyed, because destruction needs the only reference.
     driver_handle: Option<Arc<DriverDevice>>,
 }
 
 impl Kernel {
-    /// Enters a device that works.
+    /// Enters the device of a client's handle.
+    ///
+    /// # Errors
+    /// The error of the handle, or [`KernelError::Removed`] if the device does not work.
     pub(crate) fn enter_device(
         &self,
         process: ProcessId,
@@ -38,7 +40,10 @@ impl Kernel {
         self.acquire_rundown(&mut world, number)
     }
 
-    /// Enters a device by number. One that is ending lets nobody in.
+    /// Enters a device by id.
+    ///
+    /// # Errors
+    /// [`KernelError::Removed`] if the device is being destroyed.
     pub(crate) fn acquire_rundown(
         &self,
         world: &mut KernelState,
@@ -59,7 +64,7 @@ impl Kernel {
         })
     }
 
-    /// Who parked looks again: whether the device still works.
+    /// Checks again whether the device works, after a wait.
     pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
         self.state.lock().check_working(guard.device)
     }
@@ -73,17 +78,17 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The devices of a process, in the order they were made.
+    /// The devices of a process, in the order of their creation.
     pub(crate) fn devices_of(&self, process: Id<Process>) -> impl Iterator<Item = Id<Device>> {
         self.devices_of.get(&process).into_iter().flatten().copied()
     }
 
-    /// Whether a device is nothing but a name: its driver has ended it, its client has not.
+    /// Whether the device is a zombie: destroyed in the driver, its handle still open.
     pub(crate) fn is_zombie(&self, device: Id<Device>) -> bool {
         self.devices.get(device).is_some_and(|device| device.zombie)
     }
 
-    /// Whether a device works.
+    /// Returns [`KernelError::Removed`] unless the device works.
     pub(crate) fn check_working(&self, device: Id<Device>) -> Result<(), KernelError> {
         let works = self.devices.get(device).is_some_and(|device| {
             let runs = self.adapters.get(device.adapter).is_some_and(Adapter::is_running);
@@ -92,7 +97,7 @@ impl KernelState {
         if works { Ok(()) } else { Err(KernelError::Removed(device.subject())) }
     }
 
-    /// The device that a client's handle names, if it works.
+    /// The device of a client's handle, if it works.
     pub(crate) fn working_device(
         &self,
         process: ProcessId,
@@ -102,8 +107,9 @@ impl KernelState {
         self.check_working(number).map(|()| number)
     }
 
-    /// A client sees this no more. One that has its device still, which ends because the adapter
-    /// does, sees it until it lets go of that: it cannot know.
+    /// Removes a mapping from the client's address space. If the device ends because its adapter
+    /// ends, the client does not know that, so the mapping stays until the client closes the
+    /// device's handle.
     pub(crate) fn unmap_from_user(&mut self, device: Id<Device>, shown: UserMapping) {
         let it = &mut self.devices[device];
         let handles = it.process.map(|process| &self.processes[process].handles);
@@ -113,7 +119,7 @@ impl KernelState {
         }
     }
 
-    /// Whether what packets of a device list is brought: so it was before WDDM 2.
+    /// Whether the allocations in the lists of a device's packets are paged in (WDDM 1.x).
     pub(crate) fn pages_in_listed(&self, device: Id<Device>) -> bool {
         let on = self.devices.get(device).and_then(|device| self.adapters.get(device.adapter));
         on.is_some_and(|adapter| adapter.driver.generation == Generation::One)
@@ -128,7 +134,7 @@ impl Device {
 }
 
 impl Process {
-    /// How many bytes of a group its devices list.
+    /// The number of bytes of a segment group that the residency lists of its devices use.
     pub(crate) fn usage_of(&self, adapter: Id<Adapter>, group: SegmentGroup) -> u64 {
         let mine =
             |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
@@ -137,7 +143,7 @@ impl Process {
 }
 
 impl RundownGuard<'_> {
-    /// The driver's word for the device. It has one while anybody is inside.
+    /// The driver's handle of the device. It exists while a call is inside the device.
     pub(crate) fn driver_handle(&self) -> Result<&DriverDevice, KernelError> {
         self.driver_handle.as_deref().ok_or(KernelError::Removed(self.subject()))
     }
@@ -148,7 +154,7 @@ impl RundownGuard<'_> {
 }
 
 impl RundownGuard<'_> {
-    /// Leaves in a world that is held already.
+    /// Releases the guard while the caller holds the state lock.
     pub(crate) fn release(mut self, world: &mut KernelState) {
         self.release_in(world);
     }

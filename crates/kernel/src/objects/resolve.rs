@@ -1,4 +1,4 @@
-//! Handles of clients: reserved, published, closed, and the objects that they name.
+//! Client handles: reserving, publishing, closing and resolving them.
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -12,7 +12,7 @@ use crate::state::KernelState;
 use flight::{EventKind, Hex};
 
 impl Kernel {
-    /// Reserves the next name of a process, and says so.
+    /// Reserves the next handle of a process, and logs it.
     pub(crate) fn reserve_handle(
         &self,
         state: &mut KernelState,
@@ -25,7 +25,7 @@ impl Kernel {
         Ok(reserved)
     }
 
-    /// Reserves so many names, or none.
+    /// Reserves `count` handles, or none if that fails.
     pub(crate) fn reserve_handles(
         &self,
         state: &mut KernelState,
@@ -45,7 +45,7 @@ impl Kernel {
         Ok(handles)
     }
 
-    /// Gives reserved names back, the last one first.
+    /// Cancels reserved handles, the last one first.
     pub(crate) fn cancel_handles(
         &self,
         state: &mut KernelState,
@@ -60,7 +60,7 @@ impl Kernel {
         }
     }
 
-    /// Publishes a reserved name.
+    /// Publishes a reserved handle.
     pub(crate) fn publish_handle(
         &self,
         state: &mut KernelState,
@@ -73,7 +73,7 @@ impl Kernel {
         self.log.emit(process.subject(), EventKind::HandlePublished { handle, of: to.subject() });
     }
 
-    /// Ends a name that is known to be live.
+    /// Closes a live handle.
     pub(crate) fn close_handle(
         &self,
         state: &mut KernelState,
@@ -89,7 +89,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// The object that a client's handle names, which must be of this type.
+    /// The object of a client's handle, which must be of this type.
     pub(crate) fn resolve_handle<T: HasHandle>(
         &self,
         process: ProcessId,
@@ -101,7 +101,7 @@ impl KernelState {
         T::named_by(found).ok_or(KernelError::Handle { argument, handle, why })
     }
 
-    /// The paging queue whose fence a client's handle names.
+    /// The paging queue of a client's handle for a paging fence.
     pub(crate) fn resolve_queue_fence(
         &self,
         process: ProcessId,
@@ -117,7 +117,7 @@ impl KernelState {
         }
     }
 
-    /// What a client's handle names, of whatever kind.
+    /// The object of a client's handle, of any type.
     pub(crate) fn find_handle(
         &self,
         process: ProcessId,

@@ -1,4 +1,4 @@
-//! Waits and signals that contexts come to in turn.
+//! Waits and signals of synchronization objects that are queued to contexts.
 
 use crate::base::error::KernelError;
 use crate::kernel::Kernel;
@@ -9,7 +9,7 @@ use crate::sync::waits::SyncPoint;
 use flight::Passive;
 
 impl Kernel {
-    /// Has contexts signal objects when they come to it
+    /// Queues a signal of synchronization objects to contexts
     /// (`D3DKMTSignalSynchronizationObjectFromGpu2`).
     pub fn signal_from_gpu(
         &self,
@@ -21,7 +21,7 @@ impl Kernel {
             let world = &mut *self.state.lock();
             let devices = world.devices_named(process, request.contexts)?;
             let (how, event) = (SyncUse::Signal { rewinds: true }, request.event);
-            // The caller may name no context: then nothing is signalled.
+            // Without a context, nothing is signalled.
             let Some(first) = devices.first().copied() else { return Ok(()) };
             for device in devices.iter().skip(1) {
                 self.resolve_sync_points(world, process, *device, request.list, how, false)?;
@@ -43,7 +43,7 @@ impl Kernel {
         };
         for (place, context) in request.contexts.iter().enumerate() {
             if let Err(why) = self.queue_signal(at, process, *context, points.clone()) {
-                // This one's item and those of the others that come after it are not there.
+                // The signals of this context and of the following ones were not queued.
                 let world = &mut *self.state.lock();
                 for _ in place..request.contexts.len() {
                     self.cancel_points(world, None, &points);
@@ -54,8 +54,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has a context wait for objects, and what comes after in it
-    /// (`D3DKMTWaitForSynchronizationObjectFromGpu`).
+    /// Queues a wait for synchronization objects to a context: its later work starts after the
+    /// wait (`D3DKMTWaitForSynchronizationObjectFromGpu`).
     pub fn wait_from_gpu(
         &self,
         at: &mut Passive,

@@ -1,14 +1,14 @@
-//! The bytes of the machine's memory: a file without a name, mapped once, and shown in views.
+//! The bytes of system memory: an anonymous file, mapped once as a whole and in parts by views.
 //!
-//! No reference to them is made except in [`BackingStore::lend`]. Copies are done by C, as hardware
-//! would: what a client does through a view at the same time contradicts nothing.
+//! No reference to the bytes is created except in [`BackingStore::with_slice`]. The C library
+//! copies them, so a client may access them through a view at the same time.
 //!
 //! # Invariants
 //!
-//! 1. `base` is a mapping of all of the file, its provenance is exposed, and only `drop` ends it.
-//! 2. A [`Span`] is inside: only `BackingStore::span` makes one.
-//! 3. A [`AddressWindow`] is a mapping of its own, which only its `drop` ends.
-#![expect(unsafe_code, reason = "owns the memory of the machine")]
+//! 1. `base` is a mapping of the whole file, its provenance is exposed, and only `drop` unmaps it.
+//! 2. A [`Span`] is inside the file: only `BackingStore::span` creates one.
+//! 3. An [`AddressWindow`] is a separate mapping, and only its `drop` unmaps it.
+#![expect(unsafe_code, reason = "owns the system memory")]
 
 use super::PAGE;
 use std::fs::File;
@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
 
-/// The bytes.
+/// The file and its mapping.
 #[derive(Debug)]
 pub(super) struct BackingStore {
     file: File,
@@ -24,14 +24,14 @@ pub(super) struct BackingStore {
     size: usize,
 }
 
-/// Bytes that are inside.
+/// A range of bytes inside the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     offset: usize,
     length: usize,
 }
 
-/// Addresses at which pieces are shown.
+/// An address range in which spans are mapped.
 #[derive(Debug)]
 pub(super) struct AddressWindow {
     address: usize,
@@ -39,20 +39,20 @@ pub(super) struct AddressWindow {
 }
 
 impl BackingStore {
-    /// So many zeroes. They take up nothing before they are touched.
+    /// Creates a file of zeros. A page takes up memory of the OS once it is accessed.
     pub(super) fn new(size: usize) -> io::Result<Self> {
-        // SAFETY: The name is a string of C, and lives as long as the program.
+        // SAFETY: The name is a C string with static lifetime.
         let file = unsafe { libc::memfd_create(c"windtunnel-ram".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: It was just made, and nobody else has it.
+        // SAFETY: The descriptor was just created, and nothing else owns it.
         let file = unsafe { File::from_raw_fd(file) };
         file.set_len(size as u64)?;
         let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let open = libc::PROT_READ | libc::PROT_WRITE;
         let fd = file.as_raw_fd();
-        // SAFETY: The system chooses addresses at which nothing is.
+        // SAFETY: The OS chooses unused addresses.
         let base = unsafe { libc::mmap(ptr::null_mut(), size, open, flags, fd, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -60,7 +60,7 @@ impl BackingStore {
         Ok(Self { file, base: base.expose_provenance(), size })
     }
 
-    /// The bytes from `offset` on, if all of them are inside.
+    /// The span at `offset`, if it is inside the file.
     pub(super) fn span(&self, offset: u64, length: u64) -> Option<Span> {
         let (offset, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
         let inside = offset.checked_add(length)? <= self.size;
@@ -73,34 +73,34 @@ impl BackingStore {
 
     pub(super) fn read(&self, span: Span, into: &mut [u8]) {
         let (from, length) = (self.start(span), span.length.min(into.len()));
-        // SAFETY: By invariants 1 and 2 so many bytes are there; the others are the caller's.
+        // SAFETY: By invariants 1 and 2 the source is mapped; `into` has at least `length` bytes.
         unsafe { libc::memcpy(into.as_mut_ptr().cast(), from, length) };
     }
 
     pub(super) fn write(&self, span: Span, bytes: &[u8]) {
         let (to, length) = (self.start(span), span.length.min(bytes.len()));
-        // SAFETY: As above; no reference to the written ones exists.
+        // SAFETY: By invariants 1 and 2 the destination is mapped, and no reference to it exists.
         unsafe { libc::memcpy(to, bytes.as_ptr().cast(), length) };
     }
 
     pub(super) fn copy(&self, from: Span, to: Span) {
         let length = from.length.min(to.length);
         let (from, to) = (self.start(from), self.start(to));
-        // SAFETY: By invariants 1 and 2 so many bytes are at both; they may overlap.
+        // SAFETY: By invariants 1 and 2 both spans are mapped; `memmove` lets them overlap.
         unsafe { libc::memmove(to, from, length) };
     }
 
-    /// Sets the bytes, over and over to those of the pattern.
+    /// Fills the span with the repeated bytes of the pattern.
     pub(super) fn fill(&self, span: Span, pattern: u32) {
         let bytes = pattern.to_le_bytes();
         if bytes.iter().all(|byte| *byte == bytes[0]) {
             let to = self.start(span);
-            // SAFETY: By invariants 1 and 2 so many bytes are there.
+            // SAFETY: By invariants 1 and 2 the span is mapped.
             unsafe { libc::memset(to, bytes[0].into(), span.length) };
             return;
         }
-        // The first ones by hand; then what is done is copied behind itself, twice as much
-        // each time.
+        // Write the pattern once, then copy the filled part behind itself, which doubles it each
+        // time.
         let mut done = span.length.min(bytes.len());
         self.write(Span { length: done, ..span }, &bytes);
         while done < span.length {
@@ -111,30 +111,31 @@ impl BackingStore {
         }
     }
 
-    /// Zeroes, and the system has its memory back. Answers whether it took it.
+    /// Zeroes the span by returning its memory to the OS. Returns whether that succeeded.
     pub(super) fn release_pages(&self, span: Span) -> bool {
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (Ok(offset), Ok(length)) = (span.offset.try_into(), span.length.try_into()) else {
             return false;
         };
-        // SAFETY: It changes what the file holds, as a write does, and no address.
+        // SAFETY: The call changes the content of the file, as a write does, and no mapping.
         let answer = unsafe { libc::fallocate(self.file.as_raw_fd(), how, offset, length) };
         answer == 0
     }
 
-    /// The bytes themselves.
+    /// Lends the bytes to `body`.
     ///
     /// # Safety
     ///
-    /// While `body` runs, nobody else reads, writes or lends them through this store.
+    /// While `body` runs, no other thread reads, writes or lends them through this store.
     pub(super) unsafe fn with_slice(&self, span: Span, body: &mut dyn FnMut(&mut [u8])) {
         let start = self.start(span).cast::<u8>();
-        // SAFETY: By invariants 1 and 2 they are there, and the caller vouches for the rest.
+        // SAFETY: By invariants 1 and 2 the span is mapped; by the caller's contract the
+        // reference is exclusive.
         body(unsafe { std::slice::from_raw_parts_mut(start, span.length) });
     }
 
-    /// Shows these pieces in the window, one behind the other, and nothing in what is left of
-    /// it. Where that fails, nothing is shown.
+    /// Maps these spans contiguously at the start of the window, and nothing in the rest of it.
+    /// Returns false if that fails; then the window maps nothing.
     pub(super) fn map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> bool {
         let visible_bytes = self.try_map_pieces(window, page_spans).is_some();
         if !visible_bytes {
@@ -160,7 +161,7 @@ impl BackingStore {
 }
 
 impl AddressWindow {
-    /// Sets addresses aside. Whoever touches them traps.
+    /// Reserves addresses. An access to them traps.
     pub(super) fn new(length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
         let address = map(ptr::null_mut(), length, None)?;
@@ -176,7 +177,8 @@ impl AddressWindow {
     }
 }
 
-/// Maps a piece of the file, or nothing: at addresses of a window, or wherever the system likes.
+/// Maps a part of the file, or nothing, at an address of a window, or where the OS chooses if the
+/// address is NULL.
 fn map(address: *mut libc::c_void, length: usize, file: Option<(&File, usize)>) -> Option<usize> {
     let fixed = if address.is_null() { 0 } else { libc::MAP_FIXED };
     let (open, kind, fd, offset) = match file {
@@ -187,13 +189,13 @@ fn map(address: *mut libc::c_void, length: usize, file: Option<(&File, usize)>) 
         None => (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0),
     };
     let flags = kind | fixed | libc::MAP_NORESERVE;
-    // SAFETY: By invariant 3 fixed addresses are a window's, of which no reference is made;
-    // other ones are the system's choice, at which nothing is.
+    // SAFETY: By invariant 3 a fixed address belongs to a window, to which no reference exists;
+    // otherwise the OS chooses unused addresses.
     let mapped = unsafe { libc::mmap(address, length, open, flags, fd, offset) };
     (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
 }
 
-/// The same pieces, with neighbours as one: each is a mapping of its own.
+/// Merges adjacent spans, because each span is a separate mapping.
 fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
     for piece in page_spans.iter().filter(|span| span.length != 0) {
@@ -208,7 +210,7 @@ fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
 impl Drop for AddressWindow {
     fn drop(&mut self) {
         let address = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 3 these addresses are ours, and they end once.
+        // SAFETY: By invariant 3 the window owns this mapping, and unmaps it only here.
         unsafe { libc::munmap(address, self.length) };
     }
 }
@@ -216,12 +218,12 @@ impl Drop for AddressWindow {
 impl Drop for BackingStore {
     fn drop(&mut self) {
         let base = ptr::with_exposed_provenance_mut(self.base);
-        // SAFETY: By invariant 1 it is ours, and ends once.
+        // SAFETY: By invariant 1 the store owns this mapping, and unmaps it only here.
         unsafe { libc::munmap(base, self.size) };
     }
 }
 
-/// Whole pages.
+/// Rounds up to whole pages.
 pub(super) fn round_to_pages(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PAGE)
 }

@@ -1,15 +1,15 @@
-//! Which pages are taken, and which are free.
+//! The allocated and the free pages.
 //!
 //! # Invariants
 //!
-//! 1. `free` and `by_size` have the same runs; no two of them touch.
-//! 2. A page is in a run of `free`, in a run of `taken`, or on its way from one to the other.
+//! 1. `free` and `by_size` have the same runs; no two of them are adjacent.
+//! 2. A page is in a run of `free`, in a run of `allocated`, or between `end` and `free`.
 
 use super::PAGE;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The runs, by offset. The same calls in the same order always answer the same.
+/// The runs, by offset. The same calls in the same order return the same results.
 #[derive(Debug)]
 pub(super) struct PageRuns {
     free: BTreeMap<u64, u64>,
@@ -25,12 +25,12 @@ impl PageRuns {
         pages
     }
 
-    /// How many bytes are taken.
+    /// Number of allocated bytes.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.allocated.values().sum()
     }
 
-    /// Takes a run: from the smallest free one that is large enough, and of those the first.
+    /// Allocates a run from the smallest free run that is large enough, and the first of those.
     pub(super) fn allocate(&mut self, bytes: u64) -> Option<u64> {
         let (size, offset) = *self.by_size.range((bytes, 0)..).next()?;
         self.remove(offset, size);
@@ -39,7 +39,8 @@ impl PageRuns {
         Some(offset)
     }
 
-    /// Ends a taken run, which is not free yet. Answers whether there was one just so.
+    /// Ends an allocated run without making it free. Returns false if there is no run with exactly
+    /// this offset and size.
     pub(super) fn end(&mut self, offset: u64, bytes: u64) -> bool {
         let by_address = self.allocated.get(&offset) == Some(&bytes);
         if by_address {
@@ -48,7 +49,7 @@ impl PageRuns {
         by_address
     }
 
-    /// Makes an ended run free, as one with its neighbours.
+    /// Makes an ended run free, and merges it with adjacent free runs.
     pub(super) fn free(&mut self, mut offset: u64, mut bytes: u64) {
         if let Some((&before, &size)) = self.free.range(..offset).next_back()
             && before + size == offset
@@ -76,7 +77,7 @@ impl PageRuns {
     }
 }
 
-/// One bit for each page that may be touched: asked without a lock.
+/// One bit for each page, set if the page may be accessed. Read without a lock.
 #[derive(Debug)]
 pub(super) struct LivePages(Box<[AtomicU64]>);
 
@@ -86,12 +87,12 @@ impl LivePages {
         Self((0..words).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Whether all pages of these bytes may be touched.
+    /// Whether all pages of these bytes may be accessed.
     pub(super) fn covers(&self, offset: u64, bytes: u64) -> bool {
         bytes == 0 || words(offset, bytes).all(|(word, mask)| self.word(word) & mask == mask)
     }
 
-    /// Says whether these pages may be touched from now on.
+    /// Sets whether these pages may be accessed.
     pub(super) fn set(&self, offset: u64, bytes: u64, live: bool) {
         for (word, mask) in words(offset, bytes) {
             let Some(word) = self.0.get(word) else { continue };
@@ -108,7 +109,7 @@ impl LivePages {
     }
 }
 
-/// The words and bits for the pages of these bytes, of which there is one at least.
+/// The indices and bit masks for the pages of these bytes, which are at least one.
 fn words(offset: u64, bytes: u64) -> impl Iterator<Item = (usize, u64)> {
     let first = offset / PAGE;
     let end = offset.saturating_add(bytes).div_ceil(PAGE);

@@ -84,7 +84,7 @@ traps! {
         Unjudged KsDecrementCountedWorker Unjudged KsIncrementCountedWorker
         Unjudged KsRegisterCountedWorker Unjudged KsRegisterWorker Unjudged KsUnregisterWorker
     }
-    "nothing serves it yet" {
+    "not implemented" {
         Unjudged KsCacheMedium Unjudged KsCreatePin Passive KsCreatePin2
         Passive KsFilterFactoryGetSymbolicLink Unjudged KsFilterFactoryUpdateCacheData
         Unjudged KsFilterGetAndGate Unjudged KsGetImageNameAndResourceId Unjudged KsLoadResource

@@ -148,9 +148,8 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// Keeps addresses of a process for the driver
-    /// (`DxgkCbReserveGpuVirtualAddressRange`), while it is told of that process. Answers the
-    /// first.
+    /// Reserves addresses of a process for the driver, while `DxgkDdiCreateProcess` runs for that
+    /// process (`DxgkCbReserveGpuVirtualAddressRange`). Returns the first address.
     pub fn reserve_range(&self, at: &mut Passive, args: &ReserveAddressArgs) -> DriverResult<u64> {
         let kernel = self.kernel.upgrade().ok_or(DriverError::Invalid)?;
         kernel.reserve_range(at, self.adapter, args)

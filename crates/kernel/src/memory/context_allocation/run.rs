@@ -257,7 +257,7 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// Has one brought up to date by a paging operation that carries `private`, and waits for
+    /// Updates a context allocation with a paging operation that carries `private`, and waits for
     /// it (`DxgkCbUpdateContextAllocation`).
     pub fn update_context_allocation(
         &self,
@@ -269,7 +269,7 @@ impl KernelCallbacks {
         kernel.update_context_allocation(at, self.adapter, name, private)
     }
 
-    /// Where one is in the GPU's addresses, so many pages from its start on
+    /// The GPU address of a context allocation from page `first_page` on
     /// (`DxgkCbMapContextAllocation`).
     pub fn map_context_allocation(
         &self,

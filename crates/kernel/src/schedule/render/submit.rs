@@ -150,8 +150,8 @@ impl Kernel {
 
     /// Calls `DxgkDdiPatch` for a packet.
     ///
-    /// WINDOWS: a failure stops the system (observed); here the packet goes on, and the returned
-    /// status is judged.
+    /// WINDOWS: a failure stops the system (observed). Here the packet is submitted nevertheless,
+    /// and the returned status is judged.
     fn patch_render_packet(
         &self,
         at: &mut Passive,

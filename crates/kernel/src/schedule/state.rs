@@ -4,8 +4,8 @@
 //!
 //! 1. A context is in `runnable` at most once, and its queue records that it is. It may be there
 //!    without a packet at the front of its queue; the next submission removes it then.
-//! 2. `advancing` is empty unless `Kernel::advance` runs. A nested call only adds its context to the
-//!    list, and the outer call advances it.
+//! 2. `advancing` is empty unless `Kernel::advance` runs. A nested call only adds its context to
+//!    the list, and the outer call advances it.
 //! 3. A packet in `cancelled` has left its context's queue, and its driver has not been notified.
 
 use crate::base::id_list::{Id, Slab};

@@ -34,7 +34,7 @@ use crate::objects::view::{View, ViewStage};
 use crate::schedule::render::RenderPacket;
 use crate::sync::SyncState;
 use crate::sync::keyed_mutex::KeyedMutex;
-use flight::WaitToken;
+use flight::WaitQueue;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All objects of the kernel.
@@ -85,7 +85,7 @@ pub(crate) struct KernelState {
     pub(crate) permits: PermitTable,
     /// The threads that wait for an object of a device, a context or an adapter to end or to leave.
     /// All of them check again after each change.
-    pub(crate) waiters: Vec<WaitToken>,
+    pub(crate) waiters: WaitQueue,
     /// Idle retirements that wait for their permit.
     pub(crate) jobs: VecDeque<Id<Retirement>>,
     /// Contexts with a packet at the front of their queue.
@@ -109,6 +109,12 @@ pub(crate) struct KernelState {
     /// A deliberate bug, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) planted_reversal: bool,
+}
+
+impl AsMut<WaitQueue> for KernelState {
+    fn as_mut(&mut self) -> &mut WaitQueue {
+        &mut self.waiters
+    }
 }
 
 impl KernelState {
@@ -143,7 +149,7 @@ impl KernelState {
             trim_in_progress: None,
             sync: SyncState::default(),
             permits: PermitTable::default(),
-            waiters: Vec::new(),
+            waiters: WaitQueue::default(),
             jobs: VecDeque::new(),
             runnable: Vec::new(),
             advancing: Vec::new(),

@@ -1,10 +1,9 @@
 //! Unit tests of the kernel with a small minidriver: objects, their order of creation and end,
 //! and failures. Other crates than `flight` are not needed.
 
-use crate::lock::Lock;
 use crate::stream_state::StreamState;
 use crate::*;
-use flight::{DeterministicHost, InternalError, Log, Passive, internal_error};
+use flight::{DeterministicHost, InternalError, Lock, Log, Passive, internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 

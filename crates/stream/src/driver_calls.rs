@@ -12,8 +12,7 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame,
-    DriverHandle, DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId,
-    PinState, PointerId,
+    DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId, PinState, PointerId,
 };
 use flight::{
     CallGuard, Dispatch, EventKind, Host, Irql, Kind, Level, Log, Passive, Subject, Support,
@@ -318,13 +317,12 @@ impl Driver {
     pub(crate) fn allocate(
         &self,
         at: &mut Passive,
-        (allocator, word): (AllocatorId, usize),
+        (allocator, handle): (AllocatorId, &DriverAllocator),
         dispatch: bool,
     ) -> Option<DriverFrame> {
-        let lent = DriverAllocator::duplicate(word);
         let body = |entry: &dyn Minidriver| {
-            self.log_arguments(Entry::Allocate, allocator, word);
-            entry.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
+            self.log_arguments(Entry::Allocate, allocator, handle);
+            entry.allocate(handle, HandleSlot::new()).ok_or(DriverError::NoMemory)
         };
         self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
     }
@@ -332,31 +330,33 @@ impl Driver {
     pub(crate) fn free_frame(
         &self,
         at: &mut Passive,
-        (allocator, word): (AllocatorId, usize),
-        (number, frame): (FrameId, usize),
+        (allocator, handle): (AllocatorId, &DriverAllocator),
+        (number, frame): (FrameId, DriverFrame),
         dispatch: bool,
     ) {
-        let lent = DriverAllocator::duplicate(word);
-        let data = self.number(frame);
-        let frame: DriverFrame = DriverHandle::duplicate(frame);
+        let data = self.number(frame.as_raw());
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |entry| {
-            self.log_arguments(Entry::FreeFrame, allocator, word);
+            self.log_arguments(Entry::FreeFrame, allocator, handle);
             self.log.emit(
                 number.subject(),
                 EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
             );
-            entry.free_frame(&lent, frame);
+            entry.free_frame(handle, frame);
             Ok(())
         });
     }
 
-    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
-        let driver_handle = DriverAllocator::duplicate(word);
+    pub(crate) fn delete_allocator(
+        &self,
+        at: &mut Passive,
+        allocator: AllocatorId,
+        handle: DriverAllocator,
+    ) {
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
-            self.log_arguments(Entry::DeleteAllocator, allocator, word);
-            it.delete_allocator(at, driver_handle);
+            self.log_arguments(Entry::DeleteAllocator, allocator, &handle);
+            it.delete_allocator(at, handle);
             Ok(())
         });
     }
@@ -402,9 +402,9 @@ impl Driver {
     }
 
     /// Logs the allocator's driver handle that a call carries.
-    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, word: usize) {
-        let (entry, word) = (entry.name().into(), self.number(word));
-        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle: word });
+    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, handle: &DriverAllocator) {
+        let (entry, driver_handle) = (entry.name().into(), self.number(handle.as_raw()));
+        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle });
     }
 
     /// A NULL driver handle has no number of its own.

@@ -176,22 +176,19 @@ impl Stream {
         let (driver, view, _) = call;
         let answer = driver.initialize_allocator(at, allocator, &view, framing);
         let (subject, place) = (allocator.subject(), Entry::InitializeAllocator.name());
-        match answer {
-            Ok(driver_handle) => Ok(driver_handle),
-            Err(why) => {
-                let left = self.blocks_of(pin, allocator);
-                let broken = (!left.is_empty()).then(|| {
-                    format!(
-                        "{} pieces of memory are left of an allocator whose initialisation failed",
-                        left.len()
-                    )
-                });
-                self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
-                self.free_blocks(pin, &left);
-                self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
-                Err(why.into())
-            }
-        }
+        answer.map_err(|why| {
+            let left = self.blocks_of(pin, allocator);
+            let broken = (!left.is_empty()).then(|| {
+                format!(
+                    "{} pieces of memory are left of an allocator whose initialisation failed",
+                    left.len()
+                )
+            });
+            self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
+            self.free_blocks(pin, &left);
+            self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
+            why.into()
+        })
     }
 
     fn blocks_of(&self, pin: PinId, allocator: AllocatorId) -> Vec<usize> {

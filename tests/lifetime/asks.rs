@@ -162,7 +162,7 @@ fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
     let number: NTSTATUS = 0xc000_0123_u32.cast_signed();
     for (why, status) in [
         (DriverError::Unsupported, STATUS_NOT_SUPPORTED),
-        (DriverError::Absent, STATUS_NOT_SUPPORTED),
+        (DriverError::NoEntryPoint, STATUS_NOT_SUPPORTED),
         (DriverError::Invalid, STATUS_INVALID_PARAMETER),
         (DriverError::Other(number.cast_unsigned()), number),
     ] {

@@ -91,7 +91,7 @@ impl Minidriver for Camera {
     ) -> DriverResult<DriverAllocator> {
         *self.framing.lock().unwrap() = *framing;
         let context = self.services()?.allocate_memory(64, 15, MemoryKind::NonPaged);
-        Ok(slot.set(context.ok_or(DriverError::NoMemory)?))
+        Ok(slot.fill(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
@@ -105,15 +105,15 @@ impl Minidriver for Camera {
             framing.alignment,
             framing.kind,
         )?;
-        Some(slot.set(frame))
+        Some(slot.fill(frame))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|services| services.free_memory(frame.value()));
+        let _ = self.services().and_then(|services| services.free_memory(frame.as_raw()));
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // All frames have been freed; only the context is left.
-        let _ = self.services().and_then(|services| services.free_memory(allocator.value()));
+        let _ = self.services().and_then(|services| services.free_memory(allocator.as_raw()));
     }
 }

@@ -120,7 +120,7 @@ fn run_races(total: &mut Total) -> Result<(), String> {
 fn run_names(total: &mut Total) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-kernel", "--lib"]);
     tests.arg("--target-dir").arg(target().join("loom")).env("RUSTFLAGS", "--cfg loom");
-    count(tests.arg("handle_loom").stdout(Stdio::piped()), total)
+    count(tests.arg("handle_table_loom").stdout(Stdio::piped()), total)
 }
 
 /// Runs and counts tests.

@@ -120,7 +120,7 @@ impl Minidriver for TestCamera {
     ) -> DriverResult<DriverAllocator> {
         lock(&self.inner).framing = Some(*framing);
         let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
+        Ok(word.fill(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
@@ -129,15 +129,15 @@ impl Minidriver for TestCamera {
         word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let Framing { bytes, alignment, kind, .. } = lock(&self.inner).framing?;
-        Some(word.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
+        Some(word.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let _ = self.services().and_then(|services| services.free_memory(frame.value())); // It returns nothing.
+        let _ = self.services().and_then(|services| services.free_memory(frame.as_raw())); // It returns nothing.
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // It returns nothing.
-        let _ = self.services().and_then(|services| services.free_memory(allocator.value()));
+        let _ = self.services().and_then(|services| services.free_memory(allocator.as_raw()));
     }
 }

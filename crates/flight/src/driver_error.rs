@@ -10,7 +10,7 @@ pub type DriverResult<T> = Result<T, DriverError>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverError {
     /// The driver has no entry point for this.
-    Absent,
+    NoEntryPoint,
     /// An argument is wrong.
     Invalid,
     /// There is not enough memory.
@@ -53,7 +53,7 @@ impl DriverError {
     /// Its name in events.
     pub fn name(self) -> Text {
         match self {
-            DriverError::Absent => "absent".into(),
+            DriverError::NoEntryPoint => "absent".into(),
             DriverError::Invalid => "invalid".into(),
             DriverError::NoMemory => "no-memory".into(),
             DriverError::Mismatch => "mismatch".into(),
@@ -79,7 +79,7 @@ impl DriverError {
 impl fmt::Display for DriverError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            DriverError::Absent => "the driver has no entry point for this",
+            DriverError::NoEntryPoint => "the driver has no entry point for this",
             DriverError::Invalid => "an argument is wrong",
             DriverError::NoMemory => "there is not enough memory",
             DriverError::Mismatch => "the private data belongs to another version of the driver",

@@ -104,9 +104,7 @@ impl Kernel {
 
     /// Wakes the threads that wait for an object to end or to leave, so that they check again.
     pub(crate) fn wake_all(&self, state: &mut KernelState) {
-        for token in state.waiters.drain(..) {
-            self.host.wake(&token);
-        }
+        state.waiters.wake_all(&*self.host);
         if state.schedule.has_runnable_context() {
             self.host.wake(&self.work_available);
         }
@@ -121,20 +119,9 @@ impl Kernel {
         what: impl Fn(&KernelState) -> String,
         done: impl Fn(&KernelState) -> bool,
     ) -> bool {
-        loop {
-            let token = {
-                let mut state = self.state.lock();
-                if done(&state) {
-                    return true;
-                }
-                let token = WaitToken::new(what(&state));
-                state.waiters.push(token.clone());
-                token
-            };
-            if let WaitResult::Stuck(_) = self.park(at, about, &token) {
-                return false;
-            }
-        }
+        let token = |state: &KernelState| WaitToken::new(what(state));
+        let park = |token: &WaitToken| self.park(at, about, token);
+        self.state.wait_until(token, park, |state| done(state).then_some(())).is_ok()
     }
 
     /// Waits until `act` succeeds in what a client waits for, which only other clients bring about.
@@ -149,30 +136,17 @@ impl Kernel {
         what: impl Fn(&KernelState) -> String,
         mut act: impl FnMut(&mut KernelState) -> Option<T>,
     ) -> WaitOutcome<T> {
-        loop {
-            let token = {
-                let mut state = self.state.lock();
-                if let Some(done) = act(&mut state) {
-                    return WaitOutcome::Done(done);
-                }
-                if deadline.is_some_and(|value| value <= self.host.now()) {
-                    return WaitOutcome::TimedOut;
-                }
-                let token = WaitToken::for_clients(what(&state));
-                state.waiters.push(token.clone());
-                token
-            };
-            let satisfied = self.park_until(at, about, &token, deadline);
-            if satisfied != WaitResult::Woken {
-                // A thread that has left must not be woken.
-                self.state.lock().waiters.retain(|wait_token| !wait_token.same_as(&token));
-            }
-            match satisfied {
-                WaitResult::Woken => (),
-                WaitResult::TimedOut => return WaitOutcome::TimedOut,
-                WaitResult::Stuck(_) | WaitResult::HostEnded => return WaitOutcome::Stuck,
-            }
-        }
+        let token = |state: &KernelState| WaitToken::for_clients(what(state));
+        let park = |token: &WaitToken| self.park_until(at, about, token, deadline);
+        let passed = || deadline.is_some_and(|value| value <= self.host.now());
+        let act = |state: &mut KernelState| match act(state) {
+            Some(done) => Some(WaitOutcome::Done(done)),
+            None => passed().then_some(WaitOutcome::TimedOut),
+        };
+        self.state.wait_until(token, park, act).unwrap_or_else(|result| match result {
+            WaitResult::TimedOut => WaitOutcome::TimedOut,
+            WaitResult::Woken | WaitResult::Stuck(_) | WaitResult::HostEnded => WaitOutcome::Stuck,
+        })
     }
 
     /// Logs the driver handle of an object.

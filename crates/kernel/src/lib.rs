@@ -12,7 +12,7 @@
 //!
 //! # Locks
 //!
-//! One lock guards the state (`lock.rs`). It is held for bookkeeping only: never across a call of
+//! One lock guards the state (`flight::Lock`). It is held for bookkeeping only: never across a call of
 //! a driver, and never during a wait. Only the locks of `flight` (the log, the host) are taken
 //! while it is held.
 #![forbid(unsafe_code)]

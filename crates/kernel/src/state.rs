@@ -31,7 +31,7 @@ use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::{View, ViewStage};
 use crate::schedule::state::ScheduleState;
 use crate::sync::state::SyncState;
-use flight::{WaitToken, invariant};
+use flight::{WaitQueue, invariant};
 use std::collections::BTreeMap;
 
 /// The object tables, and the state of each folder.
@@ -60,10 +60,16 @@ pub(crate) struct KernelState {
     pub(crate) permits: PermitTable,
     /// The threads that wait for an object of a device, a context or an adapter to end or to leave.
     /// All of them check again after each change.
-    pub(crate) waiters: Vec<WaitToken>,
+    pub(crate) waiters: WaitQueue,
     /// A deliberate bug, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) planted_reversal: bool,
+}
+
+impl AsMut<WaitQueue> for KernelState {
+    fn as_mut(&mut self) -> &mut WaitQueue {
+        &mut self.waiters
+    }
 }
 
 impl KernelState {
@@ -86,7 +92,7 @@ impl KernelState {
             memory: MemoryState::default(),
             sync: SyncState::default(),
             permits: PermitTable::default(),
-            waiters: Vec::new(),
+            waiters: WaitQueue::default(),
             #[cfg(shuttle)]
             planted_reversal: false,
         }

@@ -27,7 +27,7 @@ impl TableDriver {
         &self,
         create_args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        let call = self.table.DxgkDdiCreateAllocation.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCreateAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let CreateAllocationArgs { allocations, resource, private: common } = create_args;
         let mut shared = PrivateData::copy(common)?;
@@ -83,7 +83,7 @@ impl TableDriver {
         &self,
         destroy_args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
-        let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let list: Vec<HANDLE> =
             destroy_args.allocations.map(|driver_handle| pointer(driver_handle.as_raw())).collect();
@@ -118,7 +118,7 @@ impl TableDriver {
         &self,
         allocation: &DriverAllocation,
     ) -> DriverResult<SurfaceInfo> {
-        let call = self.table.DxgkDdiDescribeAllocation.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDescribeAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args = DXGKARG_DESCRIBEALLOCATION {
             hAllocation: pointer(allocation.as_raw()),
@@ -139,7 +139,7 @@ impl TableDriver {
         &self,
         open_args: OpenAllocationArgs<'_>,
     ) -> DriverResult<Vec<DriverView>> {
-        let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let OpenAllocationArgs { device, views, create, private: common } = open_args;
         let mut shared = PrivateData::copy(common)?;
@@ -183,7 +183,7 @@ impl TableDriver {
         device: &DriverDevice,
         views: Drain<'_, DriverView>,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiCloseAllocation.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCloseAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let list: Vec<HANDLE> =
             views.map(|driver_handle| pointer(driver_handle.as_raw())).collect();

@@ -25,7 +25,7 @@ impl TableDriver {
         &self,
         word: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // WINDOWS: `hDevice` is the kernel's handle on input, for callbacks, and the driver's on
         // output.
@@ -43,7 +43,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_destroy_device(&self, device: &DriverDevice) -> DriverResult<()> {
-        let call = self.table.DxgkDdiDestroyDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDestroyDevice.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
         let status = self.run_driver(&door, || unsafe { call(pointer(device.as_raw())) });
@@ -56,7 +56,7 @@ impl TableDriver {
         context_allocation_args: &CreateContextArgs,
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
         let name = kernel_handle(&word); // In and out, like `hDevice`.
@@ -87,7 +87,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_destroy_context(&self, context: &DriverContext) -> DriverResult<()> {
-        let call = self.table.DxgkDdiDestroyContext.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDestroyContext.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own.
         let status = self.run_driver(&door, || unsafe { call(pointer(context.as_raw())) });
@@ -98,7 +98,7 @@ impl TableDriver {
         &self,
         packet: &SubmitCommandVirtualArgs<'_>,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiSubmitCommandVirtual.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiSubmitCommandVirtual.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let args = DXGKARG_SUBMITCOMMANDVIRTUAL {

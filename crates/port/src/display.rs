@@ -540,15 +540,15 @@ mod tests {
         let driver = driver(&table()).unwrap();
         fly(|host, at| {
             assert_eq!(driver.unload(at), Ok(()));
-            at.raised(host, |at| assert_eq!(driver.dpc(at), Err(DriverError::Absent)));
-            at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(DriverError::Absent)));
+            at.raised(host, |at| assert_eq!(driver.dpc(at), Err(DriverError::NoEntryPoint)));
+            at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(DriverError::NoEntryPoint)));
             let mut standard = StandardAllocationArgs {
                 bytes: 1,
                 private: None,
                 allocation_size: 0,
                 resource_size: 0,
             };
-            assert_eq!(driver.standard_data(at, &mut standard), Err(DriverError::Absent));
+            assert_eq!(driver.standard_data(at, &mut standard), Err(DriverError::NoEntryPoint));
         });
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 impl TableDriver {
     pub(crate) fn call_escape(&self, escape: &mut EscapeArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiEscape.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiEscape.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut private = PrivateData::copy(escape.private)?;
         let args = DXGKARG_ESCAPE {

@@ -92,7 +92,7 @@ impl TableDriver {
         context_allocation_args: CreateProcessArgs,
         word: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
-        let call = self.table.DxgkDdiCreateProcess.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCreateProcess.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let system = if context_allocation_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
@@ -112,7 +112,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_destroy_process(&self, process: &DriverProcess) -> DriverResult<()> {
-        let call = self.table.DxgkDdiDestroyProcess.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDestroyProcess.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let status = self.run_driver(&door, || {
             // SAFETY: By invariants 1 and 2 the function and `context` are valid; the handle is the
@@ -123,7 +123,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_get_root_page_table_size(&self, entries: u32) -> DriverResult<RootSize> {
-        let call = self.table.DxgkDdiGetRootPageTableSize.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiGetRootPageTableSize.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args =
             DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: entries, PhysicalAdapterIndex: 0 };
@@ -142,7 +142,7 @@ impl TableDriver {
         of: &DriverContext,
         root: Root,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiSetRootPageTable.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiSetRootPageTable.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let args = DXGKARG_SETROOTPAGETABLE {
             hContext: pointer(of.as_raw()),
@@ -162,7 +162,7 @@ impl TableDriver {
         &self,
         map: &MapHostApertureArgs<'_>,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiMapCpuHostAperture.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiMapCpuHostAperture.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut window = page_numbers(map.window)?;
         let mut memory = map.memory.to_vec();
@@ -189,7 +189,7 @@ impl TableDriver {
         segment: u32,
         window: &[u64],
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiUnmapCpuHostAperture.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiUnmapCpuHostAperture.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut window = page_numbers(window)?;
         let args = DXGKARG_UNMAPCPUHOSTAPERTURE {

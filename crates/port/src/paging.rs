@@ -26,7 +26,7 @@ impl TableDriver {
         &self,
         paging_args: &mut BuildPagingBufferArgs<'_>,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiBuildPagingBuffer.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, bases, .. } = self.adapter()?;
         let mut data = OperationData::new(&paging_args.operation)?;
         if let Operation::UpdateTable(it) = &paging_args.operation {
@@ -89,7 +89,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_submit_paging(&self, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let paging = if packet.length > 0 { SubmitFlags::Paging } else { 0 };

@@ -58,7 +58,7 @@ fn luid(number: u64) -> LUID {
 
 impl TableDriver {
     pub(crate) fn call_add_device(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::NoEntryPoint)?;
         let door = Door::open(services.clone(), self.physical_device, &self.hardware);
         let mut context = ptr::null_mut();
 
@@ -88,7 +88,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_start_device(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiStartDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiStartDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let services = door.services();
         let number = services.adapter().number;
@@ -125,7 +125,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_stop_device(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
@@ -137,7 +137,7 @@ impl TableDriver {
     pub(crate) fn call_stop_and_release_post_display(&self, target: u32) -> DriverResult<()> {
         const NAME: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
         let call = self.table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
-        let call = call.ok_or(DriverError::Absent)?;
+        let call = call.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
         let status = self.run_driver(&door, || {
@@ -155,7 +155,7 @@ impl TableDriver {
         &self,
         context_allocation_args: SetPowerArgs,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let of = match context_allocation_args.of {
             PowerTarget::Adapter => DISPLAY_ADAPTER_HW_ID,
@@ -177,7 +177,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_notify_surprise_removal(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiNotifySurpriseRemoval.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         door.hardware().surprise_remove();
         let live = DxgkRemovalPnPNotify;
@@ -187,7 +187,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_reset_device(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiResetDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiResetDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         self.run_driver(&door, || unsafe { call(pointer(context)) });
@@ -195,7 +195,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_remove_device(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiRemoveDevice.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiRemoveDevice.ok_or(DriverError::NoEntryPoint)?;
         // Whatever the driver returns, it is not called for this adapter again.
         let adapter = self.adapter_slot().take().ok_or(DriverError::Invalid)?;
         adapter.log_handle();
@@ -221,7 +221,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_interrupt_routine(&self) -> DriverResult<bool> {
-        let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let ours = self.run_driver(&door, || unsafe { call(pointer(context), 0) });
@@ -229,7 +229,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_dpc_routine(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         self.run_driver(&door, || unsafe { call(pointer(context)) });
@@ -237,7 +237,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_control_interrupt(&self, of: Interrupt, on: bool) -> DriverResult<()> {
-        let call = self.table.DxgkDdiControlInterrupt.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiControlInterrupt.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let kind = match of {
             Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,

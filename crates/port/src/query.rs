@@ -97,7 +97,7 @@ impl TableDriver {
         input_size: u32,
         out: &mut GuardedOutput<T>,
     ) -> DriverResult<NTSTATUS> {
-        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = adapter;
         let size = size_of::<T>();
         let args = DXGKARG_QUERYADAPTERINFO {
@@ -128,7 +128,7 @@ impl TableDriver {
     /// has one buffer for both. Each is a copy of that one (our decision), so a driver reads the
     /// client's data in either.
     pub(crate) fn call_query_umd_private(&self, data: &mut [u8]) -> DriverResult<()> {
-        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut input = PrivateData::copy(data)?;
         let mut checks = QueryChecks { door: door.clone(), output: PrivateData::copy(data)? };

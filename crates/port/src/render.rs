@@ -34,7 +34,7 @@ impl TableDriver {
         context_allocation_args: &CreateContextArgs,
         word: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_allocation_args.private)?;
         let name = kernel_handle(&word); // In and out, like `hDevice`.
@@ -69,7 +69,7 @@ impl TableDriver {
 
     /// Reads the client's memory once: the driver sees a copy.
     pub(crate) fn call_render(&self, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiRender.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiRender.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let commands = rendering.commands.fetch(0..rendering.commands.len());
         let mut commands = PrivateData::copy(&commands.ok_or(DriverError::UserMemory)?)?;
@@ -130,7 +130,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_patch(&self, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiPatch.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiPatch.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let list: Vec<_> = patching.allocation_list.iter().map(allocation_list_entry).collect();
         let patches: Vec<_> = patching.patches.iter().map(patch_location).collect();
@@ -179,7 +179,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_submit_command(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let null = if packet.null { SubmitFlags::NullRendering } else { 0 };

@@ -19,7 +19,8 @@ impl TableDriver {
         &self,
         standard: &mut StandardAllocationArgs,
     ) -> DriverResult<()> {
-        let call = self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::Absent)?;
+        let call =
+            self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // Our reading of a size in bytes: one row.
         let mut surface = D3DKMDT_GDISURFACEDATA {

@@ -17,7 +17,7 @@ const OTHER_REASON: u32 = 0;
 
 impl TableDriver {
     pub(crate) fn call_preempt_command(&self, node: u32, preemption: Fence) -> DriverResult<()> {
-        let call = self.table.DxgkDdiPreemptCommand.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiPreemptCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let args = DXGKARG_PREEMPTCOMMAND {
             PreemptionFenceId: preemption.0,
@@ -35,7 +35,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_query_current_fence(&self, node: u32) -> DriverResult<Fence> {
-        let call = self.table.DxgkDdiQueryCurrentFence.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiQueryCurrentFence.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args =
             DXGKARG_QUERYCURRENTFENCE { NodeOrdinal: node, ..DXGKARG_QUERYCURRENTFENCE::ZERO };
@@ -49,7 +49,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_cancel_command(&self, packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
-        let call = self.table.DxgkDdiCancelCommand.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCancelCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut private = PrivateData::copy(packet.private)?;
         let args = DXGKARG_CANCELCOMMAND {
@@ -73,7 +73,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_query_engine_status(&self, node: u32) -> DriverResult<bool> {
-        let call = self.table.DxgkDdiQueryEngineStatus.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiQueryEngineStatus.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args =
             DXGKARG_QUERYENGINESTATUS { NodeOrdinal: node, ..DXGKARG_QUERYENGINESTATUS::ZERO };
@@ -88,7 +88,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_query_dependent_engine_group(&self, node: u32) -> DriverResult<u64> {
-        let call = self.table.DxgkDdiQueryDependentEngineGroup.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiQueryDependentEngineGroup.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args = DXGKARG_QUERYDEPENDENTENGINEGROUP {
             NodeOrdinal: node,
@@ -104,7 +104,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_reset_engine(&self, node: u32) -> DriverResult<Fence> {
-        let call = self.table.DxgkDdiResetEngine.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiResetEngine.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: node, ..DXGKARG_RESETENGINE::ZERO };
 
@@ -118,7 +118,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_reset_from_timeout(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiResetFromTimeout.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiResetFromTimeout.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
 
         let status = self.run_driver(&door, || {
@@ -130,7 +130,7 @@ impl TableDriver {
     }
 
     pub(crate) fn call_restart_from_timeout(&self) -> DriverResult<()> {
-        let call = self.table.DxgkDdiRestartFromTimeout.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiRestartFromTimeout.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
 
         let status = self.run_driver(&door, || {
@@ -148,7 +148,7 @@ impl TableDriver {
         reason: CollectReason,
         into: &mut [u8],
     ) -> DriverResult<usize> {
-        let call = self.table.DxgkDdiCollectDbgInfo.ok_or(DriverError::Absent)?;
+        let call = self.table.DxgkDdiCollectDbgInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let mut notes = PrivateData::copy(into)?;
         let mut extension = DXGKARG_COLLECTDBGINFO_EXT::ZERO;

@@ -61,7 +61,7 @@ impl SoftGpu {
         insertion_order: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        let sizes = self.lists.ok_or(DriverError::Absent)?;
+        let sizes = self.lists.ok_or(DriverError::NoEntryPoint)?;
         if !self.accepts_context(device, insertion_order) {
             return Err(DriverError::Invalid);
         }
@@ -78,7 +78,7 @@ impl SoftGpu {
     /// Writes the hardware's commands. All of the client's commands are read once and checked as
     /// read.
     pub(crate) fn translate_commands(&self, args: &mut RenderArgs<'_>) -> DriverResult<()> {
-        self.lists.ok_or(DriverError::Absent)?;
+        self.lists.ok_or(DriverError::NoEntryPoint)?;
         let bytes = args.commands.fetch(0..args.commands.len());
         let mut writing = RenderOutput {
             buffer: args.buffer,
@@ -102,13 +102,13 @@ impl SoftGpu {
     /// Patches addresses into the buffer; may be called several times. Paging commands already have
     /// theirs.
     pub(crate) fn patch_commands(&self, args: &mut PatchArgs<'_>) -> DriverResult<()> {
-        self.lists.ok_or(DriverError::Absent)?;
+        self.lists.ok_or(DriverError::NoEntryPoint)?;
         patch(args.buffer, args.allocation_list, args.patches, &args.submitted);
         Ok(())
     }
 
     pub(crate) fn push_patched(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
-        self.lists.ok_or(DriverError::Absent)?;
+        self.lists.ok_or(DriverError::NoEntryPoint)?;
         let saving = self.state().records.save_target(packet.context.as_raw());
         let (context, area) = saving.filter(|_| packet.node < NODES).ok_or(DriverError::Invalid)?;
         let length = packet.submitted.end.saturating_sub(packet.submitted.start);

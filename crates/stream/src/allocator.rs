@@ -14,7 +14,7 @@ use crate::framing::{Framing, FramingRequest};
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::pin::Connection;
 use crate::stream::Stream;
-use crate::types::{AllocatorId, DeviceId, FrameId, PinId};
+use crate::types::{AllocatorId, DeviceId, DriverAllocator, DriverFrame, FrameId, PinId};
 use flight::{EventKind, Kind, Passive, RuleId, Subject, invariant, next_random};
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ pub struct Allocator {
     pub(crate) framing: Framing,
     /// It allocates half of the agreed bytes.
     pub(crate) half_size: bool,
-    /// The driver handle.
-    pub(crate) driver_handle: usize,
+    /// The driver handle, if it is the driver's.
+    pub(crate) driver_handle: Option<Arc<DriverAllocator>>,
 }
 
 /// The owner of an allocator.
@@ -67,17 +67,28 @@ struct AllocatorInfo {
     owner: AllocatorOwner,
     framing: Framing,
     half_size: bool,
-    driver_handle: usize,
+    driver_handle: Option<Arc<DriverAllocator>>,
     driver: Arc<Driver>,
     memory: Arc<dyn FrameMemory>,
 }
 
 impl AllocatorInfo {
+    /// The allocator, for calls of its driver.
+    fn lent(&self) -> (AllocatorId, &DriverAllocator) {
+        let handle = self.driver_handle.as_deref();
+        (self.allocator, invariant(handle, "a driver's allocator has a driver handle"))
+    }
+
     /// The size of a frame that does not come from the driver's allocator.
     fn frame_size(&self) -> u32 {
         let halves = self.owner == AllocatorOwner::Client && self.half_size;
         if halves { self.framing.bytes / 2 } else { self.framing.bytes }
     }
+}
+
+/// The value of an allocator's driver handle: NULL if it is not the driver's.
+fn raw(driver_handle: Option<&DriverAllocator>) -> usize {
+    driver_handle.map_or(0, DriverAllocator::as_raw)
 }
 
 impl Stream {
@@ -97,11 +108,12 @@ impl Stream {
             user: user_mode,
         };
         self.log.emit(subject, chosen);
-        let word = match by {
+        let own = match by {
             AllocatorOwner::Driver => {
-                self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
+                let own = self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
                     self.state.lock().allocators.cancel(allocator);
-                })?
+                })?;
+                Some(Arc::new(own))
             }
             AllocatorOwner::Default => {
                 let broken = (!framing.system_memory).then(|| {
@@ -112,17 +124,18 @@ impl Stream {
                     )
                 });
                 self.judge(RuleId::KS_ALLOC_025, pin.subject(), "KsCreateDefaultAllocator", broken);
-                0
+                None
             }
-            AllocatorOwner::Client => 0,
+            AllocatorOwner::Client => None,
         };
+        let word = raw(own.as_deref());
         let mut state = self.state.lock();
         let device = |pin: PinId| state.pins[pin].device;
         let of = device(pin);
         let shared = state.allocators.iter().find(|(_, it)| {
             it.owner == AllocatorOwner::Driver
                 && by == AllocatorOwner::Driver
-                && it.driver_handle == word
+                && raw(it.driver_handle.as_deref()) == word
                 && device(it.pin) == of
         });
         let shared = shared.map(|(other, _)| other.serial());
@@ -139,7 +152,7 @@ impl Stream {
         }
         state.allocators.fill(
             allocator,
-            Allocator { pin, owner: by, framing, half_size: short, driver_handle: word },
+            Allocator { pin, owner: by, framing, half_size: short, driver_handle: own },
         );
         state.pins[pin].allocator = Some(allocator);
         let word = self.acquire_pointer(word);
@@ -158,27 +171,24 @@ impl Stream {
         allocator: AllocatorId,
         pin: PinId,
         framing: &Framing,
-    ) -> Result<usize, StreamError> {
+    ) -> Result<DriverAllocator, StreamError> {
         let call = self.state.lock().pin_call(pin, Entry::InitializeAllocator);
         let (driver, view, _) = call;
         let answer = driver.initialize_allocator(at, allocator, &view, framing);
         let (subject, place) = (allocator.subject(), Entry::InitializeAllocator.name());
-        match answer {
-            Ok(driver_handle) => Ok(driver_handle.value()),
-            Err(why) => {
-                let left = self.blocks_of(pin, allocator);
-                let broken = (!left.is_empty()).then(|| {
-                    format!(
-                        "{} pieces of memory are left of an allocator whose initialisation failed",
-                        left.len()
-                    )
-                });
-                self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
-                self.free_blocks(pin, &left);
-                self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
-                Err(why.into())
-            }
-        }
+        answer.map_err(|why| {
+            let left = self.blocks_of(pin, allocator);
+            let broken = (!left.is_empty()).then(|| {
+                format!(
+                    "{} pieces of memory are left of an allocator whose initialisation failed",
+                    left.len()
+                )
+            });
+            self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
+            self.free_blocks(pin, &left);
+            self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
+            why.into()
+        })
     }
 
     fn blocks_of(&self, pin: PinId, allocator: AllocatorId) -> Vec<usize> {
@@ -207,15 +217,15 @@ impl Stream {
         let it = &state.pins[pin];
         let allocator = invariant(it.allocator, "a connected pin has an allocator");
         let device = &state.devices[it.device];
-        let Allocator { owner: by, framing, half_size: short, driver_handle: word, .. } =
-            state.allocators[allocator];
+        let Allocator { owner, framing, half_size, driver_handle, .. } =
+            &state.allocators[allocator];
         AllocatorInfo {
             allocator,
             device: it.device,
-            owner: by,
-            framing,
-            half_size: short,
-            driver_handle: word,
+            owner: *owner,
+            framing: *framing,
+            half_size: *half_size,
+            driver_handle: driver_handle.clone(),
             driver: device.driver.clone(),
             memory: device.memory.clone(),
         }
@@ -226,12 +236,14 @@ impl Stream {
         let source = self.allocator_info(pin);
         let mut had = 0;
         for _ in 0..source.framing.frames {
-            let Some(word) = self.allocate_one_frame(at, &source) else { break };
+            let Some((word, own)) = self.allocate_one_frame(at, &source) else { break };
             let Some(bytes) = self.validate_frame(&source, word) else { continue };
             had += 1;
             let mut state = self.state.lock();
             let allocator = Some(source.allocator);
-            let frame = state.add_frame(Frame::new(pin, allocator, word, bytes));
+            let mut frame = Frame::new(pin, allocator, word, bytes);
+            frame.driver_handle = own;
+            let frame = state.add_frame(frame);
             state.freed_frames.remove(&(source.device, word));
             let (word, allocator) = (self.acquire_pointer(word), source.allocator.subject());
             let pin = pin.subject();
@@ -247,25 +259,33 @@ impl Stream {
         Ok(())
     }
 
-    fn allocate_one_frame(&self, at: &mut Passive, source: &AllocatorInfo) -> Option<usize> {
+    /// Allocates a frame. Returns its address, and the driver handle if its driver allocated it.
+    fn allocate_one_frame(
+        &self,
+        at: &mut Passive,
+        source: &AllocatorInfo,
+    ) -> Option<(usize, Option<DriverFrame>)> {
         let Framing { bytes, alignment, kind, .. } = source.framing;
         match source.owner {
             AllocatorOwner::Driver => {
                 let subject = source.allocator.subject();
-                let allocator = (source.allocator, source.driver_handle);
                 let before = self.host.now();
-                let word = source.driver.allocate(at, allocator, self.uses_dispatch_level(source));
+                let raises = self.uses_dispatch_level(source);
+                let frame = source.driver.allocate(at, source.lent(), raises);
                 let now = self.host.now();
                 let broken = (now != before).then(|| {
                     format!("{subject} blocked for {} ns to allocate a frame", (now - before) * 100)
                 });
                 self.judge(RuleId::KS_ALLOC_007, subject, Entry::Allocate.name(), broken);
-                word.map(|driver_handle| driver_handle.value())
+                frame.map(|handle| (handle.as_raw(), Some(handle)))
             }
-            AllocatorOwner::Default => source.memory.allocate(bytes, alignment, kind),
+            AllocatorOwner::Default => {
+                source.memory.allocate(bytes, alignment, kind).map(|address| (address, None))
+            }
             // WINDOWS: framing is a request (documented): a user's buffers need not be aligned.
             AllocatorOwner::Client => {
-                source.memory.allocate(source.frame_size(), 0, MemoryKind::User)
+                let address = source.memory.allocate(source.frame_size(), 0, MemoryKind::User);
+                address.map(|address| (address, None))
             }
         }
     }
@@ -326,18 +346,18 @@ impl Stream {
                 next.map(|frame| {
                     let it = &mut state.frames[frame];
                     it.location = FrameLocation::Idle;
-                    (frame, it.address, it.injected)
+                    (frame, it.address, it.injected, it.driver_handle.take())
                 })
             };
-            let Some((frame, word, injected)) = next else { return };
+            let Some((frame, word, injected, own)) = next else { return };
             if let Some(context) = injected {
                 source.driver.frame_returned(at, pin, word, context);
             } else {
-                let allocator = (source.allocator, source.driver_handle);
                 match source.owner {
                     AllocatorOwner::Driver => {
                         let raises = self.uses_dispatch_level(&source);
-                        source.driver.free_frame(at, allocator, (frame, word), raises);
+                        let own = invariant(own, "a driver's frame has a driver handle");
+                        source.driver.free_frame(at, source.lent(), (frame, own), raises);
                     }
                     AllocatorOwner::Default | AllocatorOwner::Client => {
                         source.memory.free(word);
@@ -360,6 +380,7 @@ impl Stream {
     pub(crate) fn delete_allocator(&self, at: &mut Passive, pin: PinId) {
         let source = self.allocator_info(pin);
         let subject = source.allocator.subject();
+        let word = raw(source.driver_handle.as_deref());
         {
             let mut state = self.state.lock();
             state.allocators.remove(source.allocator);
@@ -370,7 +391,10 @@ impl Stream {
             self.log.emit(subject, EventKind::AllocatorEnding { frames_returned: home });
         }
         if source.owner == AllocatorOwner::Driver {
-            source.driver.delete_allocator(at, source.allocator, source.driver_handle);
+            // Every use of the allocator holds the control mutex, as this thread does.
+            let own = source.driver_handle.and_then(Arc::into_inner);
+            let own = invariant(own, "an allocator that is deleted is not in use");
+            source.driver.delete_allocator(at, source.allocator, own);
             let left = self.blocks_of(pin, source.allocator);
             let broken = (!left.is_empty()).then(|| {
                 format!("{subject} was deleted, and {} pieces of its memory are left", left.len())
@@ -387,11 +411,9 @@ impl Stream {
         }
         self.log.emit(
             subject,
-            EventKind::AllocatorDeleted {
-                driver_handle: self.pointer_subject(source.driver_handle),
-            },
+            EventKind::AllocatorDeleted { driver_handle: self.pointer_subject(word) },
         );
-        self.release_pointer(source.driver_handle);
+        self.release_pointer(word);
     }
 
     /// A NULL driver handle has no number of its own: it identifies nothing.

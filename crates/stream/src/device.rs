@@ -9,7 +9,7 @@ use crate::mutex::KsMutex;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{DeviceId, DriverError, DriverResult, FilterId};
+use crate::types::{DeviceId, DriverDevice, DriverError, DriverResult, FilterId};
 use flight::{EventKind, Passive, RuleId, Subject, current_thread};
 use std::sync::Arc;
 
@@ -215,7 +215,7 @@ impl Stream {
         }
         let answer = driver.add(at);
         self.judge_pending(device, Entry::DeviceAdd, answer.as_ref().err().copied());
-        let word = answer?.map_or(0, |driver_handle| driver_handle.value());
+        let word = answer?.map_or(0, DriverDevice::into_raw);
         self.state.lock().devices[device].driver_handle = word;
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The table of a minidriver's entry points, and the only code that calls one.
 //!
-//! A driver in Rust and a driver with a C table are called by the same code. No lock is held; the
-//! mutexes held are those of the caller's thread, and are logged with the call. A crash is returned
-//! as an error like any other.
+//! A driver in Rust and a driver with a C table are called by the same code, `flight::Funnel`. No
+//! lock is held; the mutexes held are those of the caller's thread, and are logged with the call. A
+//! crash is returned as an error like any other.
 
 use crate::descriptor::{DeviceDescriptor, Format};
 use crate::framing::Framing;
@@ -12,12 +12,11 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverAllocator, DriverDevice, DriverError, DriverFilter, DriverFrame,
-    DriverHandle, DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId,
-    PinState, PointerId,
+    DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId, PinState, PointerId,
 };
 use flight::{
-    CallGuard, Dispatch, EventKind, Host, Irql, Kind, Level, Log, Passive, Subject, Support,
-    current_thread, resume_internal_error,
+    CallScope, Dispatch, EventKind, Funnel, Host, Irql, Kind, Level, Log, Passive, Subject,
+    Support, current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -318,13 +317,12 @@ impl Driver {
     pub(crate) fn allocate(
         &self,
         at: &mut Passive,
-        (allocator, word): (AllocatorId, usize),
+        (allocator, handle): (AllocatorId, &DriverAllocator),
         dispatch: bool,
     ) -> Option<DriverFrame> {
-        let lent = DriverAllocator::duplicate(word);
         let body = |entry: &dyn Minidriver| {
-            self.log_arguments(Entry::Allocate, allocator, word);
-            entry.allocate(&lent, HandleSlot::new()).ok_or(DriverError::NoMemory)
+            self.log_arguments(Entry::Allocate, allocator, handle);
+            entry.allocate(handle, HandleSlot::new()).ok_or(DriverError::NoMemory)
         };
         self.call_at(Entry::Allocate, at, allocator, dispatch, body).ok()
     }
@@ -332,31 +330,33 @@ impl Driver {
     pub(crate) fn free_frame(
         &self,
         at: &mut Passive,
-        (allocator, word): (AllocatorId, usize),
-        (number, frame): (FrameId, usize),
+        (allocator, handle): (AllocatorId, &DriverAllocator),
+        (number, frame): (FrameId, DriverFrame),
         dispatch: bool,
     ) {
-        let lent = DriverAllocator::duplicate(word);
-        let data = self.number(frame);
-        let frame: DriverFrame = DriverHandle::duplicate(frame);
+        let data = self.number(frame.as_raw());
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |entry| {
-            self.log_arguments(Entry::FreeFrame, allocator, word);
+            self.log_arguments(Entry::FreeFrame, allocator, handle);
             self.log.emit(
                 number.subject(),
                 EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
             );
-            entry.free_frame(&lent, frame);
+            entry.free_frame(handle, frame);
             Ok(())
         });
     }
 
-    pub(crate) fn delete_allocator(&self, at: &mut Passive, allocator: AllocatorId, word: usize) {
-        let driver_handle = DriverAllocator::duplicate(word);
+    pub(crate) fn delete_allocator(
+        &self,
+        at: &mut Passive,
+        allocator: AllocatorId,
+        handle: DriverAllocator,
+    ) {
         // It returns nothing.
         let _ = self.call(Entry::DeleteAllocator, at, allocator, |it, at: &mut Passive| {
-            self.log_arguments(Entry::DeleteAllocator, allocator, word);
-            it.delete_allocator(at, driver_handle);
+            self.log_arguments(Entry::DeleteAllocator, allocator, &handle);
+            it.delete_allocator(at, handle);
             Ok(())
         });
     }
@@ -402,9 +402,9 @@ impl Driver {
     }
 
     /// Logs the allocator's driver handle that a call carries.
-    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, word: usize) {
-        let (entry, word) = (entry.name().into(), self.number(word));
-        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle: word });
+    fn log_arguments(&self, entry: Entry, allocator: AllocatorId, handle: &DriverAllocator) {
+        let (entry, driver_handle) = (entry.name().into(), self.number(handle.as_raw()));
+        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle });
     }
 
     /// A NULL driver handle has no number of its own.
@@ -450,47 +450,44 @@ impl Driver {
         body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
         then: impl FnOnce(&mut StreamState, DriverResult<T>) -> R,
     ) -> R {
-        self.host.yield_point(at);
-        let (number, thread) = (self.log.next_call(), current_thread());
-        let inside = CallGuard::enter(number, None, false);
-        let subject = Kind::Call.subject(number);
-        {
+        let funnel = Funnel { host: &*self.host, log: &self.log, pool: None };
+        let thread = current_thread();
+        let before = |call: Subject| {
             let mut stream_state = stream.state.lock();
             let pin = match about {
-                ObjectId::Pointer(pointer) => match stream_state.pointers.get(pointer) {
-                    Some(pointer) => Some(pointer.pin),
-                    // Another thread deleted the pointer first: there is no callback to call.
-                    None => return then(&mut stream_state, Err(DriverError::NotReady)),
-                },
+                // If another thread deleted the pointer first, there is no callback to call.
+                ObjectId::Pointer(pointer) => {
+                    Some(stream_state.pointers.get(pointer).ok_or(DriverError::NotReady)?.pin)
+                }
                 _ => None,
             };
-            stream_state.active_calls.push(ActiveCall { thread, id: number, entry, about, pin });
-            stream.log_event(subject, || {
-                let (name, locks) =
-                    (entry.name().into(), stream_state.describe_held_mutexes(thread).into());
-                EventKind::KsCall {
-                    name,
-                    level: L::IRQL,
-                    locks,
-                    device: self.device.subject(),
-                    about: about.subject(),
-                }
+            let id = call.number;
+            stream_state.active_calls.push(ActiveCall { thread, id, entry, about, pin });
+            stream.log_event(call, || EventKind::KsCall {
+                name: entry.name().into(),
+                level: L::IRQL,
+                locks: stream_state.describe_held_mutexes(thread).into(),
+                device: self.device.subject(),
+                about: about.subject(),
             });
+            Ok(())
+        };
+        let after = |call: Subject, result: &DriverResult<T>| {
+            let mut stream_state = stream.state.lock();
+            stream.end_call(&mut stream_state, thread, call.number, entry);
+            stream.log_event(call, || {
+                let error = result.as_ref().err();
+                let text = error.map_or("ok".into(), |why| why.name());
+                let legal = error.is_none_or(|why| entry.row().legal.allows(*why));
+                EventKind::KsReturn { name: entry.name().into(), result: text, legal }
+            });
+            stream_state
+        };
+        let body = |at: &mut L| body(&*self.minidriver, at);
+        match funnel.call(at, CallScope::default(), before, body, after) {
+            Ok((result, mut stream_state)) => then(&mut stream_state, result),
+            Err(missing) => then(&mut stream.state.lock(), Err(missing)),
         }
-        // No state of ours is half changed while a driver runs, so a panic breaks only the driver.
-        let call = |at: &mut L| guarded(|| body(&*self.minidriver, at));
-        let answer = at.raised(&*self.host, call).unwrap_or(Err(DriverError::Crashed));
-
-        let mut stream_state = stream.state.lock();
-        stream.end_call(&mut stream_state, thread, number, entry);
-        stream.log_event(subject, || {
-            let error = answer.as_ref().err();
-            let text = error.map_or("ok".into(), |why| why.name());
-            let legal = error.is_none_or(|why| entry.row().legal.allows(*why));
-            EventKind::KsReturn { name: entry.name().into(), result: text, legal }
-        });
-        drop(inside);
-        then(&mut stream_state, answer)
     }
 }
 

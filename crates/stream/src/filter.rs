@@ -9,7 +9,7 @@ use crate::mutex::{KsMutex, KsMutexGuard};
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{DeviceId, DriverError, DriverHandle, DriverResult, FilterId, PinId};
+use crate::types::{DeviceId, DriverError, DriverFilter, DriverResult, FilterId, PinId};
 use flight::{Component, EventKind, Passive, RuleId};
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Filter {
     /// Its pins, by number.
     pub(crate) pins: Vec<PinId>,
     /// The driver handle, if the driver set one.
-    pub(crate) own_handle: Option<usize>,
+    pub(crate) own_handle: Option<DriverFilter>,
     /// The driver handle passed with each call: its own, or its device's.
     pub(crate) driver_handle: usize,
     /// The driver has created it.
@@ -95,7 +95,7 @@ impl Stream {
         };
         let own = match asks.then(|| self.call_create_filter(at, &driver, filter)) {
             None => None,
-            Some(Ok(word)) => (word != 0).then_some(word),
+            Some(Ok(own)) => own,
             Some(Err(reason)) => {
                 self.empty_bag(at, device, BagOwner::Filter(filter));
                 let mut state = self.state.lock();
@@ -110,15 +110,15 @@ impl Stream {
         let mut state = self.state.lock();
         let it = &mut state.filters[filter];
         it.created = true;
+        it.driver_handle = own.as_ref().map_or(it.driver_handle, DriverFilter::as_raw);
+        let (dispatch, has_context) = (it.descriptor.dispatch_level, own.is_some());
         it.own_handle = own;
-        it.driver_handle = own.unwrap_or(it.driver_handle);
-        let (dispatch, own) = (it.descriptor.dispatch_level, own.is_some());
         let needs =
             it.descriptor.pins.iter().map(|pin_descriptor| pin_descriptor.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
         let blocks_allocated =
-            EventKind::FilterCreated { device, factory, has_context: own, dispatch, needs };
+            EventKind::FilterCreated { device, factory, has_context, dispatch, needs };
         self.log.emit(filter.subject(), blocks_allocated);
         Ok(filter)
     }
@@ -128,11 +128,10 @@ impl Stream {
         at: &mut Passive,
         driver: &Driver,
         filter: FilterId,
-    ) -> Result<usize, StreamError> {
+    ) -> Result<Option<DriverFilter>, StreamError> {
         let view = self.state.lock().filter_view(filter);
         self.begin_request(filter.subject());
         let answer = driver.create_filter(at, &view);
-        let answer = answer.map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
         Ok(self.end_request(at, filter.subject(), Entry::FilterCreate, answer)?)
     }
 
@@ -184,16 +183,15 @@ impl Stream {
             self.destroy_pin(at, pin);
         }
         let (view, driver, own, asks, device) = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
             let (view, driver) = (state.filter_view(filter), state.driver_of(filter));
-            let it = &state.filters[filter];
+            let it = &mut state.filters[filter];
             let asks = it.created && it.descriptor.dispatch.contains(&Entry::FilterClose);
-            (view, driver, it.own_handle, asks, it.device)
+            (view, driver, it.own_handle.take(), asks, it.device)
         };
         if asks {
             self.begin_request(filter.subject());
-            let answer =
-                driver.close_filter(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
+            let answer = driver.close_filter(at, &view, own).map(|()| None::<DriverFilter>);
             // The result is ignored: the filter is closed.
             let _ = self.end_request(at, filter.subject(), Entry::FilterClose, answer);
         }

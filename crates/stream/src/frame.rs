@@ -10,16 +10,19 @@ use crate::error::StreamError;
 use crate::pointer::PointerKind;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{AllocatorId, DeviceId, FrameId, Header, PinId, PinState, PointerId};
+use crate::types::{
+    AllocatorId, DeviceId, DriverFrame, FrameId, Header, PinId, PinState, PointerId,
+};
 use flight::{EventKind, Passive, RuleId, WaitResult};
 
 /// A frame.
-#[derive(Debug)]
 pub struct Frame {
     pub(crate) pin: PinId,
     pub(crate) allocator: Option<AllocatorId>,
     /// Where its memory is.
     pub(crate) address: usize,
+    /// The driver handle, if the driver's allocator allocated it: the same address.
+    pub(crate) driver_handle: Option<DriverFrame>,
     /// The size in bytes.
     pub(crate) bytes: u32,
     pub(crate) header: Header,
@@ -55,6 +58,7 @@ impl Frame {
             pin,
             allocator,
             address: word,
+            driver_handle: None,
             bytes,
             header: Header::default(),
             written: false,

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //!
-//! 1. One lock guards the state of the kernel (`lock.rs`). It is held for bookkeeping only: never
+//! 1. One lock guards the state of the kernel (`flight::Lock`). It is held for bookkeeping only: never
 //!    across a call of a driver, and never while a thread waits.
 //! 2. The three mutexes that drivers know (`mutex.rs`) are state under that lock, and have an
 //!    order: device, control, processing. A thread that waits for one parks and holds no lock.
@@ -28,7 +28,6 @@ mod framing;
 mod graph;
 mod inject;
 mod live_objects;
-mod lock;
 mod memory;
 mod minidriver;
 mod mutex;

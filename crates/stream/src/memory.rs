@@ -1,6 +1,6 @@
 //! The memory of frames: a trait, and an implementation for system memory.
 
-use crate::lock::Lock;
+use flight::Lock;
 use std::collections::BTreeMap;
 
 /// The kind of memory (`KS_FRAMING_ITEM.MemoryType`, `KSALLOCATOR_FRAMING.PoolType`).

@@ -7,7 +7,7 @@ use crate::driver_calls::Entry;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{DriverError, DriverResult};
+use crate::types::{DriverError, DriverHandle, DriverResult, HandleSlot};
 use flight::{Kind, Passive, RuleId, Subject, invariant};
 
 /// A create or close request to a driver.
@@ -27,16 +27,16 @@ impl Stream {
         self.state.lock().pending.insert(of, PendingRequest::default());
     }
 
-    /// The result of a request, at the latest when it is completed; with the driver handle of one
-    /// that was completed later.
-    pub(crate) fn end_request(
+    /// The result of a request, at the latest when it is completed, with the driver handle of a
+    /// created object. A NULL handle is none.
+    pub(crate) fn end_request<T>(
         &self,
         at: &mut Passive,
         of: Subject,
         entry: Entry,
-        answer: DriverResult<usize>,
-    ) -> DriverResult<usize> {
-        let pending = answer == Err(DriverError::Pending);
+        answer: DriverResult<Option<DriverHandle<T>>>,
+    ) -> DriverResult<Option<DriverHandle<T>>> {
+        let pending = matches!(answer, Err(DriverError::Pending));
         let marked = {
             let state = self.state.lock();
             invariant(state.pending.get(&of), "`begin_request` came first").marked
@@ -51,7 +51,7 @@ impl Stream {
         self.judge(request_rule(of), of, entry.name(), broken);
         if !pending {
             self.state.lock().pending.remove(&of);
-            return answer;
+            return answer.map(|own| own.filter(|handle| handle.as_raw() != 0));
         }
         let what = |_: &StreamState| format!("the completion of {} for {of}", entry.name());
         let done = self.wait_until(at, of, None, what, |state| {
@@ -66,7 +66,7 @@ impl Stream {
         });
         self.judge(request_rule(of), of, "KsCompletePendingRequest", broken);
         match done {
-            Ok((Ok(()), driver_handle)) => Ok(driver_handle),
+            Ok((Ok(()), raw)) => Ok((raw != 0).then(|| HandleSlot::new().fill(raw))),
             Ok((Err(reason), _)) => Err(reason),
             Err(_) => Err(DriverError::Pending),
         }

@@ -13,7 +13,7 @@ use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{
-    AllocatorId, DeviceId, DriverError, DriverHandle, DriverResult, FilterId, FrameId, PinId,
+    AllocatorId, DeviceId, DriverError, DriverPin, DriverResult, FilterId, FrameId, PinId,
     PinState, PointerId,
 };
 use flight::{EventKind, Passive, RuleId, current_thread};
@@ -31,9 +31,10 @@ pub struct Pin {
     pub(crate) filter_centric: bool,
     /// Its framing: the descriptor's, or as edited by its driver.
     pub(crate) framing: Option<FramingForm>,
-    pub(crate) own_handle: Option<usize>,
+    /// The driver handle, if the driver set one.
+    pub(crate) own_handle: Option<DriverPin>,
+    /// The driver handle passed with each call: its own, or its filter's.
     pub(crate) driver_handle: usize,
-    /// The driver handle passed with every call.
     pub(crate) format: Arc<Format>,
     /// The state that its client requested, and the state of its driver.
     pub(crate) client_state: PinState,
@@ -132,8 +133,7 @@ impl Stream {
                 let mut stream_state = self.state.lock();
                 let it = &mut stream_state.pins[pin];
                 it.created = true;
-                it.own_handle = own;
-                it.driver_handle = own.unwrap_or(it.driver_handle);
+                it.driver_handle = own.as_ref().map_or(it.driver_handle, DriverPin::as_raw);
                 let blocks_allocated = EventKind::PinCreated {
                     filter: filter.subject(),
                     factory,
@@ -144,6 +144,7 @@ impl Stream {
                     dispatch: it.descriptor.has_flag(PinFlag::DispatchLevelProcessing),
                     min_state: it.processing_state().name().into(),
                 };
+                it.own_handle = own;
                 self.log.emit(pin.subject(), blocks_allocated);
                 Ok(pin)
             }
@@ -286,17 +287,18 @@ impl Stream {
         self.judge(RuleId::KS_FRAMING_005, pin.subject(), place, broken);
     }
 
-    fn call_create_pin(&self, at: &mut Passive, pin: PinId) -> Result<Option<usize>, StreamError> {
+    fn call_create_pin(
+        &self,
+        at: &mut Passive,
+        pin: PinId,
+    ) -> Result<Option<DriverPin>, StreamError> {
         let (driver, view, asks) = self.state.lock().pin_call(pin, Entry::PinCreate);
         if !asks {
             return Ok(None);
         }
         self.begin_request(pin.subject());
-        let answer = driver
-            .create_pin(at, &view)
-            .map(|it| it.map_or(0, |driver_handle| driver_handle.value()));
-        let word = self.end_request(at, pin.subject(), Entry::PinCreate, answer)?;
-        Ok((word != 0).then_some(word))
+        let answer = driver.create_pin(at, &view);
+        Ok(self.end_request(at, pin.subject(), Entry::PinCreate, answer)?)
     }
 
     /// The filter of a pin. A call for the pin acquires the filter's control mutex first.
@@ -459,14 +461,15 @@ impl Stream {
             self.undo_connection(at, pin);
         }
         let (call, own, created) = {
-            let stream_state = self.state.lock();
-            let it = &stream_state.pins[pin];
-            (stream_state.pin_call(pin, Entry::PinClose), it.own_handle, it.created)
+            let mut stream_state = self.state.lock();
+            let call = stream_state.pin_call(pin, Entry::PinClose);
+            let it = &mut stream_state.pins[pin];
+            (call, it.own_handle.take(), it.created)
         };
         let (driver, view, asks) = call;
         if asks && created {
             self.begin_request(pin.subject());
-            let answer = driver.close_pin(at, &view, own.map(DriverHandle::duplicate)).map(|()| 0);
+            let answer = driver.close_pin(at, &view, own).map(|()| None::<DriverPin>);
             // The result is ignored: the pin is closed.
             let _ = self.end_request(at, pin.subject(), Entry::PinClose, answer);
         }

@@ -7,7 +7,6 @@
 
 use crate::descriptor::PinFlag;
 use crate::driver_calls::Entry;
-use crate::lock::StateGuard;
 use crate::minidriver::ProcessPin;
 use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
@@ -15,7 +14,7 @@ use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
-use flight::{EventKind, Passive, RuleId, Subject};
+use flight::{EventKind, Passive, RuleId, StateGuard, Subject};
 
 /// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The class driver: its state, its host, waits, and the jobs between calls.
 
 use crate::error::StreamError;
-use crate::lock::Lock;
 use crate::stream_state::StreamState;
-use flight::{Component, EventKind, Host, Log, Passive, RuleId, Subject, WaitResult, WaitToken};
+use flight::{
+    Component, EventKind, Host, Lock, Log, Passive, RuleId, Subject, WaitResult, WaitToken,
+};
 use std::sync::Arc;
 
 /// A streaming class driver.
@@ -81,15 +82,7 @@ impl Stream {
     /// The state changed: wakes the waiting threads, and the worker thread if there are jobs.
     #[inline]
     pub(crate) fn wake_all(&self, state: &mut StreamState) {
-        if !state.waiters.is_empty() || !state.jobs.is_empty() {
-            self.wake_waiters(state);
-        }
-    }
-
-    fn wake_waiters(&self, state: &mut StreamState) {
-        for token in state.waiters.drain(..) {
-            self.host.wake(&token);
-        }
+        state.waiters.wake_all(&*self.host);
         if !state.jobs.is_empty() {
             self.host.wake(&self.work_available);
         }
@@ -102,25 +95,10 @@ impl Stream {
         at: &mut Passive,
         deadline: Option<u64>,
         what: impl Fn(&StreamState) -> String,
-        mut act: impl FnMut(&mut StreamState) -> Option<T>,
+        act: impl FnMut(&mut StreamState) -> Option<T>,
     ) -> Result<T, WaitResult> {
-        loop {
-            let token = {
-                let mut state = self.state.lock();
-                if let Some(done) = act(&mut state) {
-                    return Ok(done);
-                }
-                let token = WaitToken::new(what(&state));
-                state.waiters.push(token.clone());
-                token
-            };
-            let woken = self.host.park(at, &token, deadline);
-            if woken != WaitResult::Woken {
-                // This thread does not wait any more.
-                self.state.lock().waiters.retain(|wait_token| !wait_token.same_as(&token));
-                return Err(woken);
-            }
-        }
+        let token = |state: &StreamState| WaitToken::new(what(state));
+        self.state.wait_until(token, |token| self.host.park(at, token, deadline), act)
     }
 
     /// The same for a wait that another thread must be able to end.

@@ -21,7 +21,7 @@ use crate::pin::Pin;
 use crate::pointer::{PointerKind, StreamPointer};
 use crate::process::Job;
 use crate::types::{AllocatorId, DeviceId, FrameId, PointerId};
-use flight::{Slab, Subject, WaitToken};
+use flight::{Slab, Subject, WaitQueue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All live objects.
@@ -52,7 +52,7 @@ pub(crate) struct StreamState {
     /// Creates and closes that are not completed.
     pub(crate) pending: BTreeMap<Subject, PendingRequest>,
     /// The waiting threads: all check again when the state has changed.
-    pub(crate) waiters: Vec<WaitToken>,
+    pub(crate) waiters: WaitQueue,
     /// The random choices of `--pressure`, if it is set.
     pub(crate) pressure: Option<u64>,
 }
@@ -66,6 +66,12 @@ pub(crate) struct MemoryBlock {
     pub(crate) allocator_deleted: bool,
     /// Its serial number: addresses do not repeat from run to run, this number does.
     pub(crate) serial: u64,
+}
+
+impl AsMut<WaitQueue> for StreamState {
+    fn as_mut(&mut self) -> &mut WaitQueue {
+        &mut self.waiters
+    }
 }
 
 impl StreamState {

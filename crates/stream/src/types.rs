@@ -7,9 +7,9 @@ use crate::filter::Filter;
 use crate::frame::Frame;
 use crate::pin::Pin;
 use crate::pointer::StreamPointer;
-use flight::{Id, Kind, Object, Subject, Text};
-use std::fmt;
-use std::marker::PhantomData;
+use flight::{Id, Kind, Object, Subject};
+
+pub use flight::{DriverError, DriverHandle, DriverResult, HandleSlot};
 
 macro_rules! ids {
     ($($(#[doc = $doc:literal])+ $name:ident $object:ident $kind:ident $variant:ident;)*) => {
@@ -75,108 +75,6 @@ pub type DriverPin = DriverHandle<PinId>;
 pub type DriverAllocator = DriverHandle<AllocatorId>;
 /// The driver handle of a frame: the address of its memory.
 pub type DriverFrame = DriverHandle<FrameId>;
-
-/// A driver's handle of a `T`. Only a [`HandleSlot`] creates one.
-///
-/// Not `Clone`: ending the handle moves it, so ending it twice does not compile. Not `Debug`:
-/// pointers do not repeat from run to run, so events number a pointer when it first appears.
-#[must_use = "a dropped token leaks inside the driver"]
-pub struct DriverHandle<T>(usize, PhantomData<fn() -> T>);
-
-/// The right to set one driver handle, in this call. Only the class driver creates one.
-pub struct HandleSlot<'a, T>(PhantomData<&'a ()>, PhantomData<fn() -> T>);
-
-impl<T> DriverHandle<T> {
-    /// The pointer, for the driver that set it.
-    pub fn value(&self) -> usize {
-        self.0
-    }
-
-    /// The same handle again, to pass it in the next call: the state stores handles as numbers.
-    pub(crate) fn duplicate(word: usize) -> Self {
-        Self(word, PhantomData)
-    }
-}
-
-impl<T> HandleSlot<'_, T> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData, PhantomData)
-    }
-
-    /// Sets the driver handle.
-    pub fn set(self, word: usize) -> DriverHandle<T> {
-        DriverHandle(word, PhantomData)
-    }
-}
-
-/// What a driver returns, and what its services return to it.
-pub type DriverResult<T> = Result<T, DriverError>;
-
-/// Why a call of a driver or of a service failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DriverError {
-    /// There is no entry point for this.
-    NoEntryPoint,
-    /// An argument is invalid.
-    Invalid,
-    /// Memory ran out.
-    NoMemory,
-    /// There is no data, or the frame was cancelled (`STATUS_DEVICE_NOT_READY`).
-    NotReady,
-    /// The format does not match: the next range may (`STATUS_NO_MATCH`).
-    NoMatch,
-    /// The request is pending (`STATUS_PENDING`).
-    Pending,
-    /// The request is not supported.
-    Unsupported,
-    /// An object it needs is in use.
-    Busy,
-    /// The wait would never end.
-    Deadlock,
-    /// The driver panicked.
-    Crashed,
-    /// A status that is only passed on.
-    Other(u32),
-}
-
-impl DriverError {
-    /// Its name in events.
-    pub fn name(self) -> Text {
-        match self {
-            DriverError::NoEntryPoint => "absent".into(),
-            DriverError::Invalid => "invalid".into(),
-            DriverError::NoMemory => "no-memory".into(),
-            DriverError::NotReady => "not-ready".into(),
-            DriverError::NoMatch => "no-match".into(),
-            DriverError::Pending => "pending".into(),
-            DriverError::Unsupported => "unsupported".into(),
-            DriverError::Busy => "busy".into(),
-            DriverError::Deadlock => "deadlock".into(),
-            DriverError::Crashed => "crashed".into(),
-            DriverError::Other(number) => format!("{number:#010x}").into(),
-        }
-    }
-}
-
-impl fmt::Display for DriverError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            DriverError::NoEntryPoint => "the entry point is not implemented",
-            DriverError::Invalid => "an argument is invalid",
-            DriverError::NoMemory => "out of memory",
-            DriverError::NotReady => "no data is ready",
-            DriverError::NoMatch => "the format does not match",
-            DriverError::Pending => "the request is pending",
-            DriverError::Unsupported => "the request is not supported",
-            DriverError::Busy => "a resource is in use",
-            DriverError::Deadlock => "the wait would never end",
-            DriverError::Crashed => "the driver crashed",
-            DriverError::Other(status) => return write!(f, "failed with status {status:#010x}"),
-        })
-    }
-}
-
-impl std::error::Error for DriverError {}
 
 /// The state of a pin (`KSSTATE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

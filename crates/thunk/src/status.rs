@@ -398,7 +398,7 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
 /// The status of a driver's failure.
 fn status_of_driver(why: DriverError) -> NTSTATUS {
     match why {
-        DriverError::Absent | DriverError::Unsupported | DriverError::Declined => {
+        DriverError::NoEntryPoint | DriverError::Unsupported | DriverError::Declined => {
             STATUS_NOT_SUPPORTED
         }
         DriverError::Unimplemented => STATUS_NOT_IMPLEMENTED,

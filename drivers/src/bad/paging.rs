@@ -177,7 +177,9 @@ impl Miniport for Crooked {
         match (&operation, self.flaw) {
             (Operation::Fill { .. }, Flaw::SkipsFill)
             | (Operation::UnmapAperture { .. }, Flaw::KeepsApertureMapping) => Ok(()),
-            (Operation::MapAperture { .. }, Flaw::OmitsMapAperture) => Err(DriverError::Absent),
+            (Operation::MapAperture { .. }, Flaw::OmitsMapAperture) => {
+                Err(DriverError::NoEntryPoint)
+            }
             (Operation::MapAperture { pages, .. }, Flaw::ReversesAperturePages) => {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();

@@ -71,8 +71,8 @@ impl Minidriver for Crooked {
     ) -> DriverResult<DriverAllocator> {
         *lock(&self.agreed) = Some(*framing);
         match self.flaw {
-            AllocatorFlaw::NoContext => Ok(word.set(0)),
-            AllocatorFlaw::SharedContext => Ok(word.set(0x77)),
+            AllocatorFlaw::NoContext => Ok(word.fill(0)),
+            AllocatorFlaw::SharedContext => Ok(word.fill(0x77)),
             _ => self.under.initialize_allocator(at, pin, framing, word),
         }
     }
@@ -82,11 +82,11 @@ impl Minidriver for Crooked {
         _allocator: &DriverAllocator,
         word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        self.frame().map(|index| word.set(index))
+        self.frame().map(|index| word.fill(index))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.value();
+        let word = frame.as_raw();
         let mut repeated_frame = lock(&self.repeated_frame);
         *repeated_frame = repeated_frame.filter(|index| *index != word);
         if let Ok(services) = self.under.services() {

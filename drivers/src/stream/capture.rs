@@ -259,7 +259,7 @@ impl Minidriver for Capture {
     ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         self.enter(Entry::DeviceAdd, NO_PIN)?;
-        Ok(Some(word.set(DEVICE_HANDLE)))
+        Ok(Some(word.fill(DEVICE_HANDLE)))
     }
 
     fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -303,7 +303,7 @@ impl Minidriver for Capture {
     ) -> DriverResult<Option<DriverFilter>> {
         self.inner().filter = Some(filter.filter);
         self.enter(Entry::FilterCreate, NO_PIN)?;
-        Ok(Some(word.set(FILTER_HANDLE)))
+        Ok(Some(word.fill(FILTER_HANDLE)))
     }
 
     fn close_filter(
@@ -322,7 +322,7 @@ impl Minidriver for Capture {
         word: HandleSlot<'_, PinId>,
     ) -> DriverResult<Option<DriverPin>> {
         self.enter(Entry::PinCreate, pin.pin)?;
-        Ok(Some(word.set(PIN_HANDLE)))
+        Ok(Some(word.fill(PIN_HANDLE)))
     }
 
     fn close_pin(
@@ -433,7 +433,7 @@ impl Minidriver for Capture {
         let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
         self.inner().allocators.insert(context, pool);
-        Ok(word.set(context))
+        Ok(word.fill(context))
     }
 
     fn allocate(
@@ -444,33 +444,33 @@ impl Minidriver for Capture {
         self.enter(Entry::Allocate, NO_PIN).ok()?;
         let framing = {
             let mut inner = self.inner();
-            let pool = inner.allocators.get_mut(&allocator.value())?;
+            let pool = inner.allocators.get_mut(&allocator.as_raw())?;
             if let Some(frame) = pool.free.pop() {
-                return Some(word.set(frame));
+                return Some(word.fill(frame));
             }
             pool.framing
         };
         let Framing { bytes, alignment, kind, .. } = framing;
-        Some(word.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
+        Some(word.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.enter(Entry::FreeFrame, NO_PIN); // The entry returns nothing.
-        if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
-            pool.free.push(frame.value());
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.as_raw()) {
+            pool.free.push(frame.as_raw());
         }
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let kept = self.enter(Entry::DeleteAllocator, NO_PIN);
-        let pool = self.inner().allocators.remove(&allocator.value());
+        let pool = self.inner().allocators.remove(&allocator.as_raw());
         let Ok(services) = self.services() else { return };
         for frame in pool.into_iter().flat_map(|pool| pool.free) {
             let _ = services.free_memory(frame);
         }
         // A flaw keeps the context.
         if kept.is_ok() {
-            let _ = services.free_memory(allocator.value());
+            let _ = services.free_memory(allocator.as_raw());
         }
     }
 

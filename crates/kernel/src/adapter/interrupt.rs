@@ -232,11 +232,11 @@ impl Kernel {
     ) -> DriverResult<()> {
         let running =
             |state: &KernelState| state.adapters.get(adapter.0).and_then(Adapter::running_driver);
-        let driver = running(&self.state.lock()).ok_or(DriverError::Absent)?;
+        let driver = running(&self.state.lock()).ok_or(DriverError::NoEntryPoint)?;
         let keys = ThreadingLevel::Zero.keys(adapter.0, driver.generation, None);
         let permit = self.acquire_permit(at, keys).map_err(|_| DriverError::Busy)?;
         // Check again after the wait.
-        running(&self.state.lock()).ok_or(DriverError::Absent)?;
+        running(&self.state.lock()).ok_or(DriverError::NoEntryPoint)?;
         if of == Interrupt::Vsync {
             self.expect_vsync(adapter, on, None);
         }
@@ -244,7 +244,7 @@ impl Kernel {
         drop(permit);
         match of {
             Interrupt::Vsync => self.expect_vsync(adapter, on, Some(result)),
-            Interrupt::Completed if result == Err(DriverError::Absent) => {}
+            Interrupt::Completed if result == Err(DriverError::NoEntryPoint) => {}
             Interrupt::Completed => {
                 let message = result.err().map_or("success".into(), DriverError::name);
                 let broken = (result != Err(DriverError::Unimplemented)).then(|| {

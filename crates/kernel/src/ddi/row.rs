@@ -105,7 +105,7 @@ impl Legal {
                 list.contains(&why)
                     || matches!(
                         why,
-                        DriverError::NoHandle | DriverError::Crashed | DriverError::Absent
+                        DriverError::NoHandle | DriverError::Crashed | DriverError::NoEntryPoint
                     )
             }
         }
@@ -123,7 +123,7 @@ impl Legal {
 ///
 /// Each row generates the row constant (`row::WindowsName`), its entry in
 /// [`TABLE`](super::TABLE), the method of [`Miniport`](crate::ddi::miniport::Miniport), which
-/// calls the delegate or returns the default (`Absent`), and the funnel's wrapper. The keyword
+/// calls the delegate or returns the default (`NoEntryPoint`), and the funnel's wrapper. The keyword
 /// before `fn` selects the wrapper:
 ///
 /// - `system`: the call has no process;
@@ -213,7 +213,7 @@ macro_rules! ddi {
     (@answer) => { () };
     (@answer $answer:ty) => { $answer };
 
-    (@default) => { Err(DriverError::Absent) };
+    (@default) => { Err(DriverError::NoEntryPoint) };
     (@default $default:expr) => { $default };
 
     (@wrapper by_hand $($rest:tt)*) => {};

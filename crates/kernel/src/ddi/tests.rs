@@ -91,11 +91,11 @@ fn the_permit_of_the_row_is_taken() {
     let missing = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
         driver.engine_answers(at, permit, 0)
     });
-    assert_eq!(missing, Ok(Err(DriverError::Absent)));
+    assert_eq!(missing, Ok(Err(DriverError::NoEntryPoint)));
     let serves = call((1, ThreadingLevel::Three), |driver, at, permit| {
         driver.root_size(at, permit, None, 1)
     });
-    assert!(matches!(serves, Ok(Err(DriverError::Absent))), "level three serves level zero");
+    assert!(matches!(serves, Ok(Err(DriverError::NoEntryPoint))), "level three serves level zero");
 }
 
 #[test]

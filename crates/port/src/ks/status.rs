@@ -37,6 +37,17 @@ pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
         Err(DriverError::Unsupported | DriverError::NoEntryPoint) => STATUS_NOT_SUPPORTED,
         Err(DriverError::Busy) => STATUS_RESOURCE_IN_USE,
         Err(DriverError::Deadlock | DriverError::Crashed) => STATUS_UNSUCCESSFUL,
+        // Results of display miniport drivers only.
+        Err(
+            DriverError::Mismatch
+            | DriverError::NoRoom
+            | DriverError::NoHandle
+            | DriverError::Unimplemented
+            | DriverError::Privileged
+            | DriverError::Illegal
+            | DriverError::UserMemory
+            | DriverError::Declined,
+        ) => STATUS_UNSUCCESSFUL,
         Err(DriverError::Invalid) => STATUS_INVALID_PARAMETER,
         Err(DriverError::Other(number)) => number.cast_signed(),
     }

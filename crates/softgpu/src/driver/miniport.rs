@@ -197,11 +197,11 @@ impl Miniport for SoftGpu {
     }
 
     fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
-        Ok(self.mmu().ok_or(DriverError::Absent)?.root_size(entries))
+        Ok(self.mmu().ok_or(DriverError::NoEntryPoint)?.root_size(entries))
     }
 
     fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
-        self.mmu().ok_or(DriverError::Absent)?;
+        self.mmu().ok_or(DriverError::NoEntryPoint)?;
         let Root { segment, offset, entries } = root;
         let root = TableRoot { segment, offset, entries };
         let known = self.state().records.set_root(context.as_raw(), root);
@@ -312,14 +312,14 @@ impl Miniport for SoftGpu {
         _at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
     ) -> DriverResult<()> {
-        self.plan.ok_or(DriverError::Absent)?;
+        self.plan.ok_or(DriverError::NoEntryPoint)?;
         paged::note_residency(&self.state().records, &args.operation);
         let system = self.prepare_tables(&args.operation)?;
         paging_buffer::build_paging_buffer_in(args, system)
     }
 
     fn submit_paging(&self, _at: &mut Dispatch, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
-        self.plan.ok_or(DriverError::Absent)?;
+        self.plan.ok_or(DriverError::NoEntryPoint)?;
         if packet.node >= NODES {
             return Err(DriverError::Invalid);
         }

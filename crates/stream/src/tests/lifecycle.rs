@@ -1,10 +1,9 @@
 //! Unit tests of the kernel with a small minidriver: objects, their order of creation and end,
 //! and failures. Other crates than `flight` are not needed.
 
-use crate::lock::Lock;
 use crate::stream_state::StreamState;
 use crate::*;
-use flight::{DeterministicHost, InternalError, Log, Passive, internal_error};
+use flight::{DeterministicHost, InternalError, Lock, Log, Passive, internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -153,7 +152,7 @@ impl Minidriver for TestDriver {
     ) -> DriverResult<DriverAllocator> {
         self.enter(Entry::InitializeAllocator)?;
         let context = self.services().allocate_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
+        Ok(word.fill(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
@@ -162,19 +161,19 @@ impl Minidriver for TestDriver {
         word: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.enter(Entry::Allocate).ok()?;
-        Some(word.set(self.services().allocate_memory(256, 15, MemoryKind::NonPaged)?))
+        Some(word.fill(self.services().allocate_memory(256, 15, MemoryKind::NonPaged)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
         // The entry point returns nothing, so a failure cannot be passed on.
         let _ = self.enter(Entry::FreeFrame);
-        self.services().free_memory(frame.value()).unwrap();
+        self.services().free_memory(frame.as_raw()).unwrap();
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         // As above.
         let _ = self.enter(Entry::DeleteAllocator);
-        self.services().free_memory(allocator.value()).unwrap();
+        self.services().free_memory(allocator.as_raw()).unwrap();
     }
 }
 

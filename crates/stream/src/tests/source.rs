@@ -197,7 +197,7 @@ impl Minidriver for Source {
     ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         self.hook(Entry::DeviceAdd, NO_PIN)?;
-        Ok(Some(word.set(0xd0)))
+        Ok(Some(word.fill(0xd0)))
     }
 
     fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -243,7 +243,7 @@ impl Minidriver for Source {
     ) -> DriverResult<Option<DriverFilter>> {
         self.hook(Entry::FilterCreate, NO_PIN)?;
         assert_eq!(filter.driver_handle, 0xd0, "it begins with its device's");
-        Ok(Some(word.set(0xf0)))
+        Ok(Some(word.fill(0xf0)))
     }
 
     fn close_filter(
@@ -253,7 +253,7 @@ impl Minidriver for Source {
         word: Option<DriverFilter>,
     ) -> DriverResult<()> {
         self.hook(Entry::FilterClose, NO_PIN)?;
-        assert_eq!(word.map(|driver_handle| driver_handle.value()), Some(0xf0));
+        assert_eq!(word.map(|driver_handle| driver_handle.as_raw()), Some(0xf0));
         Ok(())
     }
 
@@ -265,7 +265,7 @@ impl Minidriver for Source {
     ) -> DriverResult<Option<DriverPin>> {
         self.hook(Entry::PinCreate, pin.pin)?;
         assert_eq!(pin.driver_handle, 0xf0, "it begins with its filter's");
-        Ok(Some(word.set(0xa0)))
+        Ok(Some(word.fill(0xa0)))
     }
 
     fn close_pin(
@@ -275,7 +275,7 @@ impl Minidriver for Source {
         word: Option<DriverPin>,
     ) -> DriverResult<()> {
         self.hook(Entry::PinClose, pin.pin)?;
-        assert_eq!(word.map(|driver_handle| driver_handle.value()), Some(0xa0));
+        assert_eq!(word.map(|driver_handle| driver_handle.as_raw()), Some(0xa0));
         Ok(())
     }
 
@@ -354,7 +354,7 @@ impl Minidriver for Source {
         let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
         self.inner().allocators.insert(context, pool);
-        Ok(word.set(context))
+        Ok(word.fill(context))
     }
 
     fn allocate(
@@ -365,33 +365,33 @@ impl Minidriver for Source {
         self.hook(Entry::Allocate, NO_PIN).ok()?;
         let framing = {
             let mut inner = self.inner();
-            let pool = inner.allocators.get_mut(&allocator.value())?;
+            let pool = inner.allocators.get_mut(&allocator.as_raw())?;
             if let Some(frame) = pool.free.pop() {
-                return Some(word.set(frame));
+                return Some(word.fill(frame));
             }
             pool.framing
         };
         let Framing { bytes, alignment, kind, .. } = framing;
-        Some(word.set(self.services().allocate_memory(bytes, alignment, kind)?))
+        Some(word.fill(self.services().allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let _ = self.hook(Entry::FreeFrame, NO_PIN);
-        if let Some(pool) = self.inner().allocators.get_mut(&allocator.value()) {
-            pool.free.push(frame.value());
+        if let Some(pool) = self.inner().allocators.get_mut(&allocator.as_raw()) {
+            pool.free.push(frame.as_raw());
         }
     }
 
     fn delete_allocator(&self, _at: &mut Passive, allocator: DriverAllocator) {
         let kept = self.hook(Entry::DeleteAllocator, NO_PIN);
-        let pool = self.inner().allocators.remove(&allocator.value());
+        let pool = self.inner().allocators.remove(&allocator.as_raw());
         if kept.is_err() {
             return;
         }
         for frame in pool.into_iter().flat_map(|pool| pool.free) {
             let _ = self.services().free_memory(frame);
         }
-        let _ = self.services().free_memory(allocator.value());
+        let _ = self.services().free_memory(allocator.as_raw());
     }
 
     fn pointer_cancelled(&self, _at: &mut Dispatch, pin: PinId, pointer: PointerId) {

@@ -206,7 +206,7 @@ impl Kernel {
         written: u32,
         (before, after, once): (&[u8], &[u8], Option<&[u8]>),
     ) {
-        let returned = !matches!(result, Err(DriverError::Crashed | DriverError::Absent));
+        let returned = !matches!(result, Err(DriverError::Crashed | DriverError::NoEntryPoint));
         let broken = result
             .err()
             .filter(|_| returned)

@@ -125,7 +125,7 @@ impl KsDriver {
         let door = self.door()?;
         let number = door.services().current_allocator().ok_or(DriverError::Invalid)?;
         let table = self.allocators().get(&number).copied().ok_or(DriverError::Invalid)?;
-        Ok((door, table, ptr::with_exposed_provenance_mut(it.value())))
+        Ok((door, table, ptr::with_exposed_provenance_mut(it.as_raw())))
     }
 
     pub(super) fn pin_context(&self, pin: &PinView) -> usize {

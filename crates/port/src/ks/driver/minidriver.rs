@@ -76,7 +76,7 @@ impl Minidriver for KsDriver {
             Some(unsafe { call(door.device()) })
         })?;
         let own = self.door()?.device_context();
-        Ok((own != 0).then(|| word.set(own)))
+        Ok((own != 0).then(|| word.fill(own)))
     }
 
     fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -143,7 +143,7 @@ impl Minidriver for KsDriver {
     ) -> DriverResult<Option<DriverFilter>> {
         let (before, after) =
             self.filter_irp(Entry::FilterCreate, filter, |filter_table| filter_table.create)?;
-        Ok((before != after && after != 0).then(|| word.set(after)))
+        Ok((before != after && after != 0).then(|| word.fill(after)))
     }
 
     fn close_filter(
@@ -199,7 +199,7 @@ impl Minidriver for KsDriver {
         let before = self.pin_context(pin);
         self.pin_irp(Entry::PinCreate, pin, AllowedChanges::Create, |pin_table| pin_table.create)?;
         let after = self.pin_context(pin);
-        Ok((before != after && after != 0).then(|| word.set(after)))
+        Ok((before != after && after != 0).then(|| word.fill(after)))
     }
 
     fn close_pin(
@@ -327,7 +327,7 @@ impl Minidriver for KsDriver {
         let own = context.expose_provenance();
         let number = self.door()?.services().current_allocator().ok_or(DriverError::Invalid)?;
         self.allocators().insert(number, (table, context_allocation_args.bytes));
-        Ok(word.set(own))
+        Ok(word.fill(own))
     }
 
     fn allocate(
@@ -342,13 +342,13 @@ impl Minidriver for KsDriver {
             unsafe { call(context) }
         });
         door.forget_reused(frame.addr(), bytes as usize);
-        (!frame.is_null()).then(|| word.set(frame.expose_provenance()))
+        (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {
         let Ok((door, (table, bytes), context)) = self.allocator(allocator) else { return };
         let Some(call) = table.free else { return };
-        let frame = frame.value();
+        let frame = frame.as_raw();
         let _allocating = door.begin_allocator_call(); // Frames are not checked during the call.
         door.inner().freed_frames.frames.insert(frame, (bytes as usize, 0));
         self.run_driver(&door, Entry::FreeFrame, NO_CHANGES, || {

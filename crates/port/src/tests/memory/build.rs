@@ -411,6 +411,6 @@ fn a_driver_without_the_entries_is_not_asked() {
             private: &mut [],
         };
         let answer = flown.driver.build_paging(at, &mut building);
-        assert_eq!(answer, Err(DriverError::Absent));
+        assert_eq!(answer, Err(DriverError::NoEntryPoint));
     });
 }

@@ -95,8 +95,8 @@ impl Minidriver for Crooked {
         word: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         match self.1 {
-            Bend::NoContext => Ok(word.set(0)),
-            Bend::SharedContext => Ok(word.set(0x77)),
+            Bend::NoContext => Ok(word.fill(0)),
+            Bend::SharedContext => Ok(word.fill(0x77)),
             _ => self.0.initialize_allocator(at, pin, framing, word),
         }
     }
@@ -110,11 +110,11 @@ impl Minidriver for Crooked {
         let make = |bytes, kind| services.allocate_memory(bytes, 15, kind);
         match self.1 {
             Bend::NoContext | Bend::SharedContext => {
-                Some(word.set(make(BYTES, MemoryKind::NonPaged)?))
+                Some(word.fill(make(BYTES, MemoryKind::NonPaged)?))
             }
-            Bend::Short => Some(word.set(make(BYTES - 1, MemoryKind::NonPaged)?)),
-            Bend::Paged => Some(word.set(make(BYTES, MemoryKind::Paged)?)),
-            Bend::Crooked => Some(word.set(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
+            Bend::Short => Some(word.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
+            Bend::Paged => Some(word.fill(make(BYTES, MemoryKind::Paged)?)),
+            Bend::Crooked => Some(word.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
             Bend::Twice => {
                 // The same frame forever.
                 let mut kept = self.2.lock().unwrap();
@@ -123,13 +123,13 @@ impl Minidriver for Crooked {
                     frame => frame,
                 };
                 *kept = frame;
-                Some(word.set(frame))
+                Some(word.fill(frame))
             }
         }
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.value() & !1;
+        let word = frame.as_raw() & !1;
         let _ = self.0.services().free_memory(word);
     }
 }

@@ -35,9 +35,7 @@ fn my_minidriver_shows_its_pictures() {
 fn my_minidriver_flies_clean() {
     let all = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.streams());
     for scenario in all.filter(|scenario| scenario.breaks.is_empty()) {
-        for on in
-            [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded]
-        {
+        for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
             let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
             let flown = flight.host(on).fly_scenario(scenario);
             if !NOT_FLOWN.contains(&scenario.name) {

@@ -52,7 +52,7 @@ fn fly(driver: impl Miniport + 'static, on: HostKind) -> FlightResult {
 
 #[test]
 fn my_broken_miniports_are_found() {
-    for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::Threaded] {
         fly(ReturnsZeroSize::default(), on).assert_finding("KMD-ALLOC-002");
         fly(LeaksDestroyedAllocations::default(), on).assert_finding("KMD-DESTROY-002");
         fly(FailsDestroy::default(), on).assert_finding("KMD-DESTROY-009");
@@ -64,13 +64,13 @@ fn my_broken_miniports_are_found() {
 #[test]
 #[should_panic(expected = "is not freed")]
 fn a_failed_assertion_shows_the_report() {
-    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1)).assert_clean();
+    fly(LeaksDestroyedAllocations::default(), HostKind::deterministic(1)).assert_clean();
 }
 
 #[test]
 #[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
 fn an_unknown_rule_id_cannot_be_asserted() {
-    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1))
+    fly(LeaksDestroyedAllocations::default(), HostKind::deterministic(1))
         .assert_finding("KMD-DESTROY-2");
 }
 
@@ -99,7 +99,7 @@ fn pages_quote_these_files() {
 
 #[test]
 fn the_tutorial_quotes_the_reports() {
-    let on = HostKind::Deterministic(1);
+    let on = HostKind::deterministic(1);
     let reports = [
         fly(ReturnsZeroSize::default(), on).report(),
         fly(LeaksDestroyedAllocations::default(), on).report(),

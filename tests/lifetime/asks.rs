@@ -47,7 +47,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("softgpu-allocation-lists", HardwareInfo { resident: false, ..info(true, false, true) }),
         ("table-allocation-lists", info(true, false, true)),
     ] {
-        for on in [HostKind::Deterministic(1), HostKind::Threaded] {
+        for on in [HostKind::deterministic(1), HostKind::Threaded] {
             let events = with(driver, on, |bench, at| {
                 let mut data = [0xaa; HARDWARE_INFO_SIZE + 3];
                 bench.client.query_private(at, bench.adapter, &mut data).unwrap();
@@ -68,7 +68,7 @@ fn each_driver_tells_what_its_hardware_can_do() {
 
 #[test]
 fn user_mode_asks_at_level_zero_in_its_process() {
-    let events = with("table", HostKind::Deterministic(1), |bench, at| {
+    let events = with("table", HostKind::deterministic(1), |bench, at| {
         let mut data = [0; HARDWARE_INFO_SIZE];
         bench.client.query_private(at, bench.adapter, &mut data).unwrap();
     });
@@ -223,7 +223,7 @@ fn a_removed_adapter_returns_no_information() {
 
 #[test]
 fn the_sessions_process_is_blamed() {
-    let events = with("softgpu", HostKind::Deterministic(1), |bench, at| {
+    let events = with("softgpu", HostKind::deterministic(1), |bench, at| {
         let session = bench.client.session();
         let driver = Client::from_session(session.for_component(Component::Umd));
         assert_eq!(driver.session().process(), session.process());

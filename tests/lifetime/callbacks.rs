@@ -50,7 +50,7 @@ impl Miniport for Asks {
 
 #[test]
 fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
-    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let (driver, machine) = SoftGpu::new();
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let asks = Arc::new(Asks { driver, services, resource, answers });
@@ -119,7 +119,7 @@ fn a_driver_hears_where_video_is_captured_into() {
     let miniport = captures.clone();
     let plug =
         |log: &_| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(Arc::clone(log)) };
-    let flown = run(HostKind::Deterministic(1), plug, |wing, at| {
+    let flown = run(HostKind::deterministic(1), plug, |wing, at| {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();

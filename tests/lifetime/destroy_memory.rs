@@ -18,8 +18,8 @@ fn events(scenario: &str, on: HostKind) -> Vec<Event> {
 /// All thread orders of the test.
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=20)
-        .map(HostKind::Deterministic)
-        .chain((1..=10).map(HostKind::DeterministicPressure))
+        .map(HostKind::deterministic)
+        .chain((1..=10).map(HostKind::under_pressure))
         .chain([HostKind::Threaded; 5])
 }
 
@@ -42,7 +42,7 @@ impl<'a> End<'a> {
                 |event| matches!(event.kind, EventKind::ViewRetiring { retirement: by, .. } if by == retirement),
             );
             let view = views.next()?.subject;
-            assert!(views.next().is_none(), "each of these stories destroys one at a time");
+            assert!(views.next().is_none(), "each of these scenarios destroys one at a time");
             Some(view)
         };
         let allocation = |view: Subject| {
@@ -207,7 +207,7 @@ fn one_in_transfer_ends_when_it_has_arrived() {
         let mut next = end.events[end.asked..idle].iter();
         assert!(next.all(|event| !matches!(event.kind, EventKind::PagingDone { .. })));
     });
-    let seen = events("destroy-during-transfer", HostKind::Deterministic(1));
+    let seen = events("destroy-during-transfer", HostKind::deterministic(1));
     let late = |end: &End<'_>| {
         let done = |event: &Event| match event.kind {
             EventKind::PagingDone { of, .. } => of == end.allocation,

@@ -119,8 +119,7 @@ fn fly(
 fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
     let drivers: [fn(&Arc<flight::Log>) -> DriverSetup; 2] =
         [harness::softgpu, drivers::find("table").unwrap().make];
-    let orders =
-        (0..20).map(HostKind::Deterministic).chain((0..10).map(HostKind::DeterministicPressure));
+    let orders = (0..20).map(HostKind::deterministic).chain((0..10).map(HostKind::under_pressure));
     for on in orders.chain(std::iter::repeat_n(HostKind::Threaded, 10)) {
         for make in drivers {
             check(on, &|on, assume, synchronous| fly(on, make, assume, synchronous));

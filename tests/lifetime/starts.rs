@@ -131,7 +131,7 @@ fn a_start_that_fails_at_any_step_is_undone() {
                 let which = format!("{driver}, {step} {way:?}");
                 let log = Arc::new(Log::new());
                 let plugged = plug(&log, driver, step, way, 1);
-                let fly = HostKind::Deterministic(1).fly(&log, |host, at| {
+                let fly = HostKind::deterministic(1).fly(&log, |host, at| {
                     let kernel = Kernel::new(host.clone(), log.clone());
                     let refused = kernel.add_adapter(at, plugged).unwrap_err();
                     assert_eq!(refused.entry, *step, "{which}");
@@ -378,13 +378,13 @@ fn the_second_removal_of_an_adapter_waits_for_the_first() {
 #[test]
 fn no_rule_of_this_family_is_left_to_chance() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
-    let stories =
+    let scenarios =
         ["pnp-restart", "pnp-surprise-removal", "power-cycle-with-work", "pnp-reset-device"];
     let pnp = RuleId::LIVE.iter().filter(|rule_id| rule_id.name().starts_with("KMD-PNP-"));
     let mut tally = flight::RuleCounts::default();
     for driver in drivers {
-        for story in stories {
-            tally.add(&flown(driver, story, 1).rule_counts);
+        for scenario in scenarios {
+            tally.add(&flown(driver, scenario, 1).rule_counts);
         }
     }
     let pnp: Vec<&RuleId> = pnp.collect();

@@ -17,7 +17,7 @@ type Thread = Box<dyn FnOnce(&mut Passive, &dyn Fn()) + Send>;
 /// Runs a test in many orders, and as often on real threads. Returns the events of each.
 fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
     let mut told = Vec::new();
-    for on in (0..times).flat_map(|seed| [HostKind::Deterministic(seed), HostKind::Threaded]) {
+    for on in (0..times).flat_map(|seed| [HostKind::deterministic(seed), HostKind::Threaded]) {
         let driver = VariantDriver::of(generation);
         let events = run(
             on,

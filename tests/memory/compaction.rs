@@ -21,7 +21,7 @@ const SMALL: MemoryPlan = MemoryPlan {
 };
 
 fn orders() -> impl Iterator<Item = HostKind> {
-    (1..=5).map(HostKind::Deterministic).chain([HostKind::Threaded; 3])
+    (1..=5).map(HostKind::deterministic).chain([HostKind::Threaded; 3])
 }
 
 fn local(bay: &MemoryTestbed<'_>) -> SegmentSpace {
@@ -135,7 +135,7 @@ fn work_that_may_use_it_passes_first() {
 #[test]
 fn a_flight_is_compacted_and_clean() {
     for seed in 1..=10 {
-        let flown = flown("softgpu-memory", "residency-compaction", HostKind::Deterministic(seed));
+        let flown = flown("softgpu-memory", "residency-compaction", HostKind::deterministic(seed));
         assert_eq!(flown.outcome, Outcome::Clean, "{:?}", flown.findings);
         let moved = |event: &&Event| match &event.kind {
             EventKind::MemoryEvicted { why, .. } => why == "memory is compacted",

@@ -31,8 +31,8 @@ fn homes() -> [(&'static str, PlacementRequirements); 4] {
 /// Every order, including real threads and little memory.
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=5)
-        .map(HostKind::Deterministic)
-        .chain((1..=5).map(HostKind::DeterministicPressure))
+        .map(HostKind::deterministic)
+        .chain((1..=5).map(HostKind::under_pressure))
         .chain([HostKind::Threaded; 3])
 }
 

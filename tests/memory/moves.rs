@@ -262,7 +262,7 @@ fn several_clients_share_little_memory() {
         ..MemoryPlan::default()
     };
     let orders =
-        (1..=6).map(windtunnel::HostKind::Deterministic).chain([windtunnel::HostKind::Threaded]);
+        (1..=6).map(windtunnel::HostKind::deterministic).chain([windtunnel::HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,

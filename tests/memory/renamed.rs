@@ -28,9 +28,8 @@ const SMALL: MemoryPlan = pages_of_each(20);
 
 /// Every order, including real threads and little memory.
 fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
-    let stepped = (1..=6).map(|value| (HostKind::Deterministic(value), SMALL));
-    let pressed =
-        (1..=6).map(|value| (HostKind::DeterministicPressure(value), MemoryPlan::default()));
+    let stepped = (1..=6).map(|value| (HostKind::deterministic(value), SMALL));
+    let pressed = (1..=6).map(|value| (HostKind::under_pressure(value), MemoryPlan::default()));
     stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
 }
 
@@ -371,7 +370,7 @@ fn a_shared_primary_or_pinned_allocation_has_one_instance() {
 #[test]
 fn where_memory_is_short_it_waits_and_makes_no_more() {
     let plan = MemoryPlan { aperture: 80 * PAGE, ..SMALL };
-    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 3]) {
+    for on in (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded; 3]) {
         let events = with_ram(40 + 3 * 64 + 40, on, plan, |studio, at| {
             let first = studio.create(at, 64, &only_in(&[APERTURE]));
             let target = studio.create(at, 1, &only_in(&[VISIBLE]));

@@ -18,7 +18,7 @@ use windtunnel::HostKind;
 const SMALL: MemoryPlan = pages_of_each(16);
 
 fn orders() -> impl Iterator<Item = HostKind> {
-    (1..=5).map(HostKind::Deterministic).chain([HostKind::Threaded; 3])
+    (1..=5).map(HostKind::deterministic).chain([HostKind::Threaded; 3])
 }
 
 fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {

@@ -81,7 +81,7 @@ fn good_drivers_keep_every_rule_when_memory_is_short() {
     for driver in GOOD {
         for scenario in at_addresses(driver) {
             (1..4).for_each(|seed| {
-                clean(driver, scenario.name, HostKind::DeterministicPressure(seed));
+                clean(driver, scenario.name, HostKind::under_pressure(seed));
             });
         }
     }

@@ -185,9 +185,9 @@ fn reset(on: HostKind, mmu: MmuPlan) {
 #[test]
 fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
     for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
-        for on in (1..6).map(HostKind::Deterministic).chain([
-            HostKind::DeterministicPressure(1),
-            HostKind::DeterministicPressure(2),
+        for on in (1..6).map(HostKind::deterministic).chain([
+            HostKind::under_pressure(1),
+            HostKind::under_pressure(2),
             HostKind::Threaded,
         ]) {
             reset(on, mmu);
@@ -230,7 +230,7 @@ impl Miniport for IgnoresInterrupts {
 /// written. So the adapter has to be reset, and the reset waits for no caller inside.
 #[test]
 fn a_wait_for_page_tables_inside_a_call_does_not_block_the_reset() {
-    for on in (1..20).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
+    for on in (1..20).map(HostKind::deterministic).chain([HostKind::Threaded]) {
         let ram = nt::Ram::new(256 * MIB).unwrap();
         let mmu = Some(MmuPlan::default());
         let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };

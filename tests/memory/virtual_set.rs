@@ -585,7 +585,7 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(HostKind::Deterministic(1), MmuPlan::default(), 1024, 1000);
+    go(HostKind::deterministic(1), MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
@@ -595,16 +595,14 @@ fn every_byte_is_right_with_threads_side_by_side() {
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(HostKind::DeterministicPressure(7), MmuPlan::default(), 512, 600);
+    go(HostKind::under_pressure(7), MmuPlan::default(), 512, 600);
 }
 
 #[test]
 fn every_byte_is_right_with_cpu_and_gpu_written_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
-        for on in
-            [HostKind::Deterministic(2), HostKind::DeterministicPressure(3), HostKind::Threaded]
-        {
+        for on in [HostKind::deterministic(2), HostKind::under_pressure(3), HostKind::Threaded] {
             go(on, mmu, 128, 120);
         }
     }
@@ -634,10 +632,10 @@ fn named(told: &Told, component: Component, rule: RuleId, said: &[&str]) {
 fn a_translation_that_is_not_forgotten_is_named() {
     let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
     for driver in ["kmd-ignores-tlb-flush", "kmd-flushes-one-tlb-page"] {
-        let told = planted(driver, HostKind::Deterministic(1), false);
+        let told = planted(driver, HostKind::deterministic(1), false);
         named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
     }
-    let told = planted("kmd-ignores-full-tlb-flush", HostKind::Deterministic(1), false);
+    let told = planted("kmd-ignores-full-tlb-flush", HostKind::deterministic(1), false);
     let said =
         &["after the flush of the whole address space of address-space ", " of process ", " at 0x"];
     named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
@@ -645,7 +643,7 @@ fn a_translation_that_is_not_forgotten_is_named() {
 
 #[test]
 fn an_entry_in_a_wrong_unit_is_named() {
-    let told = planted("kmd-writes-page-address-entries", HostKind::Deterministic(1), false);
+    let told = planted("kmd-writes-page-address-entries", HostKind::deterministic(1), false);
     let said = &[
         "the update (paging ",
         " of a table of level 2 ",
@@ -658,8 +656,7 @@ fn an_entry_in_a_wrong_unit_is_named() {
 
 #[test]
 fn addresses_freed_under_a_packet_are_named() {
-    for on in
-        [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)]
+    for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::under_pressure(1)]
     {
         let told = planted("softgpu-gpummu", on, true);
         let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
@@ -671,7 +668,7 @@ fn addresses_freed_under_a_packet_are_named() {
 
 #[test]
 fn a_driver_with_a_table_gets_it_right() {
-    for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
         let told = planted("table-gpummu", on, false);
         assert_eq!((told.findings, told.left), (Vec::new(), None));
         assert_eq!(told.refused, Vec::<NTSTATUS>::new());

@@ -184,7 +184,7 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(HostKind::Deterministic(1), 4096, 10_000);
+    go(HostKind::deterministic(1), 4096, 10_000);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn every_byte_is_right_with_threads_side_by_side() {
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(HostKind::DeterministicPressure(7), 2048, 2_000);
+    go(HostKind::under_pressure(7), 2048, 2_000);
 }
 
 fn set(pages: &mut [u8], first: u64, values: &[u8]) {

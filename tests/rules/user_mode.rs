@@ -67,7 +67,7 @@ fn good_user_mode_drivers_keep_every_rule() {
     for driver in good_drivers() {
         for scenario in good_scenarios() {
             for seed in 1..=4 {
-                for on in [HostKind::Deterministic(seed), HostKind::DeterministicPressure(seed)] {
+                for on in [HostKind::deterministic(seed), HostKind::under_pressure(seed)] {
                     let flown = flown(driver, scenario.name, on);
                     assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
                     judged

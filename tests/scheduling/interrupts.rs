@@ -96,7 +96,7 @@ fn a_page_fault_is_reported_by_a_driver_with_a_table() {
 
 #[test]
 fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
-    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let driver = Reporter::new(|it, at, services| {
             let ours = it.driver.interrupt(at).unwrap();
             if ours {

@@ -98,7 +98,7 @@ fn in_studio(
 
 #[test]
 fn listed_allocations_are_resident_in_a_small_memory() {
-    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 2]) {
+    for on in (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded; 2]) {
         let events = in_studio(on, |studio, at| {
             let list = studio.create(at, 3);
             for turn in 0..9_u8 {
@@ -251,9 +251,7 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
                 continue;
             }
             for on in (1..6)
-                .flat_map(|value| {
-                    [HostKind::Deterministic(value), HostKind::DeterministicPressure(value)]
-                })
+                .flat_map(|value| [HostKind::deterministic(value), HostKind::under_pressure(value)])
                 .chain([HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);

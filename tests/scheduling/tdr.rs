@@ -72,7 +72,7 @@ fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
 
 #[test]
 fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
-    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
+    for on in (0..20).map(HostKind::deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
         let (driver, make) = with_sight();
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
@@ -165,7 +165,7 @@ fn a_driver_with_wrong_reports_is_found_and_every_call_returns() {
 
 #[test]
 fn an_adapter_is_reset_for_all_its_clients() {
-    for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
+    for on in (0..10).map(HostKind::deterministic).chain([HostKind::Threaded]) {
         let make = |log: &Arc<Log>| (drivers::find("table-no-engine-reset").unwrap().make)(log);
         let events = run(on, make, |wing, at| {
             let (bad, good) = (bench(wing, at), bench(wing, at));
@@ -304,7 +304,7 @@ fn good_drivers_recover_clean_in_many_orders() {
         let good = good_scenarios(driver);
         for scenario in good.iter().filter(|scenario| NAMES.contains(&scenario.name)) {
             for on in
-                (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded])
+                (0..8).map(HostKind::deterministic).chain([HostKind::Threaded, HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);
                 let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);

@@ -93,11 +93,11 @@ pub fn attempt(
     let on = on.into();
     let flown = on.fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let HostKind::DeterministicPressure(seed) = on {
+        if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(at, setup).map_err(|reason| format!("{reason:?}"))?;
         kernel.start_workers(host, adapter);
         let testbed = KernelTestbed { kernel, adapter, host: host.clone() };

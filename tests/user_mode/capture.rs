@@ -67,9 +67,8 @@ fn good_minidrivers_fly_clean_in_many_orders() {
     for driver in good() {
         let seeds = if driver.name == "capture" { 40 } else { 8 };
         for scenario in scenarios() {
-            for on in (0..seeds)
-                .map(HostKind::Deterministic)
-                .chain((0..4).map(HostKind::DeterministicPressure))
+            for on in
+                (0..seeds).map(HostKind::deterministic).chain((0..4).map(HostKind::under_pressure))
             {
                 let flown = flown(driver.name, scenario.name, on);
                 assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
@@ -141,8 +140,7 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
 fn frames_come_and_go_at_both_levels_under_pressure() {
     let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
     for seed in 0..6 {
-        let flown =
-            flown("table-capture", "ks-state-transitions", HostKind::DeterministicPressure(seed));
+        let flown = flown("table-capture", "ks-state-transitions", HostKind::under_pressure(seed));
         for it in &flown.events {
             if let EventKind::KsCall { name, level, .. } = &it.kind {
                 levels.entry(name.to_string()).or_default().insert(*level);
@@ -151,7 +149,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
         let waits = harness::flown(
             "ks-waits-in-allocate-frame",
             "ks-state-transitions",
-            HostKind::DeterministicPressure(seed),
+            HostKind::under_pressure(seed),
         );
         named.extend(waits.findings.iter().map(|finding| finding.rule));
     }
@@ -309,8 +307,8 @@ fn hit(
     host.wake(&work_available); // If the call never came.
     host.park(at, &ended, None);
     let _ = stream.surprise_remove_device(at, first_device(&stream));
-    let census = stream.live_objects();
-    assert_eq!(census.count(), 0, "{census}");
+    let live_objects = stream.live_objects();
+    assert_eq!(live_objects.count(), 0, "{live_objects}");
     assert_eq!(memory.allocation_count(), 0, "memory is left");
     memory.close();
     stream.validate().unwrap();
@@ -322,7 +320,7 @@ fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow)
     let flight = |host: &_, at: &mut _| {
         hit((host, at, &log), |ring| plug(&log, ring), &FramingRequest::default(), blow);
     };
-    HostKind::Deterministic(seed).fly(&log, flight).unwrap();
+    HostKind::deterministic(seed).fly(&log, flight).unwrap();
     log.take()
 }
 

@@ -76,8 +76,7 @@ fn absent(events: &[Event], slot: &str) -> usize {
 #[test]
 fn a_hostile_driver_is_answered_wherever_it_is() {
     let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
-    let orders =
-        [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
+    let orders = [HostKind::deterministic(1), HostKind::under_pressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|text| orders.map(|on| (text, on))) {
         let events = told_on(
             driver,
@@ -122,7 +121,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 #[test]
 fn the_later_callback_counts_as_the_hardware_query() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
-    let events = told(HostKind::Deterministic(1), set, |wing, at| {
+    let events = told(HostKind::deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
@@ -147,7 +146,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     ];
     for (open_behaviour, result, why) in rows {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;
-        told(HostKind::Deterministic(1), set, |wing, at| {
+        told(HostKind::deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
             let not = adapter.map(drop).map_err(|error| (error.result, error.reason.contains(why)));
             assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
@@ -156,7 +155,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     }
     // Without a close function it is open, and the missing function is reported at its close.
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
-    told(HostKind::Deterministic(1), set, |wing, at| {
+    told(HostKind::deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
         assert_eq!(adapter.map(|adapter| adapter.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
@@ -170,7 +169,7 @@ fn one_call(
 ) -> (Result<(), HRESULT>, Vec<Event>) {
     let mut answer = Ok(());
     let events = told(
-        HostKind::Deterministic(1),
+        HostKind::deterministic(1),
         |_| (),
         |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
@@ -223,7 +222,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
 fn one_that_panics_where_there_is_no_device_is_blamed_too() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
         let set = |state: &mut Board| state.panics = Some(slot);
-        let events = told(HostKind::Deterministic(1), set, |wing, at| {
+        let events = told(HostKind::deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
             match adapter {
                 Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),

@@ -284,7 +284,7 @@ fn any_call_may_report_a_removed_device() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let device = &app.device;
             let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(device.lock(at, (one, 0), LockRequest::default()));
@@ -304,7 +304,7 @@ fn any_call_may_report_a_removed_device() {
 fn a_callback_failure_may_be_returned_for_a_buffer() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8);
             wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
             app.device.fail_next("pfnAllocateCb", E_FAIL);
@@ -317,7 +317,7 @@ fn a_callback_failure_may_be_returned_for_a_buffer() {
 fn a_pending_result_is_not_a_failure() {
     let umd = drivers::umd_from_rust::<Plain<FULL>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             app.device.fail_next("pfnSetPriorityCb", E_PENDING);
             let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
             assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
@@ -329,7 +329,7 @@ fn a_pending_result_is_not_a_failure() {
 fn cpu_drawing_needs_no_submission() {
     let umd = drivers::umd_from_rust::<Plain<MAPS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.color_fill(at, (one, 0), WHOLE, 7));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
@@ -340,7 +340,7 @@ fn cpu_drawing_needs_no_submission() {
 #[test]
 fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
     let umd = drivers::umd_from_rust::<Plain<PAGES>>();
-    let events = told("softgpu-gpummu", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let events = told("softgpu-gpummu", HostKind::deterministic(1), &umd, |_, at, app, _| {
         let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
         good(app.device.color_fill(at, (one, 0), WHOLE, 7));
         assert_eq!(app.device.flush(at), Ok(()));
@@ -353,7 +353,7 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
 fn a_failed_submission_always_returns_buffers() {
     let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
             assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
             assert!(app.device.cancel_failure());
@@ -364,7 +364,7 @@ fn a_failed_submission_always_returns_buffers() {
 
     let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
         });
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
@@ -375,7 +375,7 @@ fn a_failed_submission_always_returns_buffers() {
 fn a_reallocated_resource_is_released_again() {
     let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
@@ -389,7 +389,7 @@ fn a_reallocated_resource_is_released_again() {
 fn a_driver_may_unlock_its_additional_allocations() {
     let umd = drivers::umd_from_rust::<Plain<HEADS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             assert_eq!(app.device.flush(at), Ok(()));
@@ -403,7 +403,7 @@ fn a_driver_may_unlock_its_additional_allocations() {
 fn private_data_may_have_numbers_in_it() {
     let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8).shared();
             for noise in [0, 0, 7] {
                 wanted.reserved_values = noise;
@@ -418,7 +418,7 @@ fn private_data_may_have_numbers_in_it() {
 fn a_second_lock_that_shows_nothing_has_failed() {
     let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             let second = app.device.lock(at, (one, 0), LockRequest::default());
@@ -434,7 +434,7 @@ fn a_second_lock_that_shows_nothing_has_failed() {
 fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
     let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
     let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let device = &app.device;
             let (one, _left) = (
                 good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
@@ -451,7 +451,7 @@ fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
     let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
     let events = told(
         "softgpu-allocation-lists",
-        HostKind::Deterministic(1),
+        HostKind::deterministic(1),
         &umd,
         |wing, at, app, runtime| {
             let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
@@ -489,7 +489,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
     for driver in ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"] {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-        for on in (0..30).map(HostKind::Deterministic).chain([HostKind::Threaded; 10]) {
+        for on in (0..30).map(HostKind::deterministic).chain([HostKind::Threaded; 10]) {
             let events = told(driver, on, &umd, |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
@@ -520,7 +520,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
 #[test]
 fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    for on in (0..60).map(HostKind::Deterministic).chain([HostKind::Threaded; 60]) {
+    for on in (0..60).map(HostKind::deterministic).chain([HostKind::Threaded; 60]) {
         let events = told("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
             let device = good(app.adapter.create_shared_device(at));
             let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
@@ -552,7 +552,7 @@ fn a_wait_for_a_driver_that_never_returns_ends() {
     let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
         let events =
-            told("softgpu-gpummu", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
+            told("softgpu-gpummu", HostKind::deterministic(seed), &umd, |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let waits = |device: &Device, at: &mut Passive, _| {

@@ -20,7 +20,7 @@ fn every_byte_is_right_in_orders_drawn_from_seeds() {
     for gpu in GPUS {
         for whose in BOTH {
             for seed in 0..4 {
-                Story { on: HostKind::Deterministic(seed), gpu, whose, lives: 50, seed }.tell();
+                Story { on: HostKind::deterministic(seed), gpu, whose, lives: 50, seed }.tell();
             }
         }
     }
@@ -31,8 +31,7 @@ fn every_byte_is_right_under_pressure() {
     for gpu in GPUS {
         for whose in BOTH {
             for seed in 10..12 {
-                Story { on: HostKind::DeterministicPressure(seed), gpu, whose, lives: 50, seed }
-                    .tell();
+                Story { on: HostKind::under_pressure(seed), gpu, whose, lives: 50, seed }.tell();
             }
         }
     }

@@ -13,7 +13,7 @@ use windtunnel::{Application, HostKind};
 fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Application)) {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
     let umd = listed.umd.unwrap_or_else(|| panic!("{driver} has no user-mode driver"))();
-    let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
+    let events = run(HostKind::deterministic(1), listed.make, |wing, at| {
         let runtime = Runtime::new(&wing.kernel);
         let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
@@ -206,7 +206,7 @@ fn an_object_destroyed_by_two_threads_ends_once() {
     let listed =
         drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
     let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded; 20]) {
+    for on in (0..20).map(HostKind::deterministic).chain([HostKind::Threaded; 20]) {
         run(on, listed.make, |wing, at| {
             let client = Client::new(&wing.kernel);
             let kernel = client.adapters(at).unwrap_or_default()[0];

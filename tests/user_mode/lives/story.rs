@@ -134,11 +134,11 @@ impl Story {
         table: &Arc<Table>,
     ) -> Tried<()> {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let HostKind::DeterministicPressure(seed) = self.on {
+        if let HostKind::Deterministic { seed, pressure: true } = self.on {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
         kernel.start_workers(host, adapter);
         let (runtime, umd) = (Runtime::new(&kernel), self.gpu.umd());

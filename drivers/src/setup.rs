@@ -211,7 +211,7 @@ pub(crate) fn changing(log: &Arc<Log>) -> DriverSetup {
 }
 
 /// As above, with engine resets that abort all packets of the engine.
-pub(crate) fn blunt(log: &Arc<Log>) -> DriverSetup {
+pub(crate) fn whole_engine_reset(log: &Arc<Log>) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
     let miniport = WholeEngineReset::around(inner, machine.clone());
     DriverSetup { miniport, hardware: machine, pool: Pool::new(log.clone()) }

@@ -26,8 +26,8 @@ fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let pool = nt::Pool::new(log.clone());
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter =
             kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap();
         let crew: Arc<dyn flight::Spawner> = host.clone();

@@ -68,7 +68,7 @@ fn every_client_of_a_minidriver_is_quiet_or_named() {
         assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{name}");
         flown += 1;
     }
-    assert!(flown > 10, "{flown} stories were told");
+    assert!(flown > 10, "{flown} scenarios were flown");
 }
 
 #[test]

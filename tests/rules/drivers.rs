@@ -30,8 +30,8 @@ fn check(driver: &Listed) -> Result<(), String> {
         let flown = fly(driver, seed);
         let first: Vec<RuleId> =
             flown.findings.iter().take(1).map(|finding| finding.rule).collect();
-        if first != driver.breaks || !flown.census.is_empty() {
-            let (name, said, live_objects) = (driver.name, said(&flown), flown.census);
+        if first != driver.breaks || !flown.live_objects.is_empty() {
+            let (name, said, live_objects) = (driver.name, said(&flown), flown.live_objects);
             return Err(format!("{name}, seed {seed}: {said:#?}\n{live_objects}"));
         }
     }
@@ -116,7 +116,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
         assert_eq!(seen.read(to, 0..6), Some(vec![0, 9, 9, 0, 0, 0]));
         assert!(!seen.is_empty());
     });
-    assert_eq!((said(&flown), flown.census), (Vec::new(), String::new()));
+    assert_eq!((said(&flown), flown.live_objects), (Vec::new(), String::new()));
     assert!(state.is_empty());
     assert_eq!(state.faults(), 0);
 }

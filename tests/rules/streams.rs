@@ -72,8 +72,8 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
         stream.start_workers(&crew);
         let pilot = Pilot { stream, driver: driver.clone() };
         story(&pilot, at);
-        let census = pilot.stream.live_objects();
-        assert_eq!(census.count(), 0, "{}: {census}", table.name);
+        let live_objects = pilot.stream.live_objects();
+        assert_eq!(live_objects.count(), 0, "{}: {live_objects}", table.name);
         pilot.stream.validate().unwrap();
     })
     .unwrap();

@@ -150,9 +150,9 @@ impl Case {
 
 /// Compares the live objects with the model: exactly, once the kernel is idle.
 fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
-    let census = testbed.kernel.live_objects();
+    let live_objects = testbed.kernel.live_objects();
     let count = |kind: Kind| {
-        census.objects.iter().filter(|live_object| live_object.subject.kind == kind).count()
+        live_objects.objects.iter().filter(|live_object| live_object.subject.kind == kind).count()
     };
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {

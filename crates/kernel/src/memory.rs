@@ -162,7 +162,7 @@ pub(crate) enum Owner {
     /// An instance of an allocation.
     Instance(Id<InstanceRecord>),
     /// A context allocation of a driver.
-    Saved(Id<ContextAllocation>),
+    ContextAllocation(Id<ContextAllocation>),
     /// A page table, by its serial number.
     Table(u32),
 }
@@ -173,7 +173,7 @@ impl Owner {
         match self {
             Self::Allocation(id) => id.subject(),
             Self::Instance(id) => id.subject(),
-            Self::Saved(id) => id.subject(),
+            Self::ContextAllocation(id) => id.subject(),
             Self::Table(serial) => Kind::PageTable.subject(serial),
         }
     }

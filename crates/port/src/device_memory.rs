@@ -271,17 +271,17 @@ mod tests {
 
     #[test]
     fn what_comes_for_no_door_is_refused() {
-        let (nobody, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
-        assert_eq!(DxgkCbUnmapMemory(nobody, null), BAD_ARGUMENT);
-        assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), BAD_ARGUMENT);
+        let (unknown, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
+        assert_eq!(DxgkCbUnmapMemory(unknown, null), BAD_ARGUMENT);
+        assert_eq!(DxgkCbExcludeAdapterAccess(unknown, 0, None, null), BAD_ARGUMENT);
         let mut at = ptr::without_provenance_mut(7);
         // SAFETY: The pointer is valid for the write of an address.
-        let status = unsafe { DxgkCbMapMemory(nobody, 0, 1, 0, 0, 0, &raw mut at) };
+        let status = unsafe { DxgkCbMapMemory(unknown, 0, 1, 0, 0, 0, &raw mut at) };
         assert_eq!((status, at.addr()), (BAD_ARGUMENT, 7));
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbGetDeviceInformation(nobody, ptr::null_mut()) }, BAD_ARGUMENT);
+        assert_eq!(unsafe { DxgkCbGetDeviceInformation(unknown, ptr::null_mut()) }, BAD_ARGUMENT);
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbIndicateChildStatus(nobody, ptr::null()) }, BAD_ARGUMENT);
+        assert_eq!(unsafe { DxgkCbIndicateChildStatus(unknown, ptr::null()) }, BAD_ARGUMENT);
     }
 
     #[test]

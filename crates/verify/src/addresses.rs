@@ -273,9 +273,9 @@ fn process_object_lifetime(event: &Event, shadows: &Shadows) -> Verdict {
             let twice = adapter.spaces.iter().any(|pair| pair.0 == process.map(Serial::from));
             let right = first == process.is_none() && !twice;
             Verdict::holds_if(right, Component::Kernel, "DxgkDdiCreateProcess", || {
-                let whom = process.map_or("the system".to_owned(), |subject| subject.to_string());
+                let name = process.map_or("the system".to_owned(), |subject| subject.to_string());
                 let when = if first { "first" } else { "again, or after others" };
-                format!("the driver meets {whom} {when}: the system comes first, each once")
+                format!("the driver meets {name} {when}: the system comes first, each once")
             })
         }
         _ => Verdict::NotApplicable,

@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     /// A pool with a few blocks that records what was freed.
-    struct Few(usize, Mutex<(usize, Vec<usize>)>);
+    struct LimitedPool(usize, Mutex<(usize, Vec<usize>)>);
 
-    impl Pool for Few {
+    impl Pool for LimitedPool {
         fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
             let taken = &mut self.1.lock().unwrap().0;
             *taken += 1;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn all_are_taken_or_none() {
-        let pool = Few(3, Mutex::default());
+        let pool = LimitedPool(3, Mutex::default());
         assert_eq!(allocate_blocks(&pool, 2).unwrap().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(allocate_blocks(&pool, 2).err(), Some(DriverError::NoMemory));
         assert_eq!(pool.1.lock().unwrap().1, [3], "the block that the failed call took");

@@ -725,7 +725,7 @@ impl KernelState {
                     };
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
-                Owner::Saved(saved) => {
+                Owner::ContextAllocation(saved) => {
                     owners.insert((self.context_allocations[saved].device, owner.subject()));
                 }
                 Owner::Table(_) => (),

@@ -22,7 +22,7 @@ pub(crate) struct RundownGuard<'k> {
     pub(crate) device: Id<Device>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) driver: Arc<Driver>,
-    /// Given up before the device may go: whoever ends it needs the only one.
+    /// Dropped before the device may end: ending it needs the only reference.
     driver_handle: Option<Arc<DriverDevice>>,
 }
 
@@ -38,7 +38,7 @@ impl Kernel {
         self.acquire_rundown(&mut world, number)
     }
 
-    /// Enters a device by number. One that is ending lets nobody in.
+    /// Enters a device. Fails for a device that is ending.
     pub(crate) fn acquire_rundown(
         &self,
         world: &mut KernelState,
@@ -59,7 +59,7 @@ impl Kernel {
         })
     }
 
-    /// Who parked looks again: whether the device still works.
+    /// Checks after a wait that the device still works.
     pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
         self.state.lock().check_working(guard.device)
     }

@@ -27,7 +27,7 @@ pub(crate) struct FlightResult {
     /// The findings, without notes.
     pub(crate) findings: Vec<Finding>,
     /// The live objects at the end.
-    pub(crate) census: String,
+    pub(crate) live_objects: String,
 }
 
 /// Flies a driver of the registry through all steps.
@@ -59,7 +59,7 @@ fn fly_all(
     body: impl FnOnce(&Client<'_>, &mut Passive),
     ends: &[End],
 ) -> FlightResult {
-    let census = DeterministicHost::fly(seed, log, |host, at| {
+    let live_objects = DeterministicHost::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.set_observer(Oracle::new(log.clone()));
         let serve = |adapter| {
@@ -94,7 +94,7 @@ fn fly_all(
         kernel.validate().unwrap();
         kernel.live_objects().to_string()
     });
-    let (census, events) = (census.unwrap(), log.take());
+    let (live_objects, events) = (live_objects.unwrap(), log.take());
     let mut verifier = Verifier::new();
     for event in &events {
         verifier.observe(event);
@@ -104,7 +104,7 @@ fn fly_all(
     let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
     let started = events.iter().any(|event| event.kind.name() == "adapter.started");
     assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
-    FlightResult { events, findings, census }
+    FlightResult { events, findings, live_objects }
 }
 
 /// Every kind of create, destroy and work, in sequence.

@@ -30,7 +30,7 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     // For example a sanitizer (`cargo xtask test --long`).
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     let output = command.output().unwrap_or_else(|why| panic!("{compiler}: {why}"));
-    assert!(output.status.success(), "{}:\n{}", source.display(), words(&output));
+    assert!(output.status.success(), "{}:\n{}", source.display(), output_text(&output));
     client
 }
 
@@ -52,12 +52,12 @@ fn run(client: &Path) -> (String, String) {
         .env("LD_LIBRARY_PATH", library())
         .output()
         .unwrap();
-    let said = words(&output);
+    let said = output_text(&output);
     assert!(output.status.success(), "{}: {}\n{said}", client.display(), output.status);
     (said, fs::read_to_string(report).unwrap())
 }
 
-fn words(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }
@@ -114,7 +114,7 @@ fn the_header_is_c_and_cpp_with_any_warning() {
         // A header is not a main file, and this is the only warning about that.
         command.arg("-Wno-unused-function");
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{compiler}: {}", words(&output));
+        assert!(output.status.success(), "{compiler}: {}", output_text(&output));
     }
 }
 

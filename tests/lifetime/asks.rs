@@ -126,10 +126,10 @@ impl Miniport for Terse {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.keep(order);
-        self.driver.create_context(at, device, order, word)
+        self.driver.create_context(at, device, order, slot)
     }
 
     fn create_listed_context(
@@ -137,10 +137,10 @@ impl Miniport for Terse {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         self.keep(order);
-        self.driver.create_listed_context(at, device, order, word)
+        self.driver.create_listed_context(at, device, order, slot)
     }
 }
 

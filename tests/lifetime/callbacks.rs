@@ -38,11 +38,11 @@ impl Miniport for Asks {
         at: &mut Passive,
         births: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        if let (Some(OwningResource::Existing(word, _)), Some(handle)) =
+        if let (Some(OwningResource::Existing(driver_handle, _)), Some(handle)) =
             (&births.resource, self.resource.get())
         {
             let found = self.services.get().unwrap().handle_data(at, *handle, false);
-            self.answers.lock().unwrap().push((word.as_raw(), found));
+            self.answers.lock().unwrap().push((driver_handle.as_raw(), found));
         }
         self.driver.create_allocations(at, births)
     }

@@ -245,19 +245,19 @@ fn a_changed_hresource_is_used_from_then_on() {
             flown.events
         });
     for events in flights {
-        let words = events.iter().filter_map(|it| match it.kind {
+        let handles = events.iter().filter_map(|it| match it.kind {
             EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => {
                 Some(it.subject)
             }
             _ => None,
         });
-        let words: Vec<_> = words.collect();
-        assert!(words.len() > 1, "the driver handle changed");
+        let handles: Vec<_> = handles.collect();
+        assert!(handles.len() > 1, "the driver handle changed");
         let last = events.iter().rev().find_map(|event| match event.kind {
-            EventKind::DdiResource { driver_handle: word, destroy: true, .. } => Some(word),
+            EventKind::DdiResource { driver_handle, destroy: true, .. } => Some(driver_handle),
             _ => None,
         });
-        assert_eq!(last.as_ref(), words.last(), "the last one travels with the end");
+        assert_eq!(last.as_ref(), handles.last(), "the last one travels with the end");
     }
 }
 

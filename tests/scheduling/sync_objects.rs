@@ -73,8 +73,8 @@ impl Device {
         args.hContext
     }
 
-    fn create(&self, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
-        create(self.0, kind, flags, word)
+    fn create(&self, kind: i32, flags: u32, reserved: u64) -> (NTSTATUS, Made2) {
+        create(self.0, kind, flags, reserved)
     }
 
     fn fence(&self, value: u64) -> D3DKMT_HANDLE {
@@ -137,9 +137,9 @@ impl Drop for Event {
     }
 }
 
-fn create(device: u32, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
+fn create(device: u32, kind: i32, flags: u32, reserved: u64) -> (NTSTATUS, Made2) {
     let mut args = Made2 { hDevice: device, ..Made2::ZERO };
-    (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, word);
+    (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, reserved);
     args.Info.SharedHandle = GARBAGE;
     // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject2(&raw mut args) }, args)

@@ -59,9 +59,9 @@ impl Miniport for Idle {
     fn create_device(
         &self,
         _at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        Ok(word.fill(self.next_handle()))
+        Ok(slot.fill(self.next_handle()))
     }
 
     fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> DriverResult<()> {

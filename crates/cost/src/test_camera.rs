@@ -116,20 +116,20 @@ impl Minidriver for TestCamera {
         _at: &mut Passive,
         _pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         lock(&self.inner).framing = Some(*framing);
         let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.set(context.ok_or(DriverError::NoMemory)?))
+        Ok(slot.set(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let Framing { bytes, alignment, kind, .. } = lock(&self.inner).framing?;
-        Some(word.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
+        Some(slot.set(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {

@@ -20,13 +20,13 @@ use std::ptr;
 impl TableDriver {
     pub(crate) fn call_create_device(
         &self,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // WINDOWS: `hDevice` is the kernel's handle on input, for callbacks, and the driver's on
         // output.
-        let name = kernel_handle(&word);
+        let name = kernel_handle(&slot);
         let mut args = DXGKARG_CREATEDEVICE { hDevice: name, ..DXGKARG_CREATEDEVICE::ZERO };
 
         let status = self.run_driver(&door, || {
@@ -36,7 +36,7 @@ impl TableDriver {
         });
 
         result_from_status(status)?;
-        Ok(word.fill(driver_handle_from(name, args.hDevice)))
+        Ok(slot.fill(driver_handle_from(name, args.hDevice)))
     }
 
     pub(crate) fn call_destroy_device(&self, device: &DriverDevice) -> DriverResult<()> {
@@ -50,21 +50,20 @@ impl TableDriver {
     pub(crate) fn call_create_context(
         &self,
         device: &DriverDevice,
-        context_allocation_args: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        context_args: &CreateContextArgs,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::Absent)?;
         let door = self.adapter()?.door;
-        let mut private = PrivateData::copy(&context_allocation_args.private)?;
-        let name = kernel_handle(&word); // In and out, like `hDevice`.
+        let mut private = PrivateData::copy(&context_args.private)?;
+        let name = kernel_handle(&slot); // In and out, like `hDevice`.
         // Its packets are submitted with `DxgkDdiSubmitCommandVirtual`.
         let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
-        let system =
-            if context_allocation_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
+        let system = if context_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
-            NodeOrdinal: context_allocation_args.node,
-            EngineAffinity: context_allocation_args.engine,
+            NodeOrdinal: context_args.node,
+            EngineAffinity: context_args.engine,
             Flags: DXGK_CREATECONTEXTFLAGS { Value: flags | system },
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
@@ -79,7 +78,7 @@ impl TableDriver {
 
         result_from_status(status)?;
         let most = args.ContextInfo.DmaBufferPrivateDataSize;
-        Ok((word.fill(driver_handle_from(name, args.hContext)), most))
+        Ok((slot.fill(driver_handle_from(name, args.hContext)), most))
     }
 
     pub(crate) fn call_destroy_context(&self, context: &DriverContext) -> DriverResult<()> {
@@ -120,8 +119,8 @@ impl TableDriver {
 }
 
 /// The kernel handle of the object being created, for the driver's callbacks.
-pub(crate) fn kernel_handle<T>(word: &HandleSlot<'_, T>) -> HANDLE {
-    ptr::without_provenance_mut(word.kernel_handle())
+pub(crate) fn kernel_handle<T>(slot: &HandleSlot<'_, T>) -> HANDLE {
+    ptr::without_provenance_mut(slot.kernel_handle())
 }
 
 /// The driver handle that a driver returned. An unchanged kernel handle counts as none.
@@ -135,8 +134,12 @@ mod tests {
 
     #[test]
     fn a_name_that_stays_is_no_word() {
-        let (name, word) = (ptr::without_provenance_mut(0x40), ptr::without_provenance_mut(0x1000));
-        assert_eq!((driver_handle_from(name, name), driver_handle_from(name, word)), (0, 0x1000));
+        let (kernel, driver) =
+            (ptr::without_provenance_mut(0x40), ptr::without_provenance_mut(0x1000));
+        assert_eq!(
+            (driver_handle_from(kernel, kernel), driver_handle_from(kernel, driver)),
+            (0, 0x1000)
+        );
         assert_eq!(driver_handle_from(ptr::null_mut(), ptr::null_mut()), 0);
     }
 }

@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn what_a_driver_asks_for_is_what_the_kernel_hears() {
-        let word = |it| ptr::without_provenance_mut(it);
+        let handle = |address| ptr::without_provenance_mut(address);
         let args = DXGKARGCB_CREATECONTEXTALLOCATION {
             ContextAllocationFlags: CreateFlags { Value: CreateFlags::SharedAcrossContexts },
-            hAdapter: word(1),
-            hDevice: word(0x40),
-            hContext: word(0x80),
-            hDriverAllocation: word(0xd00d),
+            hAdapter: handle(1),
+            hDevice: handle(0x40),
+            hContext: handle(0x80),
+            hDriverAllocation: handle(0xd00d),
             Size: 12_288,
             Alignment: 8192,
             SupportedSegmentSet: 0b11,

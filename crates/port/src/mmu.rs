@@ -89,14 +89,14 @@ impl TableDriver {
 
     pub(crate) fn call_create_process(
         &self,
-        context_allocation_args: CreateProcessArgs,
-        word: HandleSlot<'_, AddressSpace>,
+        process_args: CreateProcessArgs,
+        slot: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
         let call = self.table.DxgkDdiCreateProcess.ok_or(DriverError::Absent)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let system = if context_allocation_args.system { ProcessFlags::SystemProcess } else { 0 };
+        let system = if process_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
-            hDxgkProcess: ptr::without_provenance_mut(word.kernel_handle()),
+            hDxgkProcess: ptr::without_provenance_mut(slot.kernel_handle()),
             Flags: ProcessFlags { Value: system },
             ..DXGKARG_CREATEPROCESS::ZERO
         };
@@ -108,7 +108,7 @@ impl TableDriver {
         });
 
         result_from_status(status)?;
-        Ok(word.fill(args.hKmdProcess.expose_provenance()))
+        Ok(slot.fill(args.hKmdProcess.expose_provenance()))
     }
 
     pub(crate) fn call_destroy_process(&self, process: &DriverProcess) -> DriverResult<()> {

@@ -49,9 +49,9 @@ impl HandleAllocator {
     }
 
     /// Frees handles.
-    pub fn free(&self, words: impl IntoIterator<Item = usize>) -> DriverResult<()> {
+    pub fn free(&self, handles: impl IntoIterator<Item = usize>) -> DriverResult<()> {
         let services = self.services()?;
-        words.into_iter().for_each(|index| services.pool().free(index, TAG));
+        handles.into_iter().for_each(|handle| services.pool().free(handle, TAG));
         Ok(())
     }
 
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn without_an_adapter_there_are_none() {
-        let words = HandleAllocator::default();
-        assert_eq!(words.allocate_one(), Err(DriverError::Invalid));
-        assert_eq!(words.free([1]), Err(DriverError::Invalid));
+        let allocator = HandleAllocator::default();
+        assert_eq!(allocator.allocate_one(), Err(DriverError::Invalid));
+        assert_eq!(allocator.free([1]), Err(DriverError::Invalid));
     }
 }

@@ -67,30 +67,30 @@ impl Minidriver for Crooked {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         *lock(&self.agreed) = Some(*framing);
         match self.flaw {
-            AllocatorFlaw::NoContext => Ok(word.set(0)),
-            AllocatorFlaw::SharedContext => Ok(word.set(0x77)),
-            _ => self.under.initialize_allocator(at, pin, framing, word),
+            AllocatorFlaw::NoContext => Ok(slot.set(0)),
+            AllocatorFlaw::SharedContext => Ok(slot.set(0x77)),
+            _ => self.under.initialize_allocator(at, pin, framing, slot),
         }
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        self.frame().map(|index| word.set(index))
+        self.frame().map(|index| slot.set(index))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.value();
+        let block = frame.value();
         let mut repeated_frame = lock(&self.repeated_frame);
-        *repeated_frame = repeated_frame.filter(|index| *index != word);
+        *repeated_frame = repeated_frame.filter(|index| *index != block);
         if let Ok(services) = self.under.services() {
-            let _ = services.free_memory(word); // The block is its own.
+            let _ = services.free_memory(block); // The block is its own.
         }
     }
 }

@@ -251,8 +251,8 @@ impl KernelState {
 }
 
 impl KernelCallbacks {
-    /// The driver's word behind a client's allocation or resource handle
-    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's word,
+    /// The driver handle behind a client's allocation or resource handle
+    /// (`DxgkCbAcquireHandleData`), in the process the running call is for: the adapter's handle,
     /// or with `of_device` the view's. Also for what this very call is building.
     ///
     /// The object is not destroyed before the returned number is passed to
@@ -274,7 +274,7 @@ impl KernelCallbacks {
         }
     }
 
-    /// The same word, acquired and let go of at once: for a driver that keeps it only while
+    /// The same handle, acquired and released at once: for a driver that keeps it only while
     /// what it is of cannot end, as in the call that opens it.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
         let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;

@@ -137,7 +137,7 @@ impl Process {
 }
 
 impl RundownGuard<'_> {
-    /// The driver's word for the device. It has one while anybody is inside.
+    /// The driver handle of the device. The device has one while a call uses it.
     pub(crate) fn driver_handle(&self) -> Result<&DriverDevice, KernelError> {
         self.driver_handle.as_deref().ok_or(KernelError::Removed(self.subject()))
     }

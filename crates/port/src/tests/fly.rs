@@ -379,12 +379,12 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
     DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
-        let word = Arc::as_ptr(&hardware).expose_provenance();
+        let physical_device = Arc::as_ptr(&hardware).expose_provenance();
         let mut table = table();
         if fault == Fault::LateCall {
             table.DxgkDdiUnload = Some(unload);
         }
-        let miniport = unsafe { TableDriver::new(table, word, pool.clone()) }.unwrap();
+        let miniport = unsafe { TableDriver::new(table, physical_device, pool.clone()) }.unwrap();
         let plugged = DriverSetup { miniport, hardware: hardware.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged).unwrap();
         body(&kernel, at, adapter);

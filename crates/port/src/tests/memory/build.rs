@@ -1,6 +1,6 @@
 //! Paging operations: the driver's arguments, and the results.
 
-use super::driver::{Board, Build, fly, table, word};
+use super::driver::{Board, Build, fly, handle, table};
 use abi::display::*;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -117,7 +117,7 @@ fn a_transfer_has_a_list_at_its_one_end() {
     told(Operation::Transfer(MOVE), |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_TRANSFER);
         let it = unsafe { args.About.Transfer };
-        assert_eq!((it.hAllocation, it.TransferOffset), (word(0xa110), 0x1000));
+        assert_eq!((it.hAllocation, it.TransferOffset), (handle(0xa110), 0x1000));
         assert_eq!((it.TransferSize, it.MdlOffset), (0x2000, 1));
         assert_eq!(it.Source.SegmentId, 0);
         assert_eq!(pages(it.Source.pMdl), [0x10, 0x11, 0x10_0000, 0x40], "of all of it");
@@ -159,7 +159,7 @@ fn memory_is_filled_and_discarded() {
     told(fill, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_FILL);
         let it = unsafe { args.About.Fill };
-        assert_eq!((it.hAllocation, it.FillSize, it.FillPattern), (word(7), 8192, 0xabcd));
+        assert_eq!((it.hAllocation, it.FillSize, it.FillPattern), (handle(7), 8192, 0xabcd));
         let to = it.Destination;
         assert_eq!((to.SegmentId, to.SegmentAddress), (2, 0x100_0000));
         STATUS_SUCCESS
@@ -167,7 +167,7 @@ fn memory_is_filled_and_discarded() {
     told(Operation::Discard { driver_handle: 7, segment: 2, address, idle: true }, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_DISCARD_CONTENT);
         let it = unsafe { args.About.DiscardContent };
-        assert_eq!((it.hAllocation, it.SegmentId, it.SegmentAddress), (word(7), 2, 0x100_0000));
+        assert_eq!((it.hAllocation, it.SegmentId, it.SegmentAddress), (handle(7), 2, 0x100_0000));
         assert_eq!(it.Flags.Value, DXGK_DISCARDCONTENTFLAGS::AllocationIsIdle);
         STATUS_SUCCESS
     });
@@ -186,7 +186,7 @@ fn pages_come_into_an_aperture_and_leave_it() {
     told(map, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.MapApertureSegment };
-        assert_eq!((it.hDevice, it.hAllocation, it.SegmentId), (word(0), word(7), 1));
+        assert_eq!((it.hDevice, it.hAllocation, it.SegmentId), (handle(0), handle(7), 1));
         assert_eq!((it.OffsetInPages, it.NumberOfPages, it.MdlOffset), (16, 2, 1));
         assert_eq!(pages(it.pMdl), [0x10, 0x11, 0x10_0000, 0x40]);
         assert_eq!(it.Flags.Value, DXGK_MAPAPERTUREFLAGS::CacheCoherent);
@@ -197,7 +197,7 @@ fn pages_come_into_an_aperture_and_leave_it() {
     told(unmap, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.UnmapApertureSegment };
-        assert_eq!((it.hAllocation, it.SegmentId, it.DummyPage), (word(0), 1, 0x9000));
+        assert_eq!((it.hAllocation, it.SegmentId, it.DummyPage), (handle(0), 1, 0x9000));
         assert_eq!((it.OffsetInPages, it.NumberOfPages), (16, 2));
         STATUS_SUCCESS
     });
@@ -216,8 +216,8 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         assert_eq!(args.Operation, DXGK_OPERATION_INIT_CONTEXT_RESOURCE);
         let it = unsafe { args.About.InitContextResource };
         let to = it.Destination;
-        assert_eq!((it.hAllocation, to.SegmentId, to.pMdl), (word(7), 2, word(0x100_2000)));
-        assert_eq!((to.VirtualAddress, to.GpuVirtualAddress), (word(0x1234), 0));
+        assert_eq!((it.hAllocation, to.SegmentId, to.pMdl), (handle(7), 2, handle(0x100_2000)));
+        assert_eq!((to.VirtualAddress, to.GpuVirtualAddress), (handle(0x1234), 0));
         STATUS_SUCCESS
     });
     let place = TransferEnd::System(PAGES);
@@ -225,7 +225,7 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         Operation::InitContext { driver_handle: 7, location: place, cpu: None, bytes: 4096 },
         |args| {
             let to = unsafe { args.About.InitContextResource }.Destination;
-            assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, word(0)));
+            assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, handle(0)));
             STATUS_SUCCESS
         },
     );
@@ -253,7 +253,7 @@ fn a_notification_counts_from_the_segments_beginning() {
     told(notify, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_NOTIFY_RESIDENCY);
         let it = unsafe { args.About.NotifyResidency };
-        assert_eq!(it.hAllocation, word(7));
+        assert_eq!(it.hAllocation, handle(7));
         let at = it.PhysicalAddress;
         assert_eq!((at.SegmentId, at.SegmentOffset), (2, 0x3000), "the segment is at 16 MiB");
         assert_eq!(it.Flags.Value, DXGK_NOTIFYRESIDENCY_FLAGS::Resident);
@@ -381,7 +381,7 @@ fn a_paging_buffer_is_nobodys_work() {
         });
         let submitted = flown.board.submitted.lock().unwrap();
         let [it, switch] = submitted[..] else { panic!("{submitted:?}") };
-        assert_eq!((it.hContext, it.DmaBufferSegmentId), (word(0), 0));
+        assert_eq!((it.hContext, it.DmaBufferSegmentId), (handle(0), 0));
         assert_eq!((it.DmaBufferPhysicalAddress, it.DmaBufferSize), (0x70_0000, 64));
         let range = (it.DmaBufferSubmissionStartOffset, it.DmaBufferSubmissionEndOffset);
         assert_eq!((range, it.DmaBufferPrivateDataSize), ((0, 64), 4));

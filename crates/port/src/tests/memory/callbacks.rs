@@ -1,6 +1,6 @@
 //! Context allocations, and reports of faults.
 
-use super::driver::{Board, Call, fly, table, word};
+use super::driver::{Board, Call, fly, handle, table};
 use abi::display::*;
 use abi::miniport::{DXGKRNL_INTERFACE, KSYNCHRONIZE_ROUTINE};
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -12,14 +12,14 @@ use std::ptr;
 fn all(it: &DXGKRNL_INTERFACE, adapter: HANDLE) {
     let mut create = DXGKARGCB_CREATECONTEXTALLOCATION {
         hAdapter: adapter,
-        hAllocation: word(0xbad),
+        hAllocation: handle(0xbad),
         ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
     };
     let call = it.DxgkCbCreateContextAllocation.unwrap();
     assert_ne!(unsafe { call(&raw mut create) }, 0);
-    assert_eq!(create.hAllocation, word(0xbad), "no allocation was created");
+    assert_eq!(create.hAllocation, handle(0xbad), "no allocation was created");
     let call = it.DxgkCbDestroyContextAllocation.unwrap();
-    assert_ne!(unsafe { call(adapter, word(0xbad)) }, 0);
+    assert_ne!(unsafe { call(adapter, handle(0xbad)) }, 0);
     let update = DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO;
     let call = it.DxgkCbUpdateContextAllocation.unwrap();
     assert_ne!(unsafe { call(adapter, &raw const update) }, 0);

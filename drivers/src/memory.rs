@@ -211,7 +211,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    let told = *args;
+    let raw = *args;
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     // SAFETY: The operation's pointers are valid for the call.
     let given = unsafe { OperationData::read(args) };
     // SAFETY: As above.
-    let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
+    let Some(operation) = (unsafe { given.operation(&raw) }) else { return STATUS_NOT_SUPPORTED };
     if let Some(Relocation { driver_handle, address, arrives }) = moved(&operation, known.board()) {
         // SAFETY: The handle is that of an allocation or area that has not been freed.
         if let Some(number) = unsafe { number(driver_handle) } {

@@ -143,8 +143,8 @@ fn a_rule_with_a_judge_at_an_entry_point_is_named_by_one() {
     let named: BTreeSet<&str> = words.collect();
     for rule in verify::catalogue().iter().filter(|row| row.judge.as_deref() == Some("entry")) {
         let constant = rule.id.replace('-', "_");
-        let said = format!("{} says judge = \"entry\", but no code names {constant}", rule.id);
-        assert!(named.contains(constant.as_str()), "{said}");
+        let message = format!("{} says judge = \"entry\", but no code names {constant}", rule.id);
+        assert!(named.contains(constant.as_str()), "{message}");
     }
 }
 

@@ -24,8 +24,8 @@ fn the_example_is_flown_clean_by_every_good_driver() {
 fn steps_are_written_as_they_are_read() {
     let text = std::fs::read_to_string(example()).unwrap();
     let plain = |text: &str| text.split('#').next().unwrap_or_default().trim().to_owned() + "\n";
-    let said: String = text.lines().map(plain).filter(|text| text.len() > 1).collect();
-    assert_eq!(write(&read(&text).unwrap()), said);
+    let plain_text: String = text.lines().map(plain).filter(|text| text.len() > 1).collect();
+    assert_eq!(write(&read(&text).unwrap()), plain_text);
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn the_command_says_file_and_line_and_ends_with_two() {
     let name = path.to_str().unwrap();
     let output = windtunnel(&["check", "--scenario", name]);
     std::fs::remove_file(&path).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("{name}:2: expected 'pN dN create")), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains(&format!("{name}:2: expected 'pN dN create")), "{message}");
     let output = windtunnel(&["check", "--scenario", name]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("cannot be read"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("cannot be read"), "{message}");
 }

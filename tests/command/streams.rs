@@ -136,8 +136,8 @@ fn key(line: &str) -> Vec<&str> {
     let about = |text: &&str| ["name=", "from=", "to="].iter().any(|key| text.starts_with(key));
     let words: Vec<&str> = line.split(' ').collect();
     let subject = words.get(3).map(|it| if it.starts_with("call:") { "call" } else { it });
-    let said = words.iter().skip(5).copied().filter(about);
-    subject.into_iter().chain(words.get(4).copied()).chain(said).collect()
+    let fields = words.iter().skip(5).copied().filter(about);
+    subject.into_iter().chain(words.get(4).copied()).chain(fields).collect()
 }
 
 /// The page's trace lines are lines of the golden trace, in order; its quotes of reports are
@@ -164,8 +164,8 @@ fn the_pages_quotes_are_real() {
     for (driver, block) in
         ["ks-leaks-allocator-context", "ks-omits-delete-allocator"].iter().zip(&reports)
     {
-        let (_, said) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
-        let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
+        let (_, output) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
+        let finding = output.lines().skip_while(|text| !text.starts_with("  findings"));
         let found: String =
             finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &found);

@@ -115,9 +115,9 @@ fn the_tutorial_quotes_the_reports() {
     for (block, report) in blocks.iter().zip(&reports) {
         // As much of the first finding as the page quotes.
         let finding = report.lines().skip_while(|text| !text.starts_with("  "));
-        let said: String =
+        let quoted: String =
             finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
-        now = now.replace(block, &said);
+        now = now.replace(block, &quoted);
     }
     compare(name, &now);
 }

@@ -147,16 +147,16 @@ impl Miniport for Terse {
 #[test]
 fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
     let answered = |answer: DriverResult<()>| {
-        let mut said = None;
+        let mut returned = None;
         let make = |log: &Arc<Log>| Terse::plug(SoftGpu::new(), answer, log).1;
         run(1, make, |wing, at| {
             let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
             let mut data = *b"one two";
             let answer = bench.client.query_private(at, bench.adapter, &mut data);
-            said = Some((answer, data));
+            returned = Some((answer, data));
             bench.close(at, &[]).unwrap();
         });
-        said.unwrap()
+        returned.unwrap()
     };
     assert_eq!(answered(Ok(())), (Ok(()), *b"owt eno"));
     let number: NTSTATUS = 0xc000_0123_u32.cast_signed();

@@ -31,7 +31,7 @@ fn hostile_calls_break_nothing() {
 fn lives_go_as_the_model_says() {
     let files = corpus("lives");
     for file in &files {
-        let case = Case::told(&bytes(file));
+        let case = Case::decode(&bytes(file));
         assert!(case.fly().is_ok(), "{}:\n{}", file.display(), case.shrink().text());
     }
     assert!(files.len() >= 30, "{} in the corpus", files.len());
@@ -66,6 +66,6 @@ fn a_planted_door_that_guards_nothing_is_found() {
 
 #[test]
 fn a_planted_model_that_forgets_is_found() {
-    let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::told(&bytes(file)) }.fly();
+    let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::decode(&bytes(file)) }.fly();
     assert!(corpus("lives").iter().any(|path| wrong(path).is_err()), "no life of the corpus ends");
 }

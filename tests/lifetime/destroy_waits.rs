@@ -187,13 +187,13 @@ fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
             wing.host.run_until_idle(at);
             desk.close(at);
         });
-        let said = stuck(&events);
+        let message = stuck(&events);
         for part in [
             "main waits for retirement 1",
             "behind packet 1 of context 3 (context 3 waits for sync 1",
             "7",
         ] {
-            assert!(said.contains(part), "seed {seed}: {said}");
+            assert!(message.contains(part), "seed {seed}: {message}");
         }
     }
 }
@@ -226,8 +226,8 @@ fn two_contexts_that_wait_for_one_another_are_named_both() {
         }
         bench.close(at, &[one, two]).unwrap();
     });
-    let said = stuck(&events);
+    let message = stuck(&events);
     for part in ["context 1 waits for sync 1", "context 2 waits for sync 2"] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
 }

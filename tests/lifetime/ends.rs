@@ -171,17 +171,17 @@ fn a_created_allocation_is_destroyed_when_its_open_fails() {
 /// failures of the creates, in thread order.
 fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
     let variant = VariantDriver::of(Generation::Two);
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let story = |wing: &KernelTestbed, at: &mut Passive| {
         let bench = bench(wing, at);
         let resource = bench.create_resource(at, 1).unwrap().resource;
         variant.yield_in_calls(&wing.host);
         let creates = |name: &'static str| {
-            let (bench, said) = (bench.clone(), said.clone());
+            let (bench, sender) = (bench.clone(), sender.clone());
             wing.host.spawn(name, move |at| {
                 let more = CreateAllocation::new(bench.device, vec![describe(4096)])
                     .into_resource(resource);
-                said.send((name, bench.client.create(at, &more).err())).unwrap();
+                sender.send((name, bench.client.create(at, &more).err())).unwrap();
             })
         };
         let other = bench.clone();
@@ -196,7 +196,7 @@ fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
         bench.close(at, &[]).unwrap();
     };
     let events = run(seed, |log| variant.plug(log), story);
-    let mut answers: Vec<(&str, Option<i32>)> = heard.try_iter().collect();
+    let mut answers: Vec<(&str, Option<i32>)> = receiver.try_iter().collect();
     answers.sort_unstable();
     (events, answers.into_iter().map(|pair| pair.1).collect())
 }

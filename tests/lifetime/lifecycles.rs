@@ -62,23 +62,26 @@ fn lives_go_as_the_model_says_whatever_fails() {
     // The sequences are not empty: every step succeeded, was rejected and failed.
     for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]
     {
-        for told in ["Done", "Failed"] {
-            assert!(outcomes.contains(&format!("{step} {told}")), "{step} {told}: {outcomes:?}");
+        for outcome in ["Done", "Failed"] {
+            assert!(
+                outcomes.contains(&format!("{step} {outcome}")),
+                "{step} {outcome}: {outcomes:?}"
+            );
         }
     }
     for what in ["resource", "list"] {
         for flags in ["", " assume", " sync", " assume sync"] {
-            for told in ["Done", "Failed", "Skipped"] {
-                let step = format!("destroy {what}{flags} {told}");
+            for outcome in ["Done", "Failed", "Skipped"] {
+                let step = format!("destroy {what}{flags} {outcome}");
                 assert!(outcomes.contains(&step), "{step}: {outcomes:?}");
             }
         }
     }
-    for told in ["Done", "Failed", "Skipped"]
+    for outcome in ["Done", "Failed", "Skipped"]
         .iter()
         .flat_map(|text| [format!("destroy context {text}"), format!("destroy device {text}")])
     {
-        assert!(outcomes.contains(&told), "{told}: {outcomes:?}");
+        assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");
     }
     for failed in Faulty::CALLS {
         assert!(outcomes.contains(*failed), "{failed}: {outcomes:?}");

@@ -193,11 +193,11 @@ fn a_resource_outlives_its_creator_and_is_destroyed_once() {
             }
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
-        let told = events
+        let calls = events
             .iter()
             .filter(|event| matches!(event.kind, EventKind::DdiDestroys { .. }))
             .count();
-        assert_eq!(told, 2, "each allocation once, {order:?}");
+        assert_eq!(calls, 2, "each allocation once, {order:?}");
         let gone =
             events.iter().position(|event| event.kind == EventKind::ResourceDestroyed {}).unwrap();
         let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());

@@ -16,7 +16,7 @@ type Thread = Box<dyn FnOnce(&mut Passive, &dyn Fn()) + Send>;
 
 /// Runs a test in many orders, and as often on real threads. Returns the events of each.
 fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
-    let mut told = Vec::new();
+    let mut flights = Vec::new();
     for on in (0..times).flat_map(|seed| [HostKind::deterministic(seed), HostKind::Threaded]) {
         let driver = VariantDriver::of(generation);
         let events = run(
@@ -30,9 +30,9 @@ fn tell(generation: Generation, times: u64, story: Story) -> Vec<Vec<Event>> {
         for finding in verified(&events).findings() {
             assert_eq!(finding.component, Component::Client, "{on:?}: {}", finding.message);
         }
-        told.push(events);
+        flights.push(events);
     }
-    told
+    flights
 }
 
 /// Starts threads; when one is in progress, runs `meanwhile`; then waits for all of them.
@@ -188,9 +188,9 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
             value: 1,
         }],
     );
-    let (said, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let ends = [(), ()].map(|()| -> Thread {
-        let (bench, made, said) = (bench.clone(), made.clone(), said.clone());
+        let (bench, made, sender) = (bench.clone(), made.clone(), sender.clone());
         Box::new(move |at, _| {
             let of = DestroyAllocation {
                 device: bench.device,
@@ -205,11 +205,11 @@ fn both_end_it(wing: &KernelTestbed, at: &mut Passive) {
                 bench.client.destroy_context(at, context).is_ok(),
                 bench.client.destroy_device(at, bench.device).is_ok(),
             ];
-            let _ = said.send(answers);
+            let _ = sender.send(answers);
         })
     });
     with(wing, at, ends, |_| ());
-    let answers: Vec<[bool; 4]> = heard.try_iter().collect();
+    let answers: Vec<[bool; 4]> = receiver.try_iter().collect();
     let times = |nr: usize| answers.iter().filter(|flags| flags[nr]).count();
     // The first thread that destroys the resource or the device also destroys its contents.
     assert!(times(0) <= 1 && times(1) <= 1 && times(2) <= 1, "{answers:?}");
@@ -252,8 +252,8 @@ fn a_context_is_destroyed_while_threads_submit_to_it() {
     let first = tell(Generation::One, 50, context_is_destroyed);
     for events in first.into_iter().chain(tell(Generation::Two, 50, context_is_destroyed)) {
         let made = events.iter().filter(|event| event.kind.name() == "context.created").count();
-        let told = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
-        assert_eq!(made, events.iter().filter(told).count(), "the driver is told of each end");
+        let destroys = |event: &&Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiDestroyContext");
+        assert_eq!(made, events.iter().filter(destroys).count(), "the driver is told of each end");
     }
 }
 

@@ -450,8 +450,8 @@ fn a_create_that_is_not_right_is_refused_and_makes_nothing() {
                 assert_eq!(desk.alive(), before, "{about}");
             }
         });
-        let said = broken(&events);
-        assert!(said.iter().any(|(it, _)| *it == rule), "{about}: {said:?}");
+        let rules = broken(&events);
+        assert!(rules.iter().any(|(it, _)| *it == rule), "{about}: {rules:?}");
     }
 }
 

@@ -230,10 +230,10 @@ fn an_offered_allocation_is_reclaimed_by_either_call() {
 #[test]
 fn a_process_over_budget_is_notified_when_memory_is_short() {
     with_memory(|wing, at, bench| {
-        let told = Arc::new(AtomicU64::new(0));
-        let (client, device, heard) = (&bench.client, bench.device, told.clone());
+        let trimmed = Arc::new(AtomicU64::new(0));
+        let (client, device, counter) = (&bench.client, bench.device, trimmed.clone());
         let unwinds = move |bytes| {
-            heard.store(bytes, SeqCst);
+            counter.store(bytes, SeqCst);
             std::panic::resume_unwind(Box::new("a client's own affair"));
         };
         let registration = client.register_trim(at, device, unwinds).unwrap();
@@ -246,13 +246,13 @@ fn a_process_over_budget_is_notified_when_memory_is_short() {
         let made = other.client.make_resident(at, queue, &[theirs], 0).unwrap();
         assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
         wing.host.run_until_idle(at);
-        assert!(told.load(SeqCst) > 0);
+        assert!(trimmed.load(SeqCst) > 0);
         client.unregister_trim(at, registration).unwrap();
         assert_eq!(client.unregister_trim(at, registration), Err(INVALID));
-        told.store(0, SeqCst);
+        trimmed.store(0, SeqCst);
         assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
         wing.host.run_until_idle(at);
-        assert_eq!(told.load(SeqCst), 0, "no client is notified any more");
+        assert_eq!(trimmed.load(SeqCst), 0, "no client is notified any more");
         other.destroy_list(at, &[theirs]).unwrap();
         other.close(at, &[]).unwrap();
         bench.destroy_list(at, &mine).unwrap();

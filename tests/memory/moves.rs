@@ -89,7 +89,7 @@ impl Bench {
     }
 }
 
-fn told(
+fn run_with_gpu(
     plan: MemoryPlan,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu),
 ) -> Vec<Event> {
@@ -116,7 +116,7 @@ fn told(
 
 #[test]
 fn bytes_survive_an_eviction() {
-    told(MemoryPlan::default(), |wing, at, gpu| {
+    run_with_gpu(MemoryPlan::default(), |wing, at, gpu| {
         let bench = Bench::open(wing, at);
         let it = bench.create(at, 3 * PAGE);
         assert_eq!(bench.resident(wing, at, &[it]), Residency::Pending(1));
@@ -147,7 +147,7 @@ fn four_times_the_memory_goes_round() {
         paging_buffer: 512,
         ..MemoryPlan::default()
     };
-    let events = told(plan, |wing, at, gpu| {
+    let events = run_with_gpu(plan, |wing, at, gpu| {
         let bench = Bench::open(wing, at);
         let all: Vec<u32> =
             (0..160).map(|value| bench.create(at, (1 + value % 5) * PAGE)).collect();
@@ -176,7 +176,7 @@ fn four_times_the_memory_goes_round() {
 /// A shared allocation is locked by the device that created it, and by no other device.
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
-    told(MemoryPlan::default(), |wing, at, _| {
+    run_with_gpu(MemoryPlan::default(), |wing, at, _| {
         let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
         let create =
             CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
@@ -292,7 +292,7 @@ fn several_clients_share_little_memory() {
 /// A client's claim about one residency does not apply to the next.
 #[test]
 fn not_written_to_counts_for_one_time_on_the_list() {
-    told(MemoryPlan::default(), |wing, at, gpu| {
+    run_with_gpu(MemoryPlan::default(), |wing, at, gpu| {
         let bench = Bench::open(wing, at);
         let it = bench.create(at, 2 * PAGE);
         bench.resident(wing, at, &[it]);

@@ -82,7 +82,7 @@ impl Desk {
 }
 
 /// Flies a keeper through a test. The hardware never faults.
-fn told(
+fn run_recorded(
     seed: u64,
     plan: MemoryPlan,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
@@ -99,7 +99,7 @@ fn kept(
     plan: MemoryPlan,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
-    let events = told(seed, plan, story);
+    let events = run_recorded(seed, plan, story);
     let findings = verified(&events);
     assert!(findings.findings().is_empty(), "{:?}", findings.findings());
     assert_eq!(broken(&events), []);
@@ -394,7 +394,7 @@ fn registers_are_right_after_many_switches() {
 
 #[test]
 fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+    let events = run_recorded(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         keeper.on(HookPoint::CreateContext, |keeper, at| {
             let context = keeper.context(0);
@@ -415,7 +415,7 @@ fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
 
 #[test]
 fn a_driver_leak_is_reported_at_its_owner() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+    let events = run_recorded(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         keeper.share(at, WORD).unwrap();
         let a = desk.context(at, 0);
@@ -453,7 +453,7 @@ fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
 
 #[test]
 fn names_that_are_stale_or_foreign_are_refused_and_named() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+    let events = run_recorded(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let name = keeper.share(at, WORD).unwrap();
         let services = keeper.services();
@@ -551,7 +551,7 @@ fn an_update_is_done_when_the_call_returns_and_carries_its_bytes() {
 #[test]
 fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
     for seed in 1..10 {
-        let events = told(seed, MemoryPlan::default(), |wing, at, keeper| {
+        let events = run_recorded(seed, MemoryPlan::default(), |wing, at, keeper| {
             let desk = Desk::open(wing, at, keeper);
             let a = desk.context(at, 0);
             for _ in 0..5 {
@@ -579,9 +579,9 @@ fn drivers_with_save_areas_fly_clean_in_many_orders() {
             (0..10).flat_map(|seed| good.iter().map(move |scenario| (seed, scenario)))
         {
             let flown = flown(driver, scenario.name, seed);
-            let said = || format!("{driver}, {}, seed {seed}", scenario.name);
-            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
-            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+            let label = || format!("{driver}, {}, seed {seed}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", label(), flown.live);
         }
     }
 }
@@ -593,8 +593,8 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
         for scenario in good_scenarios(driver) {
             for _ in 0..5 {
                 let flown = flown(driver, scenario.name, HostKind::Threaded);
-                let said = || format!("{driver}, {}", scenario.name);
-                assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
+                let label = || format!("{driver}, {}", scenario.name);
+                assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
             }
         }
     }
@@ -603,7 +603,7 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
 /// A hung engine never switches: after a reset it cannot save any more.
 #[test]
 fn the_area_of_a_hung_engine_is_reclaimed_after_its_reset() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
+    let events = run_recorded(1, MemoryPlan::default(), |wing, at, keeper| {
         let desk = Desk::open(wing, at, keeper);
         let a = desk.context(at, 0);
         desk.client.submit(at, a, &format::encode(&[Command::Hang])).unwrap();

@@ -62,8 +62,8 @@ fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
 
 fn clean(driver: &str, scenario: &str, on: HostKind) {
     let flown = flown(driver, scenario, on);
-    let said = (&flown.findings, &flown.needs);
-    assert!(said.0.is_empty() && said.1.is_empty(), "{driver}, {scenario}, {on:?}: {said:?}");
+    let found = (&flown.findings, &flown.needs);
+    assert!(found.0.is_empty() && found.1.is_empty(), "{driver}, {scenario}, {on:?}: {found:?}");
     assert_eq!(flown.live.count(), 0, "{driver}, {scenario}, {on:?}:\n{}", flown.live);
 }
 

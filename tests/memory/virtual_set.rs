@@ -474,10 +474,10 @@ impl Story {
     ) -> Tried<()> {
         let mut half = Half::open(kernel, at, seed, self.allocations / 2)?;
         let client = half.client.clone();
-        let told = self.work(at, &mut half, (kernel, gpu), seed);
-        if told.is_err() {
+        let result = self.work(at, &mut half, (kernel, gpu), seed);
+        if result.is_err() {
             client.kill(at);
-            return told;
+            return result;
         }
         half.close(at)
     }
@@ -508,7 +508,7 @@ impl Story {
 }
 
 /// The result of a test run.
-struct Told {
+struct RunResult {
     /// The statuses that ended a process early.
     refused: Vec<NTSTATUS>,
     /// What is wrong at the end.
@@ -517,7 +517,7 @@ struct Told {
 }
 
 /// Runs the test on a driver. Each process has its own thread; page tables are compared, too.
-fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> Told {
+fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> RunResult {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
     let plug = |log: &Arc<Log>| {
         let plugged = make(log);
@@ -537,8 +537,8 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
             let (kernel, gpu) = (wing.kernel.clone(), machine.get().cloned().unwrap());
             let refused = refused.clone();
             wing.host.spawn(&format!("client {seed}"), move |at| {
-                let told = story.tell(at, &kernel, &*gpu, seed);
-                refused.lock().unwrap().extend(told.err());
+                let result = story.tell(at, &kernel, &*gpu, seed);
+                refused.lock().unwrap().extend(result.err());
             })
         };
         for end in [work(1), work(2)] {
@@ -555,7 +555,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     windtunnel::keep_tally(&kept.get().unwrap().rule_counts());
     let loud = verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
     let refused = std::mem::take(&mut *refused.lock().unwrap());
-    Told { refused, left, findings: loud.cloned().collect() }
+    RunResult { refused, left, findings: loud.cloned().collect() }
 }
 
 /// A run on good hardware with memory for a quarter of all allocations.
@@ -573,13 +573,13 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let told = tell(
+    let result = tell(
         on,
         plug,
         Story { allocations, turns, compares: true, hasty: false, watched: allocations <= 256 },
     );
-    assert_eq!((told.findings, told.left), (Vec::new(), None), "no findings and no leaks");
-    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
+    assert_eq!((result.findings, result.left), (Vec::new(), None), "no findings and no leaks");
+    assert_eq!(result.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
     assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were leaked");
 }
 
@@ -609,7 +609,7 @@ fn every_byte_is_right_with_cpu_and_gpu_written_tables() {
 }
 
 /// A driver of the registry in a small run of this kind.
-fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
+fn planted(driver: &str, on: HostKind, hasty: bool) -> RunResult {
     let make = drivers::find(driver).unwrap().make;
     let compares = driver == "table-gpummu";
     let story = Story { allocations: 256, turns: 240, compares, hasty, watched: false };
@@ -617,61 +617,62 @@ fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
 }
 
 /// Checks the blamed component, the first rule found, and its message.
-fn named(told: &Told, component: Component, rule: RuleId, said: &[&str]) {
-    let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
+fn named(result: &RunResult, component: Component, rule: RuleId, parts: &[&str]) {
+    let first = result.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
     assert_eq!((first.rule.name(), first.component), (rule.name(), component), "{}", first.message);
-    let lacks = said.iter().find(|text| !first.message.contains(**text));
-    assert_eq!(lacks, None, "{}", first.message);
+    let missing = parts.iter().find(|text| !first.message.contains(**text));
+    assert_eq!(missing, None, "{}", first.message);
     let others: Vec<_> =
-        told.findings.iter().filter(|finding| finding.component != component).collect();
+        result.findings.iter().filter(|finding| finding.component != component).collect();
     assert!(others.is_empty(), "{others:?}");
-    assert_eq!(told.left, None);
+    assert_eq!(result.left, None);
 }
 
 #[test]
 fn a_translation_that_is_not_forgotten_is_named() {
-    let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
+    let parts = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
     for driver in ["kmd-ignores-tlb-flush", "kmd-flushes-one-tlb-page"] {
-        let told = planted(driver, HostKind::deterministic(1), false);
-        named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
+        let result = planted(driver, HostKind::deterministic(1), false);
+        named(&result, Component::Driver, RuleId::WT_TABLES_001, parts);
     }
-    let told = planted("kmd-ignores-full-tlb-flush", HostKind::deterministic(1), false);
-    let said =
+    let result = planted("kmd-ignores-full-tlb-flush", HostKind::deterministic(1), false);
+    let parts =
         &["after the flush of the whole address space of address-space ", " of process ", " at 0x"];
-    named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
+    named(&result, Component::Driver, RuleId::KMD_PAGING_024, parts);
 }
 
 #[test]
 fn an_entry_in_a_wrong_unit_is_named() {
-    let told = planted("kmd-writes-page-address-entries", HostKind::deterministic(1), false);
-    let said = &[
+    let result = planted("kmd-writes-page-address-entries", HostKind::deterministic(1), false);
+    let parts = &[
         "the update (paging ",
         " of a table of level 2 ",
         "translate from 0x0 on for address-space ",
         " of process ",
         "left entry 0 as page 0x2000 of segment 3 where page 0x2 of segment 3 must be",
     ];
-    named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
+    named(&result, Component::Driver, RuleId::WT_TABLES_001, parts);
 }
 
 #[test]
 fn addresses_freed_under_a_packet_are_named() {
     for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::under_pressure(1)]
     {
-        let told = planted("softgpu-gpummu", on, true);
-        let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
-        named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
+        let result = planted("softgpu-gpummu", on, true);
+        let parts =
+            &["a packet of context ", " touched address 0x", "which was freed while it was"];
+        named(&result, Component::Client, RuleId::GPUVA_FREE_002, parts);
         // Only its device is lost.
-        assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
+        assert_eq!(result.refused, [STATUS_DEVICE_REMOVED]);
     }
 }
 
 #[test]
 fn a_driver_with_a_table_gets_it_right() {
     for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
-        let told = planted("table-gpummu", on, false);
-        assert_eq!((told.findings, told.left), (Vec::new(), None));
-        assert_eq!(told.refused, Vec::<NTSTATUS>::new());
+        let result = planted("table-gpummu", on, false);
+        assert_eq!((result.findings, result.left), (Vec::new(), None));
+        assert_eq!(result.refused, Vec::<NTSTATUS>::new());
     }
 }
 

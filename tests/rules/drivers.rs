@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const SEEDS: u64 = 16;
 
-fn said(flown: &FlightResult) -> Vec<String> {
+fn messages(flown: &FlightResult) -> Vec<String> {
     flown
         .findings
         .iter()
@@ -31,8 +31,9 @@ fn check(driver: &Listed) -> Result<(), String> {
         let first: Vec<RuleId> =
             flown.findings.iter().take(1).map(|finding| finding.rule).collect();
         if first != driver.breaks || !flown.live_objects.is_empty() {
-            let (name, said, live_objects) = (driver.name, said(&flown), flown.live_objects);
-            return Err(format!("{name}, seed {seed}: {said:#?}\n{live_objects}"));
+            let (name, messages, live_objects) =
+                (driver.name, messages(&flown), flown.live_objects);
+            return Err(format!("{name}, seed {seed}: {messages:#?}\n{live_objects}"));
         }
     }
     Ok(())
@@ -116,7 +117,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
         assert_eq!(seen.read(to, 0..6), Some(vec![0, 9, 9, 0, 0, 0]));
         assert!(!seen.is_empty());
     });
-    assert_eq!((said(&flown), flown.live_objects), (Vec::new(), String::new()));
+    assert_eq!((messages(&flown), flown.live_objects), (Vec::new(), String::new()));
     assert!(state.is_empty());
     assert_eq!(state.faults(), 0);
 }
@@ -139,6 +140,6 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     });
     let found: Vec<_> =
         flown.findings.iter().map(|finding| (finding.rule, finding.count)).collect();
-    assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", said(&flown));
-    assert!(flown.findings[0].message.contains("absent"), "{:?}", said(&flown));
+    assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", messages(&flown));
+    assert!(flown.findings[0].message.contains("absent"), "{:?}", messages(&flown));
 }

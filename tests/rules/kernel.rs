@@ -489,7 +489,7 @@ fn recorded(flight: &'static str) -> Vec<Event> {
         sync::SEEN => return flown("softgpu-memory", "sync-cpu-signal-and-wait", 1).events,
         memory::PAGED => harness::memory_client::fly_paging(4096),
         memory::LOCKED => harness::memory_client::locked(),
-        memory::TOLD => harness::memory_client::told(),
+        memory::QUERIED => harness::memory_client::queried(),
         memory::RECLAIMED => harness::memory_client::reclaimed(),
         other => {
             let named = address::DRIVERS.iter().find_map(|(before, driver)| {

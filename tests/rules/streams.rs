@@ -33,7 +33,7 @@ impl FlightResult {
         self.findings.iter().map(|finding| finding.rule).collect()
     }
 
-    fn said(&self) -> Vec<String> {
+    fn messages(&self) -> Vec<String> {
         self.findings
             .iter()
             .map(|finding| format!("{}: {}", finding.rule.name(), finding.message))
@@ -125,7 +125,7 @@ fn check(table: &ListedStream) -> Result<(), String> {
         let named = table.breaks.iter().all(|rule_id| all.contains(rule_id));
         let hostile = table.name == "table-ks-passes-invalid-pointers";
         if (first != wanted || !named) && !hostile || hostile && all.len() < 4 {
-            return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.said()));
+            return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.messages()));
         }
     }
     Ok(())
@@ -170,7 +170,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
             graph.close(at).unwrap();
             pilot.stream.remove_device(at, device).unwrap();
         });
-        assert_eq!(flown.said(), Vec::<String>::new());
+        assert_eq!(flown.messages(), Vec::<String>::new());
         let states: Vec<String> = flown
             .events
             .iter()
@@ -236,7 +236,7 @@ fn a_larger_format_makes_the_frames_of_one_pin_larger() {
         assert_eq!(graph.framing.bytes, BYTES, "the others have what they had");
         pilot.stream.surprise_remove_device(at, device).unwrap();
     });
-    assert_eq!(flown.said(), Vec::<String>::new());
+    assert_eq!(flown.messages(), Vec::<String>::new());
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn allocators_with_one_context_are_each_called_to_their_end() {
         pilot.stream.remove_device(at, device).unwrap();
     });
     // All frames of both are freed: only the context is reported.
-    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.said());
+    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.messages());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
                 }
                 let _ = pilot.stream.remove_device(at, device);
             });
-            assert_eq!(flown.said(), Vec::<String>::new(), "seed {seed}, end {end}");
+            assert_eq!(flown.messages(), Vec::<String>::new(), "seed {seed}, end {end}");
             assert_eq!(flown.calls("AVStrMiniDeleteAllocator"), 1, "seed {seed}, end {end}");
         }
     }

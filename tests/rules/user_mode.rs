@@ -28,10 +28,10 @@ fn rules() -> impl Iterator<Item = RuleId> {
     RuleId::LIVE.iter().copied().filter(of_umd)
 }
 
-fn assert_clean(flown: &FlightResult, said: &str) {
-    assert_eq!(flown.outcome, Outcome::Clean, "{said}: {:?}", flown.findings);
-    assert!(flown.findings.is_empty(), "{said}: {:?}", flown.findings);
-    assert_eq!(flown.live.count(), 0, "{said}:\n{}", flown.live);
+fn assert_clean(flown: &FlightResult, label: &str) {
+    assert_eq!(flown.outcome, Outcome::Clean, "{label}: {:?}", flown.findings);
+    assert!(flown.findings.is_empty(), "{label}: {:?}", flown.findings);
+    assert_eq!(flown.live.count(), 0, "{label}:\n{}", flown.live);
 }
 
 #[test]

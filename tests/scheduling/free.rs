@@ -17,10 +17,10 @@ fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
     for run in 0..runs {
         for scenario in &good {
             let flown = flown(driver, scenario.name, HostKind::Threaded);
-            let said = || format!("{driver}, {}, run {run}", scenario.name);
-            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
-            assert!(flown.findings.is_empty(), "{}: {:?}", said(), flown.findings);
-            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+            let label = || format!("{driver}, {}, run {run}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
+            assert!(flown.findings.is_empty(), "{}: {:?}", label(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", label(), flown.live);
             judged += flown.rule_counts.count_of(rule);
         }
     }

@@ -177,7 +177,7 @@ fn only_vsync_interrupts_are_switched() {
 
 #[test]
 fn a_bad_driver_is_told_what_it_did() {
-    for (driver, scenario, said) in [
+    for (driver, scenario, message) in [
         (
             "kmd-claims-every-interrupt",
             "interrupt-shared-line",
@@ -211,7 +211,7 @@ fn a_bad_driver_is_told_what_it_did() {
         ),
     ] {
         let flown = flown(driver, scenario, 1);
-        assert_eq!(flown.findings[0].message, said, "{driver}");
+        assert_eq!(flown.findings[0].message, message, "{driver}");
         assert_eq!(flown.findings[0].component, Component::Driver, "{driver}");
     }
 }

@@ -18,7 +18,7 @@ fn graphs(events: &[Event]) -> Vec<String> {
 }
 
 /// Runs a test with a client that has a device.
-fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
+fn run_client(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
     run(1, softgpu, |wing, at| {
         let client = Client::new(&wing.kernel);
         let adapter = client.adapters(at).unwrap()[0];
@@ -32,7 +32,7 @@ fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
 
 #[test]
 fn a_stuck_cpu_wait_reports_what_it_waits_for() {
-    let events = told(|at, client, device| {
+    let events = run_client(|at, client, device| {
         let make = |at: &mut Passive, value| {
             client.create_sync(at, device, SyncObject::Monitored(value), 0).unwrap().object
         };
@@ -42,9 +42,12 @@ fn a_stuck_cpu_wait_reports_what_it_waits_for() {
         client.destroy_sync(at, one).unwrap();
         client.destroy_sync(at, other).unwrap();
     });
-    let said = graphs(&events);
-    assert!(said[0].contains("main waits for sync 1, which has 2, to have 5"), "{said:?}");
-    assert!(!said[0].contains("sync 2"), "that one has what is needed: {said:?}");
+    let graphs_found = graphs(&events);
+    assert!(
+        graphs_found[0].contains("main waits for sync 1, which has 2, to have 5"),
+        "{graphs_found:?}"
+    );
+    assert!(!graphs_found[0].contains("sync 2"), "that one has what is needed: {graphs_found:?}");
     let verifier = verified(&events);
     let found: Vec<RuleId> = verifier.findings().iter().map(|finding| finding.rule).collect();
     assert_eq!(found, [RuleId::WT_STUCK_001]);
@@ -52,7 +55,7 @@ fn a_stuck_cpu_wait_reports_what_it_waits_for() {
 
 #[test]
 fn a_stuck_context_reports_what_it_waits_for() {
-    let events = told(|at, client, device| {
+    let events = run_client(|at, client, device| {
         let context = client.create_context(at, device, 0).unwrap();
         let fence = client.create_sync(at, device, SyncObject::Fence(1), 0).unwrap().object;
         let lock = client.create_sync(at, device, SyncObject::Mutex(true), 0).unwrap().object;
@@ -61,10 +64,10 @@ fn a_stuck_context_reports_what_it_waits_for() {
         client.destroy_sync(at, lock).unwrap();
         client.destroy_context(at, context).unwrap();
     });
-    let said = graphs(&events);
-    let lacks = "context 1 waits for sync 1, which has 1, to have 4 and for sync 2, a mutex that \
+    let graphs_found = graphs(&events);
+    let missing = "context 1 waits for sync 1, which has 1, to have 4 and for sync 2, a mutex that \
                  is held since it was created";
-    assert!(said[0].contains(lacks), "{said:?}");
+    assert!(graphs_found[0].contains(missing), "{graphs_found:?}");
 }
 
 /// All objects that a step can choose from.

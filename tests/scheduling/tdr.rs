@@ -307,9 +307,9 @@ fn good_drivers_recover_clean_in_many_orders() {
                 (0..8).map(HostKind::deterministic).chain([HostKind::Threaded, HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);
-                let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
-                assert_eq!(flown.outcome, Outcome::Clean, "{said}");
-                assert_eq!(flown.live.count(), 0, "{said}");
+                let label = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
+                assert_eq!(flown.outcome, Outcome::Clean, "{label}");
+                assert_eq!(flown.live.count(), 0, "{label}");
             }
         }
     }

@@ -202,12 +202,12 @@ impl<'a> MemoryClient<'a> {
         let device = Handle(self.device);
         let order = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
         let kernel = self.testbed.kernel.clone();
-        let told: Arc<dyn TrimCallback> = if trims {
+        let callback: Arc<dyn TrimCallback> = if trims {
             Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
         } else {
             Arc::new(IgnoresInterrupts)
         };
-        let registered = self.testbed.kernel.register_trim(process, device, told).unwrap();
+        let registered = self.testbed.kernel.register_trim(process, device, callback).unwrap();
         let other = MemoryClient::open(self.testbed, at);
         let theirs = other.create(at, 16, &hidden());
         assert!(other.request_residency(&[theirs], false).is_err(), "this process has it");
@@ -319,7 +319,7 @@ pub fn locked() -> Vec<Event> {
 }
 
 /// What clients can query: residency, budget, and use beyond the budget.
-pub fn told() -> Vec<Event> {
+pub fn queried() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,

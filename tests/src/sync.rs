@@ -37,7 +37,7 @@ impl Miniport for Fence32Driver {
 }
 
 /// Runs a test with a client that has a device, on a driver.
-fn told(
+fn run_client(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
     story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
 ) -> Vec<Event> {
@@ -62,13 +62,13 @@ pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Even
             pool: nt::Pool::new(log.clone()),
         }
     };
-    told(plug, story)
+    run_client(plug, story)
 }
 
 /// A client that signals a fence by writing to its memory.
 fn written() -> Vec<Event> {
     let make = drivers::find("softgpu-memory").unwrap().make;
-    told(make, |_, at, client, device| {
+    run_client(make, |_, at, client, device| {
         let fence = client.create_sync(at, device, SyncObject::Monitored(1), 0).unwrap();
         assert!(write_cpu(fence.value, &2_u64.to_le_bytes()));
         client.signal_cpu(at, device, &[(fence.object, 3)], 0).unwrap();

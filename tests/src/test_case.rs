@@ -39,7 +39,7 @@ pub struct Case {
 
 impl Case {
     /// Decodes a case: the first three bytes are the seed and the driver's failure.
-    pub fn told(bytes: &[u8]) -> Self {
+    pub fn decode(bytes: &[u8]) -> Self {
         let mut rng = Rng::Bytes(bytes);
         let seed = rng.of(256) as u64;
         let (call, panics) = (u32::try_from(rng.of(64)).unwrap_or_default(), rng.one_in(2));
@@ -56,17 +56,19 @@ impl Case {
             let mut model = Model::default();
             model.forgetful = self.forgetful;
             for step in &self.steps {
-                let told = runner.run_step(at, step);
+                let outcome = runner.run_step(at, step);
                 let failed = driver.failed();
-                seen.outcomes.insert(format!("{} {told:?}", kind(step)));
+                seen.outcomes.insert(format!("{} {outcome:?}", kind(step)));
                 seen.outcomes.extend(failed.map(str::to_owned));
-                let expected = model.step(step, failed, told);
+                let expected = model.step(step, failed, outcome);
                 testbed.kernel.validate().map_err(|reason| format!("after '{step}': {reason}"))?;
                 if model.deaf {
                     continue;
                 }
-                if told != expected {
-                    return Err(format!("'{step}' was {told:?}, the model expects {expected:?}"));
+                if outcome != expected {
+                    return Err(format!(
+                        "'{step}' was {outcome:?}, the model expects {expected:?}"
+                    ));
                 }
                 compare(testbed, &model, step)?;
             }
@@ -89,9 +91,10 @@ impl Case {
         let mut steps = self.steps.clone();
         steps.drain(from..(from + count).min(steps.len()));
         steps.retain(|step| {
-            let told = step.used_names().iter().all(|name| known.iter().any(|text| text == name));
-            known.extend(step.defined_name().filter(|_| told).map(str::to_owned));
-            told
+            let defined =
+                step.used_names().iter().all(|name| known.iter().any(|text| text == name));
+            known.extend(step.defined_name().filter(|_| defined).map(str::to_owned));
+            defined
         });
         Self { steps, ..self.clone() }
     }

@@ -443,8 +443,9 @@ fn a_refusal_at_every_call_is_undone() {
         let counts = count.clone();
         let refuses = move |entry: Entry| {
             // Notifications cannot fail.
-            let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
-            let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
+            let notifications = [Entry::DeleteAllocator, Entry::PointerCancelled];
+            let here =
+                counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !notifications.contains(&entry);
             if here { Err(DriverError::NoMemory) } else { Ok(()) }
         };
         let memory = Arc::new(SystemMemory::default());
@@ -475,9 +476,9 @@ fn frames_are_pictures() {
     let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
     let path = directory.to_str().unwrap();
     let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
-    let (code, said) = harness::command::text(&asked);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains(&format!("5 frames written to {path}")), "{said}");
+    let (code, output) = harness::command::text(&asked);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains(&format!("5 frames written to {path}")), "{output}");
     let first = fs::read(directory.join("ks-state-transitions-000.png")).unwrap();
     assert_eq!(first[..8], *b"\x89PNG\r\n\x1a\n");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);

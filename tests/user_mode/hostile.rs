@@ -17,16 +17,16 @@ use thunk::Client;
 use windtunnel::HostKind;
 
 /// Runs a test with the raw driver on the built-in GPU, one at a time. Returns its events.
-fn told(
+fn run_raw(
     on: HostKind,
     set: impl FnOnce(&mut Board),
     story: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    told_on("softgpu-allocation-lists", on, set, story)
+    run_raw_on("softgpu-allocation-lists", on, set, story)
 }
 
 /// As above, on any driver's hardware.
-fn told_on(
+fn run_raw_on(
     driver: &str,
     on: HostKind,
     set: impl FnOnce(&mut Board),
@@ -78,7 +78,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
     let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
     let orders = [HostKind::deterministic(1), HostKind::under_pressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|text| orders.map(|on| (text, on))) {
-        let events = told_on(
+        let events = run_raw_on(
             driver,
             on,
             |state| state.hostile = true,
@@ -121,7 +121,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 #[test]
 fn the_later_callback_counts_as_the_hardware_query() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
-    let events = told(HostKind::deterministic(1), set, |wing, at| {
+    let events = run_raw(HostKind::deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
@@ -146,7 +146,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     ];
     for (open_behaviour, result, why) in rows {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;
-        told(HostKind::deterministic(1), set, |wing, at| {
+        run_raw(HostKind::deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
             let not = adapter.map(drop).map_err(|error| (error.result, error.reason.contains(why)));
             assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
@@ -155,7 +155,7 @@ fn an_adapter_that_is_not_opened_says_why() {
     }
     // Without a close function it is open, and the missing function is reported at its close.
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
-    told(HostKind::deterministic(1), set, |wing, at| {
+    run_raw(HostKind::deterministic(1), set, |wing, at| {
         let (client, kernel, adapter) = opened(wing, at);
         assert_eq!(adapter.map(|adapter| adapter.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
@@ -168,7 +168,7 @@ fn one_call(
     (slot, called): (&'static str, Call),
 ) -> (Result<(), HRESULT>, Vec<Event>) {
     let mut answer = Ok(());
-    let events = told(
+    let events = run_raw(
         HostKind::deterministic(1),
         |_| (),
         |wing, at| {
@@ -196,7 +196,7 @@ fn one_call(
 #[test]
 fn a_function_that_is_missing_is_not_implemented_and_said() {
     for (slot, called) in CALLS.iter().copied() {
-        let (answer, events) = one_call(|state| state.lacks = Some(slot), (slot, called));
+        let (answer, events) = one_call(|state| state.missing = Some(slot), (slot, called));
         assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
         assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
     }
@@ -222,7 +222,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
 fn one_that_panics_where_there_is_no_device_is_blamed_too() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
         let set = |state: &mut Board| state.panics = Some(slot);
-        let events = told(HostKind::deterministic(1), set, |wing, at| {
+        let events = run_raw(HostKind::deterministic(1), set, |wing, at| {
             let (client, kernel, adapter) = opened(wing, at);
             match adapter {
                 Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),

@@ -157,14 +157,14 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             return Ok(());
         }
         let of = DeallocateRequest { resource: runtime, ..DeallocateRequest::default() };
-        let said = self.callbacks.set_priority(&of, &[0x7800_0000]);
+        let result = self.callbacks.set_priority(&of, &[0x7800_0000]);
         for (allocation, locks) in list {
             for _ in 0..locks {
                 self.callbacks.unlock(&[allocation])?;
             }
         }
         self.release(runtime)?;
-        said.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
+        result.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
     }
 
     fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
@@ -247,7 +247,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
 }
 
 /// Runs a test with an application over a driver and hardware. Returns its events.
-fn told(
+fn run_application(
     hardware: &str,
     on: HostKind,
     umd: &Umd,
@@ -283,8 +283,11 @@ const NONE: [(Component, RuleId, String); 0] = [];
 fn any_call_may_report_a_removed_device() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let device = &app.device;
             let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(device.lock(at, (one, 0), LockRequest::default()));
@@ -296,77 +299,99 @@ fn any_call_may_report_a_removed_device() {
             let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             device.fail_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
             assert_eq!(device.destroy_resource(at, two), REMOVED);
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_callback_failure_may_be_returned_for_a_buffer() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8);
             wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
             app.device.fail_next("pfnAllocateCb", E_FAIL);
             assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_pending_result_is_not_a_failure() {
     let umd = drivers::umd_from_rust::<Plain<FULL>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             app.device.fail_next("pfnSetPriorityCb", E_PENDING);
             let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
             assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn cpu_drawing_needs_no_submission() {
     let umd = drivers::umd_from_rust::<Plain<MAPS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.color_fill(at, (one, 0), WHOLE, 7));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
     let umd = drivers::umd_from_rust::<Plain<PAGES>>();
-    let events = told("softgpu-gpummu", HostKind::deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
-        assert_eq!(app.device.flush(at), Ok(()));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
+    let events =
+        run_application("softgpu-gpummu", HostKind::deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+            assert_eq!(app.device.flush(at), Ok(()));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_failed_submission_always_returns_buffers() {
     let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
             assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
             assert!(app.device.cancel_failure());
             let _ = app.device.flush(at); // A packet with nothing in it may be refused.
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
     let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
 }
@@ -374,58 +399,74 @@ fn a_failed_submission_always_returns_buffers() {
 #[test]
 fn a_reallocated_resource_is_released_again() {
     let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_driver_may_unlock_its_additional_allocations() {
     let umd = drivers::umd_from_rust::<Plain<HEADS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             assert_eq!(app.device.flush(at), Ok(()));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn private_data_may_have_numbers_in_it() {
     let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8).shared();
             for noise in [0, 0, 7] {
                 wanted.reserved_values = noise;
                 let one = good(app.device.create_resource(at, &wanted));
                 assert_eq!(app.device.destroy_resource(at, one), Ok(()));
             }
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_second_lock_that_shows_nothing_has_failed() {
     let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             let second = app.device.lock(at, (one, 0), LockRequest::default());
             assert_eq!(second.map(drop), Err(E_INVALIDARG));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
@@ -433,8 +474,11 @@ fn a_second_lock_that_shows_nothing_has_failed() {
 #[test]
 fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
     let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let device = &app.device;
             let (one, _left) = (
                 good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
@@ -442,14 +486,15 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
             );
             assert_eq!(device.flush(at), Ok(()));
             assert_eq!(device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
     let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
-    let events = told(
+    let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
         &umd,
@@ -490,7 +535,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
         for on in (0..30).map(HostKind::deterministic).chain([HostKind::Threaded; 10]) {
-            let events = told(driver, on, &umd, |wing, at, app, _| {
+            let events = run_application(driver, on, &umd, |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let draws = |device: &Device, at: &mut Passive, made| {
@@ -521,7 +566,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
 fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     for on in (0..60).map(HostKind::deterministic).chain([HostKind::Threaded; 60]) {
-        let events = told("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
+        let events = run_application("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
             let device = good(app.adapter.create_shared_device(at));
             let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             let locks = |device: &Device, at: &mut Passive, made| {
@@ -542,8 +587,8 @@ fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
             two(wing, at, &device, [locks, drops], made);
             assert_eq!(device.live_objects(), 0);
         });
-        let said = accused(&events);
-        assert!(said.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {said:?}");
+        let findings = accused(&events);
+        assert!(findings.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {findings:?}");
     }
 }
 
@@ -551,8 +596,11 @@ fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
 fn a_wait_for_a_driver_that_never_returns_ends() {
     let umd = drivers::umd_from_rust::<Plain<WAITS>>();
     for seed in 0..8 {
-        let events =
-            told("softgpu-gpummu", HostKind::deterministic(seed), &umd, |wing, at, app, _| {
+        let events = run_application(
+            "softgpu-gpummu",
+            HostKind::deterministic(seed),
+            &umd,
+            |wing, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let waits = |device: &Device, at: &mut Passive, _| {
@@ -560,9 +608,13 @@ fn a_wait_for_a_driver_that_never_returns_ends() {
                 };
                 two(wing, at, &device, [waits, waits], made);
                 good(device.destroy(at));
-            });
-        let said = accused(&events);
-        assert!(said.iter().any(|entry| entry.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
+            },
+        );
+        let findings = accused(&events);
+        assert!(
+            findings.iter().any(|entry| entry.1 == RuleId::WT_STUCK_001),
+            "seed {seed}: {findings:?}"
+        );
     }
 }
 

@@ -216,20 +216,20 @@ fn an_object_destroyed_by_two_threads_ends_once() {
             let device = device.unwrap_or_else(|why| panic!("{}", text(why)));
             let made = device.create_resource(at, &ResourceDescription::texture(8, 8));
             let made = made.unwrap_or_else(|why| panic!("{}", text(why)));
-            let (said, heard) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let spawn = |number: u32| {
-                let (device, said) = (device.clone(), said.clone());
+                let (device, sender) = (device.clone(), sender.clone());
                 wing.host.spawn(&format!("client {number}"), move |at| {
                     let _ = device.color_fill(at, (made, 0), WHOLE, number);
                     let dropped = device.destroy_resource(at, made);
                     let _ = device.flush(at);
-                    let _ = said.send((dropped, device.destroy(at)));
+                    let _ = sender.send((dropped, device.destroy(at)));
                 })
             };
             for end in [spawn(1), spawn(2)] {
                 wing.host.park(at, &end, None);
             }
-            let mut answers: Vec<_> = heard.try_iter().map(|pair| pair.1).collect();
+            let mut answers: Vec<_> = receiver.try_iter().map(|pair| pair.1).collect();
             answers.sort();
             assert_eq!(answers, [Ok(()), Err(E_INVALIDARG)], "{on:?}");
             assert_eq!(device.live_objects(), 0);

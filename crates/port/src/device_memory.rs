@@ -38,14 +38,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
             return BAD_ARGUMENT;
         }
         let (context, device) = door.device_handles();
-        let said = DXGK_DEVICE_INFO {
+        let values = DXGK_DEVICE_INFO {
             MiniportDeviceContext: ptr::with_exposed_provenance_mut(context),
             PhysicalDeviceObject: ptr::with_exposed_provenance_mut(device),
             TranslatedResourceList: door.hardware().resources(),
             ..DXGK_DEVICE_INFO::ZERO
         };
         // SAFETY: The caller guarantees the same.
-        unsafe { write(info, said) };
+        unsafe { write(info, values) };
         STATUS_SUCCESS
     })
 }
@@ -101,9 +101,9 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
         BAD_ARGUMENT,
         |door, _| {
             // The message does not contain the address, because it differs from run to run.
-            let said =
+            let message =
                 || "VirtualAddress was not returned by DxgkCbMapMemory, or is already unmapped";
-            let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
+            let broken = (!door.hardware().unmap(address.addr())).then(|| message().to_owned());
             let known = judge(door.services(), RuleId::CB_MEM_002, row.name, broken);
             if known { STATUS_SUCCESS } else { BAD_ARGUMENT }
         },
@@ -117,10 +117,15 @@ pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
         CallGuard::touch();
     }
     let left = door.hardware().unmap_all();
-    let said = || format!("the adapter is stopped, but {left} mappings were not unmapped");
-    judge(door.services(), RuleId::CB_MEM_002, row::DxgkCbMapMemory.name, (left != 0).then(said));
-    let said = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
-    judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(said));
+    let message = || format!("the adapter is stopped, but {left} mappings were not unmapped");
+    judge(
+        door.services(),
+        RuleId::CB_MEM_002,
+        row::DxgkCbMapMemory.name,
+        (left != 0).then(message),
+    );
+    let message = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
+    judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(message));
 }
 
 /// Reads a space of the device.
@@ -223,8 +228,8 @@ impl DeviceSpaceAccess {
         if self.count.is_null() {
             return Some("there is no place for the count of bytes".to_owned());
         }
-        let lacks = self.buffer.is_null() && self.length != 0;
-        lacks.then(|| format!("Buffer is NULL, and Length is {}", self.length))
+        let missing = self.buffer.is_null() && self.length != 0;
+        missing.then(|| format!("Buffer is NULL, and Length is {}", self.length))
     }
 }
 

@@ -280,15 +280,15 @@ pub(crate) fn fly_body(
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
-    let lacks: Vec<String> = needs
+    let missing: Vec<String> = needs
         .iter()
         .filter(|text| !offered.contains(text))
         .map(|text| format!("a driver that implements {text}"))
         .collect();
-    let body = if lacks.is_empty() {
+    let body = if missing.is_empty() {
         on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
     } else {
-        ScenarioRun { needs: lacks, ..ScenarioRun::default() }
+        ScenarioRun { needs: missing, ..ScenarioRun::default() }
     };
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
@@ -330,9 +330,9 @@ impl ScenarioRun {
             frames: Vec::new(),
             live_snapshots: Vec::new(),
         };
-        let told = body(&mut testbed);
+        let result = body(&mut testbed);
         testbed.end();
-        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         let live = testbed.live_objects();
         Self { needs, live, live_snapshots: testbed.live_snapshots, frames: testbed.frames }
     }
@@ -364,7 +364,7 @@ impl ScenarioRun {
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
         let mut testbed =
             Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
-        let told = body(&mut testbed);
+        let result = body(&mut testbed);
         let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
         // Objects left by a stopped scenario are not the client's fault.
         for client in clients {
@@ -372,7 +372,7 @@ impl ScenarioRun {
         }
         kernel.remove_adapter(at, adapter);
         host.run_until_idle(at);
-        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         Self { needs, live: kernel.live_objects(), live_snapshots: looks, frames: Vec::new() }
     }
 }

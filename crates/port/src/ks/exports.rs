@@ -46,10 +46,10 @@ const fn level(ceiling: MaxIrql) -> Option<Irql> {
 }
 
 macro_rules! functions {
-    ($($name:ident $ceiling:ident { $($rule:ident)* } $(lacks $lacks:literal)?;)*) => {
+    ($($name:ident $ceiling:ident { $($rule:ident)* } $(missing $missing:literal)?;)*) => {
         const SERVED: &[KsExport] = &[$(KsExport {
             name: stringify!($name),
-            support: Support::from_missing(concat!($($lacks)?)),
+            support: Support::from_missing(concat!($($missing)?)),
             ceiling: level(MaxIrql::$ceiling),
             rules: &[$(RuleId::$rule),*],
             address: $name as *const (),
@@ -62,34 +62,34 @@ functions! {
     KsAcquireDevice Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
     KsAddItemToObjectBag Passive { KS_BAG_001 KS_BAG_003 };
     KsAllocateObjectBag Passive { KS_BAG_006 };
-    KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } lacks "the status in the request is not seen: it counts as success";
+    KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } missing "the status in the request is not seen: it counts as success";
     KsCopyObjectBagItems Passive { KS_BAG_001 };
-    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } lacks "its arguments are judged, and it is refused: no allocators as file objects";
-    KsCreateFilterFactory Passive { KS_DEV_003 } lacks "the name, the security and the power routines are not looked at";
-    KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } lacks "no mappings are made";
+    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } missing "its arguments are judged, and it is refused: no allocators as file objects";
+    KsCreateFilterFactory Passive { KS_DEV_003 } missing "the name, the security and the power routines are not looked at";
+    KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } missing "no mappings are made";
     KsFilterAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
-    KsFilterAttemptProcessing Dispatch {  } lacks "it is always a job: nothing is processed inside this call";
+    KsFilterAttemptProcessing Dispatch {  } missing "it is always a job: nothing is processed inside this call";
     KsFilterCreatePinFactory Passive { KS_MUTEX_004 };
-    KsFilterFactorySetDeviceClassesState Passive {  } lacks "device classes are not registered";
+    KsFilterFactorySetDeviceClassesState Passive {  } missing "device classes are not registered";
     KsFilterGetChildPinCount Passive { KS_MUTEX_004 };
     KsFilterGetFirstChildPin Passive { KS_MUTEX_004 };
     KsFilterReleaseProcessingMutex Passive { KS_MUTEX_005 };
     KsFreeObjectBag Passive { KS_BAG_006 };
     KsGetDevice Passive {  };
-    KsGetFilterFromIrp Unjudged {  } lacks "requests have no layout: they are known by address";
+    KsGetFilterFromIrp Unjudged {  } missing "requests have no layout: they are known by address";
     KsGetFirstChild Passive { KS_MUTEX_004 };
     KsGetNextSibling Passive { KS_MUTEX_004 };
-    KsGetParent Passive {  } lacks "whether the mutex is held is not looked at";
-    KsGetPinFromIrp Unjudged {  } lacks "requests have no layout: they are known by address";
-    KsInitializeDriver Passive {  } lacks "the registry path is empty";
+    KsGetParent Passive {  } missing "whether the mutex is held is not looked at";
+    KsGetPinFromIrp Unjudged {  } missing "requests have no layout: they are known by address";
+    KsInitializeDriver Passive {  } missing "the registry path is empty";
     KsPinAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
-    KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } lacks "it is always a job: nothing is processed inside this call";
-    KsPinGetAndGate Unjudged { KS_PROC_006 } lacks "what the driver does to it is seen when it returns or attempts processing";
+    KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } missing "it is always a job: nothing is processed inside this call";
+    KsPinGetAndGate Unjudged { KS_PROC_006 } missing "what the driver does to it is seen when it returns or attempts processing";
     KsPinGetFirstCloneStreamPointer Dispatch { KS_PIN_004 };
-    KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } lacks "unlocked it is NULL where no frame is there";
-    KsPinGetParentFilter Passive { KS_PIN_004 } lacks "whether the mutex is held is not looked at";
-    KsPinGetReferenceClockInterface Passive {  } lacks "the clock is always there, and is the time of the flight";
-    KsPinGetTrailingEdgeStreamPointer Dispatch { KS_PTR_010 } lacks "unlocked it is NULL where no frame is there";
+    KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } missing "unlocked it is NULL where no frame is there";
+    KsPinGetParentFilter Passive { KS_PIN_004 } missing "whether the mutex is held is not looked at";
+    KsPinGetReferenceClockInterface Passive {  } missing "the clock is always there, and is the time of the flight";
+    KsPinGetTrailingEdgeStreamPointer Dispatch { KS_PTR_010 } missing "unlocked it is NULL where no frame is there";
     KsPinRegisterFrameReturnCallback Passive { KS_STATE_008 };
     KsPinReleaseProcessingMutex Passive { KS_MUTEX_005 };
     KsPinSubmitFrame Dispatch { KS_STATE_009 };
@@ -102,12 +102,12 @@ functions! {
     KsStreamPointerCancelTimeout Dispatch { KS_PTR_012 };
     KsStreamPointerClone Dispatch { KS_PTR_005 KS_PTR_007 };
     KsStreamPointerDelete Dispatch { KS_PTR_003 KS_PTR_004 };
-    KsStreamPointerGetIrp Dispatch { KS_PTR_009 } lacks "requests have no layout, and each has one frame";
-    KsStreamPointerGetMdl Dispatch { KS_PTR_009 } lacks "it has no page numbers";
+    KsStreamPointerGetIrp Dispatch { KS_PTR_009 } missing "requests have no layout, and each has one frame";
+    KsStreamPointerGetMdl Dispatch { KS_PTR_009 } missing "it has no page numbers";
     KsStreamPointerGetNextClone Dispatch { KS_PTR_004 };
     KsStreamPointerLock Dispatch { KS_PTR_001 KS_PTR_002 KS_DEV_007 };
     KsStreamPointerScheduleTimeout Dispatch { KS_PTR_012 };
-    KsStreamPointerSetStatusCode Dispatch {  } lacks "nothing comes of it";
+    KsStreamPointerSetStatusCode Dispatch {  } missing "nothing comes of it";
     KsStreamPointerUnlock Dispatch { KS_PTR_013 };
     _KsEdit Passive { KS_BAG_001 KS_BAG_005 KS_FRAMING_005 };
 }

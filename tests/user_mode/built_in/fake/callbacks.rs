@@ -78,11 +78,11 @@ pub(super) unsafe extern "win64-unwind" fn query_adapter_info(
     args: *const D3DDDICB_QUERYADAPTERINFO,
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
-    let mut told = [0; 32];
-    told[..9].copy_from_slice(&[b'W', b'T', b'U', b'M', 1, 0, 0, 0, fake.flags]);
+    let mut info = [0; 32];
+    info[..9].copy_from_slice(&[b'W', b'T', b'U', b'M', 1, 0, 0, 0, fake.flags]);
     assert_eq!(args.PrivateDriverDataSize, 32);
     // SAFETY: This module's contract.
-    unsafe { args.pPrivateDriverData.cast::<[u8; 32]>().write_unaligned(told) };
+    unsafe { args.pPrivateDriverData.cast::<[u8; 32]>().write_unaligned(info) };
     S_OK
 }
 

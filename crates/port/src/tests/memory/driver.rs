@@ -198,10 +198,10 @@ pub(crate) fn fly(
         }
     })
     .unwrap();
-    log.take().iter().filter_map(said).collect()
+    log.take().iter().filter_map(message_of).collect()
 }
 
-fn said(event: &Event) -> Option<String> {
+fn message_of(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
         EventKind::EntryMissing { name } => Some(format!("absent: {name}")),

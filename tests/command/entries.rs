@@ -30,8 +30,8 @@ fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
         host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter =
             kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap();
-        let crew: Arc<dyn flight::Spawner> = host.clone();
-        kernel.start_workers(&crew, adapter);
+        let spawner: Arc<dyn flight::Spawner> = host.clone();
+        kernel.start_workers(&spawner, adapter);
         let client = Client::from_session(Session::guarded(&kernel));
         body(&client, at);
         let process = client.session().process();

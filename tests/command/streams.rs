@@ -112,8 +112,8 @@ fn bad_descriptors_are_answered_as_the_page_says() {
         let log = Arc::new(Log::new());
         let added = DeterministicHost::fly(1, &log, |host, at| {
             let minidriver = Arc::new(Shaped(Camera::default(), change));
-            let plugged = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
-            Stream::new(host.clone(), log.clone()).add_device(at, plugged).err()
+            let setup = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
+            Stream::new(host.clone(), log.clone()).add_device(at, setup).err()
         });
         let Some(why @ StreamError::Descriptor(_)) = added.unwrap() else {
             panic!("{what}: added")

@@ -18,11 +18,11 @@ use windtunnel::{HostKind, SCENARIOS};
 #[test]
 fn my_miniport_flies_clean() {
     let driver = Arc::new(MinimalDriver::default());
-    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
-        let bench = tunnel.test_client()?; // a client with a device
-        let made = bench.create_resource(tunnel.at, 2)?;
-        bench.destroy_resource(tunnel.at, made.resource)?;
-        bench.close(tunnel.at, &[])
+    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|testbed| {
+        let test_client = testbed.test_client()?; // a client with a device
+        let made = test_client.create_resource(testbed.at, 2)?;
+        test_client.destroy_resource(testbed.at, made.resource)?;
+        test_client.close(testbed.at, &[])
     });
     flown.assert_clean();
 }
@@ -33,8 +33,8 @@ fn my_miniport_flies_clean_through_every_scenario_it_supports() {
     for scenario in
         SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty())
     {
-        let plugged = set_up(Arc::new(MinimalDriver::default()), Arc::new(NoHardware));
-        let flown = fly_setup(plugged, scenario, 1).unwrap();
+        let setup = set_up(Arc::new(MinimalDriver::default()), Arc::new(NoHardware));
+        let flown = fly_setup(setup, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
         clean += usize::from(flown.outcome == Outcome::Clean);
     }
@@ -42,11 +42,11 @@ fn my_miniport_flies_clean_through_every_scenario_it_supports() {
 }
 
 fn fly(driver: impl Miniport + 'static, on: HostKind) -> FlightResult {
-    Flight::new(Arc::new(driver), Arc::new(NoHardware)).host(on).fly(|tunnel| {
-        let bench = tunnel.test_client()?;
-        let made = bench.create_resource(tunnel.at, 2)?;
-        bench.destroy_resource(tunnel.at, made.resource)?;
-        bench.close(tunnel.at, &[])
+    Flight::new(Arc::new(driver), Arc::new(NoHardware)).host(on).fly(|testbed| {
+        let test_client = testbed.test_client()?;
+        let made = test_client.create_resource(testbed.at, 2)?;
+        test_client.destroy_resource(testbed.at, made.resource)?;
+        test_client.close(testbed.at, &[])
     })
 }
 

@@ -160,11 +160,11 @@ fn tables_and_explanations_have_them() {
 fn my_user_mode_driver_flies_clean() {
     let below = drivers::find("softgpu-allocation-lists").unwrap(); // Any miniport.
     let umd = umd_from_rust::<TwoPassDriver>(); // For a file: load_umd(path)
-    let flown = Flight::with_setup(below.make).umd(umd).fly(|tunnel| {
-        let app = tunnel.application()?; // A process with a device, through the driver.
-        let chain = app.create_resource(tunnel.at, &ResourceDescription::group(3, 32, 32))?;
-        app.destroy_resource(tunnel.at, chain)?;
-        app.close(tunnel.at)
+    let flown = Flight::with_setup(below.make).umd(umd).fly(|testbed| {
+        let app = testbed.application()?; // A process with a device, through the driver.
+        let chain = app.create_resource(testbed.at, &ResourceDescription::group(3, 32, 32))?;
+        app.destroy_resource(testbed.at, chain)?;
+        app.close(testbed.at)
     });
     flown.assert_clean();
 }

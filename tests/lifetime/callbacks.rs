@@ -60,15 +60,15 @@ fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
             hardware: machine,
             pool: nt::Pool::new(Arc::clone(log)),
         };
-        run(on, plug, |wing, at| {
-            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-            let made = bench.create_resource(at, 1).unwrap();
+        run(on, plug, |testbed, at| {
+            let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+            let made = test_client.create_resource(at, 1).unwrap();
             asks.resource.get_or_init(|| Handle(made.resource));
-            let more = CreateAllocation::new(bench.device, vec![describe(4096)])
+            let more = CreateAllocation::new(test_client.device, vec![describe(4096)])
                 .into_resource(made.resource);
-            bench.create_with(at, &more).unwrap();
-            bench.destroy_resource(at, made.resource).unwrap();
-            bench.close(at, &[]).unwrap();
+            test_client.create_with(at, &more).unwrap();
+            test_client.destroy_resource(at, made.resource).unwrap();
+            test_client.close(at, &[]).unwrap();
         });
         let answers = asks.answers.lock().unwrap();
         assert_eq!(answers.len(), 1);
@@ -119,8 +119,8 @@ fn a_driver_hears_where_video_is_captured_into() {
     let miniport = captures.clone();
     let plug =
         |log: &_| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(Arc::clone(log)) };
-    let flown = run(HostKind::deterministic(1), plug, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    let flown = run(HostKind::deterministic(1), plug, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let make = |at: &mut Passive| {

@@ -24,14 +24,14 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
                 return None;
             }
             let seed = u64::from(number);
-            let mut dice = Rng::Seed(seed);
-            let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
+            let mut rng = Rng::Seed(seed);
+            let well = Case { seed, fault: None, steps: life(&mut rng), forgetful };
             let Ok(calls) = keep(well.fly()) else { return Some(well) };
             // For some sequences every call fails, each in its own flight; for most, one call.
-            let panics = dice.one_in(2);
+            let panics = rng.one_in(2);
             let mut faults: Vec<Fault> = (1..=calls).map(|call| Fault { call, panics }).collect();
             if !number.is_multiple_of(50) && !faults.is_empty() {
-                faults = vec![faults.swap_remove(dice.of(faults.len()))];
+                faults = vec![faults.swap_remove(rng.of(faults.len()))];
             }
             for fault in faults {
                 let ill = Case { fault: Some(fault), ..well.clone() };

@@ -1,6 +1,6 @@
 //! Residency: allocations made resident, evicted, offered and reclaimed, byte by byte.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};

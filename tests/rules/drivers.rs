@@ -103,9 +103,9 @@ fn acquired_data_delays_the_destruction() {
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
     // SAFETY: The table is the good driver's.
-    let (plugged, state) = unsafe { plug(&GOOD, &log) };
+    let (setup, state) = unsafe { plug(&GOOD, &log) };
     let seen = state.clone();
-    let flown = fly_with(&log, &plugged, 1, |client, at| {
+    let flown = fly_with(&log, &setup, 1, |client, at| {
         let made = client.create(at, client.order(&[4096, 4096])).unwrap();
         let [from, to] = made.allocations[..] else { panic!("{made:?}") };
         let commands = [
@@ -127,8 +127,8 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
     // SAFETY: The table is the good driver's without one entry.
-    let (plugged, _board) = unsafe { plug(&table, &log) };
-    let flown = fly_with(&log, &plugged, 1, |client, at| {
+    let (setup, _board) = unsafe { plug(&table, &log) };
+    let flown = fly_with(&log, &setup, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
         let made = client
             .create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });

@@ -63,15 +63,15 @@ impl Pilot {
     }
 }
 
-fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> FlightResult {
+fn fly(table: &ListedStream, seed: u64, body: impl FnOnce(&Pilot, &mut Passive)) -> FlightResult {
     let log = Arc::new(Log::new());
     let driver = make(table, &log);
     DeterministicHost::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let crew: Arc<dyn Spawner> = host.clone();
-        stream.start_workers(&crew);
+        let spawner: Arc<dyn Spawner> = host.clone();
+        stream.start_workers(&spawner);
         let pilot = Pilot { stream, driver: driver.clone() };
-        story(&pilot, at);
+        body(&pilot, at);
         let live_objects = pilot.stream.live_objects();
         assert_eq!(live_objects.count(), 0, "{}: {live_objects}", table.name);
         pilot.stream.validate().unwrap();
@@ -91,7 +91,7 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
 }
 
 /// A complete flight, whatever the driver does.
-fn story(pilot: &Pilot, at: &mut Passive) {
+fn capture(pilot: &Pilot, at: &mut Passive) {
     let Some(device) = pilot.add(at) else { return };
     if let Some(graph) = pilot.open(at, device, &format(0)) {
         let _ = graph.run(at, 4);
@@ -118,7 +118,7 @@ fn story(pilot: &Pilot, at: &mut Passive) {
 
 fn check(table: &ListedStream) -> Result<(), String> {
     for seed in 0..12 {
-        let flown = fly(table, seed, story);
+        let flown = fly(table, seed, capture);
         let first: Vec<RuleId> = flown.rules().into_iter().take(1).collect();
         let wanted: Vec<RuleId> = table.breaks.iter().copied().take(1).collect();
         let all: BTreeSet<RuleId> = flown.rules().into_iter().collect();
@@ -215,7 +215,7 @@ fn every_good_table_shows_the_same_pictures() {
 fn a_flight_repeats() {
     for table in tables() {
         let lines = || -> Vec<String> {
-            fly(table, 3, story).events.iter().map(ToString::to_string).collect()
+            fly(table, 3, capture).events.iter().map(ToString::to_string).collect()
         };
         let (one, other) = (lines(), lines());
         let first = one.iter().zip(&other).find(|(one, other)| one != other);
@@ -302,8 +302,8 @@ fn threads_side_by_side_show_the_same_pictures() {
         let driver = make(table, &log);
         ThreadedHost::fly(&log, |host, at| {
             let stream = Stream::new(host.clone(), log.clone());
-            let crew: Arc<dyn Spawner> = host.clone();
-            stream.start_workers(&crew);
+            let spawner: Arc<dyn Spawner> = host.clone();
+            stream.start_workers(&spawner);
             let pilot = Pilot { stream, driver: driver.clone() };
             let device = pilot.add(at).unwrap();
             for _ in 0..5 {
@@ -326,7 +326,7 @@ fn threads_side_by_side_show_the_same_pictures() {
 
 #[test]
 fn a_missing_entry_is_reported_by_name() {
-    let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
+    let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, capture);
     let absent =
         flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));
     assert!(absent);

@@ -55,13 +55,13 @@ impl Miniport for Reporter {
 }
 
 /// A device fills an allocation.
-fn fill(wing: &KernelTestbed, at: &mut Passive) {
-    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.create_context(at).unwrap();
-    let one = bench.create(at, 1).unwrap().allocations[0];
-    bench.fill(at, context, one).unwrap();
-    wing.host.run_until_idle(at);
-    bench.close(at, &[context]).unwrap();
+fn fill(testbed: &KernelTestbed, at: &mut Passive) {
+    let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+    let context = test_client.create_context(at).unwrap();
+    let one = test_client.create(at, 1).unwrap().allocations[0];
+    test_client.fill(at, context, one).unwrap();
+    testbed.host.run_until_idle(at);
+    test_client.close(at, &[context]).unwrap();
 }
 
 #[test]
@@ -165,12 +165,13 @@ fn only_vsync_interrupts_are_switched() {
     run(
         1,
         |log| driver.plug(log),
-        |wing, at| {
-            let switch =
-                |at: &mut Passive, of| wing.kernel.control_interrupt(at, wing.adapter, of, true);
+        |testbed, at| {
+            let switch = |at: &mut Passive, of| {
+                testbed.kernel.control_interrupt(at, testbed.adapter, of, true)
+            };
             assert_eq!(switch(at, Interrupt::Completed), Err(DriverError::Unimplemented));
             assert_eq!(switch(at, Interrupt::Vsync), Ok(()));
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
         },
     );
 }

@@ -1,7 +1,7 @@
 //! Packets with allocation lists, byte by byte: listed allocations are resident, wherever they
 //! were.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -24,7 +24,7 @@ const SMALL: MemoryPlan = pages_of_each(16);
 
 /// A client with a device, a context with allocation lists, and its hardware.
 struct StreamTestbed<'a> {
-    wing: &'a KernelTestbed,
+    testbed: &'a KernelTestbed,
     gpu: Arc<Gpu>,
     client: Client,
     device: u32,
@@ -47,7 +47,7 @@ impl StreamTestbed<'_> {
     /// The first bytes of an allocation at its current location.
     fn peek(&self, name: u32, offset: u64) -> Option<u8> {
         let process = self.client.session().process();
-        let address = self.wing.kernel.address_of(process, Handle(name))?;
+        let address = self.testbed.kernel.address_of(process, Handle(name))?;
         let mut byte = [0];
         self.gpu.peek(address + offset, &mut byte).then_some(byte[0])
     }
@@ -65,7 +65,7 @@ fn copy(from: u32, to: u32) -> Command {
 /// Runs a test with a client of a WDDM 1.x driver that has little memory.
 fn in_studio(
     on: impl Into<HostKind>,
-    story: impl FnOnce(&mut StreamTestbed<'_>, &mut Passive),
+    body: impl FnOnce(&mut StreamTestbed<'_>, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
@@ -75,13 +75,13 @@ fn in_studio(
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let events = run(on, plug, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    let events = run(on, plug, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context_with_lists(at, device, 0).unwrap();
-        let mut studio = StreamTestbed { wing, gpu, client, device, context };
-        story(&mut studio, at);
+        let mut studio = StreamTestbed { testbed, gpu, client, device, context };
+        body(&mut studio, at);
         let StreamTestbed { client, device, context, .. } = studio;
         client.destroy_context(at, context.context).unwrap();
         client.destroy_device(at, device).unwrap();
@@ -106,13 +106,13 @@ fn listed_allocations_are_resident_in_a_small_memory() {
                 let commands = [fill(one, 0, turn + 1), copy(one, two)];
                 studio.render(at, &commands, &[one, two], 0);
             }
-            studio.wing.host.run_until_idle(at);
+            studio.testbed.host.run_until_idle(at);
             // The last packet used the third and the first allocation.
             let seen = [studio.peek(list[2], 0), studio.peek(list[0], PAGE)];
             assert_eq!(seen, [Some(9), Some(9)], "{on:?}");
             // Another allocation is resident again, as its own last packet left it.
             studio.render(at, &[], &[list[1]], 0);
-            studio.wing.host.run_until_idle(at);
+            studio.testbed.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
         });
         let left = |event: &Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
@@ -126,7 +126,7 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
         let list = studio.create(at, 1);
         studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
         studio.render(at, &[fill(list[0], 0, 6)], &list, Flags::NullRendering);
-        studio.wing.host.run_until_idle(at);
+        studio.testbed.host.run_until_idle(at);
         assert_eq!(studio.peek(list[0], 0), Some(5));
     });
     let done = |event: &&Event| matches!(event.kind, EventKind::PacketDone { .. });
@@ -147,7 +147,7 @@ fn rendering_continues_in_the_next_buffer() {
         let many: Vec<Command> =
             (0..60).map(|byte| fill(list[0], u64::from(byte) * 64, byte)).collect();
         assert_eq!(studio.render(at, &many, &list, 0), 2, "two buffers");
-        studio.wing.host.run_until_idle(at);
+        studio.testbed.host.run_until_idle(at);
         for it in 0..60 {
             assert_eq!(studio.peek(list[0], u64::from(it) * 64), Some(it));
         }
@@ -160,7 +160,7 @@ fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
         let list = studio.create(at, 2);
         for turn in 0..12 {
             studio.render(at, &[fill(list[0], 0, turn), copy(list[0], list[1])], &list, 0);
-            studio.wing.host.run_until_idle(at);
+            studio.testbed.host.run_until_idle(at);
             assert_eq!(studio.peek(list[1], PAGE), Some(turn));
         }
     });
@@ -184,7 +184,7 @@ fn a_failed_render_leaves_new_buffers_and_a_working_context() {
         assert_eq!(refused, Err(STATUS_INVALID_PARAMETER));
         assert_eq!(studio.context.commands.0, before.commands.0);
         studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
-        studio.wing.host.run_until_idle(at);
+        studio.testbed.host.run_until_idle(at);
         assert_eq!(studio.peek(list[0], 0), Some(5));
     });
 }
@@ -198,8 +198,8 @@ fn a_process_that_is_killed_leaves_no_buffer() {
             let pool = nt::Pool::new(log.clone());
             DriverSetup { miniport: driver, hardware: machine, pool }
         };
-        run(seed, plug, |wing, at| {
-            let client = Client::new(&wing.kernel);
+        run(seed, plug, |testbed, at| {
+            let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();
             let mut context = client.create_context_with_lists(at, device, 0).unwrap();

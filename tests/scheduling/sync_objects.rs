@@ -4,7 +4,7 @@
 //! threads of one client: the library has one kernel, and each test has its own device. Tests with
 //! two processes use two sessions of the thunks.
 #![expect(unsafe_code, reason = "calls the exported functions as a client in C would")]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE,
@@ -254,8 +254,8 @@ fn a_global_handle_is_opened_while_a_local_one_is_there() {
 /// Row 91: a process that ends releases its references.
 #[test]
 fn a_process_that_ends_drops_what_it_opened() {
-    let events = run(1, softgpu, |wing, at| {
-        let (one, two) = (Client::new(&wing.kernel), Client::new(&wing.kernel));
+    let events = run(1, softgpu, |testbed, at| {
+        let (one, two) = (Client::new(&testbed.kernel), Client::new(&testbed.kernel));
         let adapter = one.adapters(at).unwrap()[0];
         let device = one.create_device(at, adapter).unwrap();
         let made = one.create_sync(at, device, SyncObject::Semaphore(0, 1), Flags::Shared).unwrap();

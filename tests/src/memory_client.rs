@@ -407,13 +407,13 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
 }
 
 /// A client with little memory makes an invalid call.
-fn short(story: Story) -> Vec<Event> {
+fn short(body: ClientBody) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, small_memory(4096)).0,
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
-            story(&test_client, at);
+            body(&test_client, at);
             test_client.close(at);
         },
     )
@@ -441,10 +441,10 @@ pub const BAD_FLIGHTS: &[(RuleId, FlightResult)] = &[
 ];
 
 /// An invalid call about memory.
-type Story = fn(&MemoryClient<'_>, &mut Passive);
+type ClientBody = fn(&MemoryClient<'_>, &mut Passive);
 
 /// Clients that break one rule each, with direct calls of the kernel.
-pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
+pub const BAD_CLIENTS: &[(RuleId, ClientBody)] = &[
     (RuleId::RESID_MAKE_005, |test_client, at| {
         let it = test_client.create(at, 1, &format::anywhere());
         test_client.fill(at, it);
@@ -508,13 +508,13 @@ impl TrimCallback for IgnoresInterrupts {
 }
 
 /// The flight of a bad client.
-pub fn fly_client(story: Story) -> Vec<Event> {
+pub fn fly_client(body: ClientBody) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, MemoryPlan::default()).0,
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
-            story(&test_client, at);
+            body(&test_client, at);
             test_client.close(at);
         },
     )

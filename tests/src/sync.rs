@@ -39,13 +39,13 @@ impl Miniport for Fence32Driver {
 /// Runs a test with a client that has a device, on a driver.
 fn run_client(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
 ) -> Vec<Event> {
     run(1, make, |testbed, at| {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        story(testbed, at, &client, device);
+        body(testbed, at, &client, device);
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
@@ -53,7 +53,7 @@ fn run_client(
 }
 
 /// Runs a test with a client whose fences have 32 bits.
-pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
+pub fn narrow(body: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
     let plug = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
         DriverSetup {
@@ -62,7 +62,7 @@ pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Even
             pool: nt::Pool::new(log.clone()),
         }
     };
-    run_client(plug, story)
+    run_client(plug, body)
 }
 
 /// A client that signals a fence by writing to its memory.

@@ -27,9 +27,9 @@ fn with_flags<T>(build: impl FnOnce(&[&str]) -> T) -> T {
 }
 
 /// Runs a test of the C runtime with a driver. Returns its output.
-fn run_test(driver: &Path, adapter: &str, story: &str) -> (bool, String) {
+fn run_test(driver: &Path, adapter: &str, test: &str) -> (bool, String) {
     let mut command = Command::new("timeout");
-    command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(story);
+    command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(test);
     // Leaks of a flawed driver are counted by the test itself.
     let output = command.env("ASAN_OPTIONS", "detect_leaks=0").output();
     let output = output.unwrap_or_else(|why| panic!("timeout: {why}"));
@@ -51,10 +51,10 @@ fn the_batch_is_submitted_before_its_resources_are_released() {
 fn pictures_locks_and_errors_are_right_each_way() {
     let driver = driver(None);
     for adapter in ADAPTERS {
-        for story in ["draws", "locks", "errors"] {
-            let (right, text) = run_test(&driver, adapter, story);
+        for test in ["draws", "locks", "errors"] {
+            let (right, text) = run_test(&driver, adapter, test);
             let right = right && text.contains("\n0 allocations left\n");
-            assert!(right, "{story} on {adapter}:\n{text}");
+            assert!(right, "{test} on {adapter}:\n{text}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Streaming minidrivers: their frames are right, every flaw is found, and a flight that is
 //! interrupted at any call leaks nothing.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use drivers::stream::{Capture, VideoMemory, pattern};
 use drivers::{ListedStream, STREAMS, find_stream};
@@ -252,10 +252,15 @@ fn order(events: &[Event]) -> Result<(), String> {
 }
 
 /// The interrupted flight: results do not matter, leaks do.
-fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: DriverSetup, wish: &FramingRequest) {
-    let Ok(device) = stream.add_device(at, plugged) else { return };
+fn capture(
+    stream: &Arc<Stream>,
+    at: &mut Passive,
+    setup: DriverSetup,
+    framing_request: &FramingRequest,
+) {
+    let Ok(device) = stream.add_device(at, setup) else { return };
     let format = pattern::format(0);
-    if let Ok(graph) = Graph::open(stream, at, device, &format, wish) {
+    if let Ok(graph) = Graph::open(stream, at, device, &format, framing_request) {
         let _ = graph.run(at, 4);
         stream.validate().unwrap();
         let _ = graph.stop(at);
@@ -289,21 +294,21 @@ type Blow = fn(&Stream, &mut Passive);
 fn hit(
     (host, at, log): (&Arc<dyn Spawner>, &mut Passive, &Arc<Log>),
     plug: impl FnOnce(Ring) -> DriverSetup,
-    wish: &FramingRequest,
+    framing_request: &FramingRequest,
     blow: Blow,
 ) {
     let stream = Stream::new(host.clone(), log.clone());
     stream.start_workers(host);
     let work_available = WaitToken::new("a call of the driver");
     let (ringer, ring) = (host.clone(), work_available.clone());
-    let plugged = plug(Box::new(move || ringer.wake(&ring)));
-    let memory = plugged.memory.clone();
+    let setup = plug(Box::new(move || ringer.wake(&ring)));
+    let memory = setup.memory.clone();
     let (waits, other, theirs) = (work_available.clone(), stream.clone(), host.clone());
     let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
         blow(&other, at);
     });
-    story(&stream, at, plugged, wish);
+    capture(&stream, at, setup, framing_request);
     host.wake(&work_available); // If the call never came.
     host.park(at, &ended, None);
     let _ = stream.surprise_remove_device(at, first_device(&stream));
@@ -335,13 +340,14 @@ fn cut_in_video_memory(
         log.get_or_init(|| it.clone());
         (drivers::find("softgpu-memory").unwrap().make)(it)
     };
-    harness::run(seed, make, |wing, at| {
+    harness::run(seed, make, |testbed, at| {
         let system: Arc<dyn FrameMemory> = Arc::new(SystemMemory::default());
-        let video = VideoMemory::open(&wing.kernel, at, &system).unwrap();
-        let wish = FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
+        let video = VideoMemory::open(&testbed.kernel, at, &system).unwrap();
+        let framing_request =
+            FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
         let memory: Arc<dyn FrameMemory> = video.clone();
         let plug = |ring: Ring| DriverSetup { memory, ..plug(ring) };
-        hit((&wing.host, at, log.get().unwrap()), plug, &wish, blow);
+        hit((&testbed.host, at, log.get().unwrap()), plug, &framing_request, blow);
         assert_eq!(video.frames(), 0);
         video.close(at).unwrap();
     })
@@ -449,8 +455,8 @@ fn a_refusal_at_every_call_is_undone() {
             if here { Err(DriverError::NoMemory) } else { Ok(()) }
         };
         let memory = Arc::new(SystemMemory::default());
-        let plugged = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
-        let events = cut(seed, |_, _| plugged, |_, _| ());
+        let setup = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
+        let events = cut(seed, |_, _| setup, |_, _| ());
         // A driver that fails to process has to restart processing itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
     });
@@ -461,9 +467,9 @@ fn memory_that_ends_after_every_piece_leaves_nothing() {
     for driver in good() {
         for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
             let plug = |log: &_, _| {
-                let plugged = driver.plug(log).unwrap();
-                plugged.memory.limit_allocations(Some(pieces));
-                plugged
+                let setup = driver.plug(log).unwrap();
+                setup.memory.limit_allocations(Some(pieces));
+                setup
             };
             let events = cut(seed, plug, |_, _| ());
             assert_quiet(&events, &[], &format!("{}, seed {seed}, {pieces} pieces", driver.name));

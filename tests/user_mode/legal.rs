@@ -251,14 +251,14 @@ fn run_application(
     hardware: &str,
     on: HostKind,
     umd: &Umd,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Application, &Runtime),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Application, &Runtime),
 ) -> Vec<Event> {
     let listed = drivers::find(hardware).unwrap_or_else(|| panic!("there is no {hardware}"));
-    run(on, listed.make, |wing, at| {
-        let runtime = Runtime::new(&wing.kernel);
-        let app = Application::open(&runtime, &Client::new(&wing.kernel), umd, at);
+    run(on, listed.make, |testbed, at| {
+        let runtime = Runtime::new(&testbed.kernel);
+        let app = Application::open(&runtime, &Client::new(&testbed.kernel), umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
-        story(wing, at, &app, &runtime);
+        body(testbed, at, &app, &runtime);
         app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
         assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     })
@@ -498,8 +498,8 @@ fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
         &umd,
-        |wing, at, app, runtime| {
-            let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
+        |testbed, at, app, runtime| {
+            let other = Application::open(runtime, &Client::new(&testbed.kernel), &umd, at);
             let other = other.unwrap_or_else(|why| panic!("{}", why.0));
             let made =
                 good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
@@ -514,7 +514,7 @@ fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
 
 /// Runs two bodies on a device that both may use.
 fn two(
-    wing: &KernelTestbed,
+    testbed: &KernelTestbed,
     at: &mut Passive,
     device: &Device,
     bodies: [fn(&Device, &mut Passive, runtime::Resource); 2],
@@ -522,10 +522,10 @@ fn two(
 ) {
     let spawn = |body: fn(&Device, &mut Passive, runtime::Resource)| {
         let device = device.clone();
-        wing.host.spawn("client", move |at| body(&device, at, made))
+        testbed.host.spawn("client", move |at| body(&device, at, made))
     };
     for end in bodies.map(spawn) {
-        wing.host.park(at, &end, None);
+        testbed.host.park(at, &end, None);
     }
 }
 
@@ -535,7 +535,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
         for on in (0..30).map(HostKind::deterministic).chain([HostKind::Threaded; 10]) {
-            let events = run_application(driver, on, &umd, |wing, at, app, _| {
+            let events = run_application(driver, on, &umd, |testbed, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let draws = |device: &Device, at: &mut Passive, made| {
@@ -553,7 +553,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
                         good(device.destroy_resource(at, one));
                     }
                 };
-                two(wing, at, &device, [draws, makes], made);
+                two(testbed, at, &device, [draws, makes], made);
                 good(device.destroy(at));
                 assert_eq!(device.live_objects(), 0);
             });
@@ -566,27 +566,28 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
 fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
     for on in (0..60).map(HostKind::deterministic).chain([HostKind::Threaded; 60]) {
-        let events = run_application("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
-            let device = good(app.adapter.create_shared_device(at));
-            let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
-            let locks = |device: &Device, at: &mut Passive, made| {
-                let mut buffer = ResourceDescription::texture(8, 8);
-                buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
-                for _ in 0..2 {
-                    let _ = device.lock(at, (made, 0), LockRequest::default());
-                    let _ = device.create_resource(at, &buffer);
-                }
-                for _ in 0..2 {
-                    let _ = device.unlock(at, (made, 0));
-                }
-            };
-            let drops = |device: &Device, at: &mut Passive, made| {
-                let _ = device.destroy_resource(at, made);
-                let _ = device.destroy(at);
-            };
-            two(wing, at, &device, [locks, drops], made);
-            assert_eq!(device.live_objects(), 0);
-        });
+        let events =
+            run_application("softgpu-allocation-lists", on, &umd, |testbed, at, app, _| {
+                let device = good(app.adapter.create_shared_device(at));
+                let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+                let locks = |device: &Device, at: &mut Passive, made| {
+                    let mut buffer = ResourceDescription::texture(8, 8);
+                    buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+                    for _ in 0..2 {
+                        let _ = device.lock(at, (made, 0), LockRequest::default());
+                        let _ = device.create_resource(at, &buffer);
+                    }
+                    for _ in 0..2 {
+                        let _ = device.unlock(at, (made, 0));
+                    }
+                };
+                let drops = |device: &Device, at: &mut Passive, made| {
+                    let _ = device.destroy_resource(at, made);
+                    let _ = device.destroy(at);
+                };
+                two(testbed, at, &device, [locks, drops], made);
+                assert_eq!(device.live_objects(), 0);
+            });
         let findings = accused(&events);
         assert!(findings.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {findings:?}");
     }
@@ -600,13 +601,13 @@ fn a_wait_for_a_driver_that_never_returns_ends() {
             "softgpu-gpummu",
             HostKind::deterministic(seed),
             &umd,
-            |wing, at, app, _| {
+            |testbed, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let waits = |device: &Device, at: &mut Passive, _| {
                     assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
                 };
-                two(wing, at, &device, [waits, waits], made);
+                two(testbed, at, &device, [waits, waits], made);
                 good(device.destroy(at));
             },
         );
@@ -654,19 +655,19 @@ fn an_adapter_that_two_threads_close_is_closed_once() {
     let umd = drivers::umd_from_rust::<Slow>();
     let listed =
         drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
-    run(HostKind::Threaded, listed.make, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    run(HostKind::Threaded, listed.make, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let kernel = client.adapters(at).unwrap_or_default()[0];
-        let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
+        let adapter = Runtime::new(&testbed.kernel).open(&client, kernel, &umd);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let spawn = |_: u32| {
             let adapter = adapter.clone();
-            wing.host.spawn("client", move |_| {
+            testbed.host.spawn("client", move |_| {
                 let _ = adapter.close(); // All but one are refused.
             })
         };
         for end in [1, 2, 3].map(spawn) {
-            wing.host.park(at, &end, None);
+            testbed.host.park(at, &end, None);
         }
         assert_eq!(CLOSED.load(SeqCst), 1);
         assert_eq!(adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");

@@ -20,9 +20,9 @@ use windtunnel::HostKind;
 fn run_raw(
     on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&KernelTestbed, &mut Passive),
+    body: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    run_raw_on("softgpu-allocation-lists", on, set, story)
+    run_raw_on("softgpu-allocation-lists", on, set, body)
 }
 
 /// As above, on any driver's hardware.
@@ -30,12 +30,12 @@ fn run_raw_on(
     driver: &str,
     on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&KernelTestbed, &mut Passive),
+    body: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
     let _alone = start(set);
     let make = drivers::find(driver).map(|listed| listed.make);
     let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
-    let events = run(on, make, story);
+    let events = run(on, make, body);
     let it = state();
     assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
     assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
@@ -51,13 +51,13 @@ fn run_raw_on(
 }
 
 fn opened(
-    wing: &KernelTestbed,
+    testbed: &KernelTestbed,
     at: &mut Passive,
 ) -> (Client, u32, Result<Adapter, runtime::OpenError>) {
-    let client = Client::new(&wing.kernel);
+    let client = Client::new(&testbed.kernel);
     let adapters = client.adapters(at).unwrap_or_default();
     let kernel = adapters.first().copied().unwrap_or_default();
-    let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd());
+    let adapter = Runtime::new(&testbed.kernel).open(&client, kernel, &umd());
     (client, kernel, adapter)
 }
 
@@ -82,8 +82,8 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
             driver,
             on,
             |state| state.hostile = true,
-            |wing, at| {
-                let (client, kernel, adapter) = opened(wing, at);
+            |testbed, at| {
+                let (client, kernel, adapter) = opened(testbed, at);
                 let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
                 let texture = ResourceDescription::texture(8, 8);
                 let first = adapter.create_device(at);
@@ -101,7 +101,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
                     let made = device.create_resource(at, &texture);
                     assert!(made.is_ok(), "it is left to the device");
                     assert_eq!(device.flush(at), Ok(()));
-                    wing.kernel.validate().unwrap_or_else(|why| panic!("{why}"));
+                    testbed.kernel.validate().unwrap_or_else(|why| panic!("{why}"));
                 }
                 for device in [&second, &first] {
                     assert_eq!(device.destroy(at), Ok(()));
@@ -121,8 +121,8 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 #[test]
 fn the_later_callback_counts_as_the_hardware_query() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
-    let events = run_raw(HostKind::deterministic(1), set, |wing, at| {
-        let (client, kernel, adapter) = opened(wing, at);
+    let events = run_raw(HostKind::deterministic(1), set, |testbed, at| {
+        let (client, kernel, adapter) = opened(testbed, at);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
         assert_eq!((device.destroy(at), adapter.close()), (Ok(()), Ok(())));
@@ -146,8 +146,8 @@ fn an_adapter_that_is_not_opened_says_why() {
     ];
     for (open_behaviour, result, why) in rows {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;
-        run_raw(HostKind::deterministic(1), set, |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        run_raw(HostKind::deterministic(1), set, |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             let not = adapter.map(drop).map_err(|error| (error.result, error.reason.contains(why)));
             assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
             close(at, &client, kernel);
@@ -155,8 +155,8 @@ fn an_adapter_that_is_not_opened_says_why() {
     }
     // Without a close function it is open, and the missing function is reported at its close.
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
-    run_raw(HostKind::deterministic(1), set, |wing, at| {
-        let (client, kernel, adapter) = opened(wing, at);
+    run_raw(HostKind::deterministic(1), set, |testbed, at| {
+        let (client, kernel, adapter) = opened(testbed, at);
         assert_eq!(adapter.map(|adapter| adapter.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
     });
@@ -171,8 +171,8 @@ fn one_call(
     let events = run_raw(
         HostKind::deterministic(1),
         |_| (),
-        |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
             let plain = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
             let spare = plain.create_resource(at, &ResourceDescription::texture(8, 8));
@@ -222,8 +222,8 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
 fn one_that_panics_where_there_is_no_device_is_blamed_too() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
         let set = |state: &mut Board| state.panics = Some(slot);
-        let events = run_raw(HostKind::deterministic(1), set, |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        let events = run_raw(HostKind::deterministic(1), set, |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             match adapter {
                 Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),
                 Ok(adapter) => {

@@ -99,8 +99,8 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
 #[test]
 fn kept_data_belongs_to_a_client_if_declared() {
     let make = drivers::find("table-gpummu").unwrap().make;
-    harness::run(1, make, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    harness::run(1, make, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let queue = client.create_paging_queue(at, device, 0).unwrap().queue;

@@ -50,7 +50,7 @@ fn an_allowed_finding_is_listed_and_does_not_count() {
 }
 
 #[test]
-fn the_file_of_the_readme_is_one() {
+fn the_allow_file_of_the_readme_is_valid() {
     let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
     let block = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let (code, report) = flown(LEAKS, &file("readme.toml", block));

@@ -66,7 +66,7 @@ fn output_text(output: &Output) -> String {
 const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 objects left alive";
 
 #[test]
-fn the_library_exports_what_the_thunk_has_and_nothing_else() {
+fn the_library_exports_exactly_the_thunks_entry_points() {
     let output =
         Command::new("nm").args(["-D", "--defined-only"]).arg(library().join(NAME)).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -119,7 +119,7 @@ fn the_header_is_c_and_cpp_with_any_warning() {
 }
 
 #[test]
-fn no_pointer_crashes_it_and_a_call_without_answers_leaves_nothing() {
+fn hostile_pointers_crash_nothing_and_leak_nothing() {
     let (output, report) = run(&build_c("tests/c/hostile.c"));
     assert!(output.ends_with("hostile: all answered\n"), "{output}");
     assert!(report.ends_with(" 0 objects left alive\n"), "{report}");

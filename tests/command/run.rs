@@ -34,7 +34,7 @@ fn check_flies_the_built_in_driver_clean() {
 }
 
 #[test]
-fn every_bad_driver_is_named_with_its_rule_first() {
+fn every_bad_driver_is_reported_with_its_rule_first() {
     let (_, drivers) = json(&["list", "drivers"]);
     let mut bad = 0;
     for driver in drivers.as_array().unwrap() {
@@ -53,7 +53,7 @@ fn every_bad_driver_is_named_with_its_rule_first() {
 }
 
 #[test]
-fn every_client_of_a_minidriver_is_quiet_or_named() {
+fn every_client_of_a_minidriver_is_clean_or_reported() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     let names = scenarios.as_array().unwrap().iter();
     let mut flown = 0;
@@ -72,7 +72,7 @@ fn every_client_of_a_minidriver_is_quiet_or_named() {
 }
 
 #[test]
-fn every_bad_client_is_named_with_its_rule_first() {
+fn every_bad_client_is_reported_with_its_rule_first() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     for scenario in scenarios.as_array().unwrap() {
         let name = scenario["name"].as_str().unwrap();
@@ -118,7 +118,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
 }
 
 #[test]
-fn a_finding_says_everything() {
+fn a_finding_has_every_field() {
     let (_, report) = json(&["check", "--scenario", "destroy-mixed-list"]);
     let finding = &report["scenarios"][0]["findings"][0];
     assert_eq!(finding["rule"], "ALLOC-DESTROY-005");
@@ -255,7 +255,7 @@ fn the_report_names_the_host() {
 }
 
 #[test]
-fn a_bad_driver_is_named_on_either_host() {
+fn a_bad_driver_is_reported_on_either_host() {
     for (driver, rule) in [
         ("kmd-leaks-destroyed-allocation", "KMD-DESTROY-002"),
         ("kmd-reports-unsubmitted-fence", "KMD-ISR-008"),

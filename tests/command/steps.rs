@@ -29,7 +29,7 @@ fn steps_are_written_as_they_are_read() {
 }
 
 #[test]
-fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
+fn a_bad_line_is_reported_with_its_number_and_the_expected_syntax() {
     for (text, line, expected) in [
         ("p1 d1 create alone a1 2\np1 d1 creat alone a2 2", 2, "expected 'pN dN create alone"),
         ("p1 d1 create alone a1 0", 1, "expected 'pN dN create alone"),
@@ -51,7 +51,7 @@ fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
 }
 
 #[test]
-fn the_command_says_file_and_line_and_ends_with_two() {
+fn the_command_reports_file_and_line_and_exits_with_two() {
     let path = std::env::temp_dir().join(format!("windtunnel-{}.steps", std::process::id()));
     std::fs::write(&path, "settle\np1 d1 destroy everything\n").unwrap();
     let name = path.to_str().unwrap();

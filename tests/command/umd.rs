@@ -46,7 +46,7 @@ fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
 }
 
 #[test]
-fn other_scenarios_are_flown_if_they_are_asked_for() {
+fn other_scenarios_are_flown_on_request() {
     let (code, report) = json(&["check", "--umd", &so(None), "--scenario", "create-standalone"]);
     assert_eq!(
         (code, &report["scenarios"][0]["name"]),
@@ -56,7 +56,7 @@ fn other_scenarios_are_flown_if_they_are_asked_for() {
 }
 
 #[test]
-fn a_bad_one_is_named() {
+fn a_bad_user_mode_driver_is_reported() {
     let (code, report) = json(&["check", "--umd", &so(Some("frees-twice"))]);
     let flights = report["scenarios"].as_array().unwrap().iter();
     let mut found = flights.flat_map(|value| value["findings"].as_array().unwrap());
@@ -65,7 +65,7 @@ fn a_bad_one_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
+fn a_file_that_is_no_driver_is_an_error_with_advice() {
     let folder = PathBuf::from(so(None)).parent().unwrap().to_owned();
     let dll = folder.join("umd.dll");
     fs::write(&dll, b"MZ and so on").unwrap();
@@ -124,7 +124,7 @@ fn lists_show_which_drivers_and_scenarios_have_a_user_mode_driver() {
 }
 
 #[test]
-fn tables_and_explanations_have_them() {
+fn support_and_explain_list_user_mode_functions() {
     let (_, report) = json(&["support"]);
     let row = |table: &str, name: &str| {
         let mut rows = report["support"][table].as_array().unwrap().iter();

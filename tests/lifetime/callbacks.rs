@@ -15,7 +15,7 @@ use thunk::{Client, CreateAllocation};
 use windtunnel::{HostKind, TestClient};
 
 /// The built-in driver; in a create that joins a resource, it looks up the resource's handle.
-struct Asks {
+struct QueryingDriver {
     driver: Arc<SoftGpu>,
     services: OnceLock<Arc<KernelCallbacks>>,
     resource: OnceLock<Handle>,
@@ -23,7 +23,7 @@ struct Asks {
     answers: Mutex<Vec<(usize, Option<usize>)>>,
 }
 
-impl Miniport for Asks {
+impl Miniport for QueryingDriver {
     fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
@@ -49,12 +49,12 @@ impl Miniport for Asks {
 }
 
 #[test]
-fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
+fn a_driver_queries_a_resource_inside_a_call_that_passes_its_handle() {
     for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let (driver, machine) = SoftGpu::new();
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        let asks = Arc::new(Asks { driver, services, resource, answers });
-        let miniport = asks.clone();
+        let querying = Arc::new(QueryingDriver { driver, services, resource, answers });
+        let miniport = querying.clone();
         let plug = |log: &_| DriverSetup {
             miniport,
             hardware: machine,
@@ -63,14 +63,14 @@ fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
         run(on, plug, |testbed, at| {
             let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
             let made = test_client.create_resource(at, 1).unwrap();
-            asks.resource.get_or_init(|| Handle(made.resource));
+            querying.resource.get_or_init(|| Handle(made.resource));
             let more = CreateAllocation::new(test_client.device, vec![describe(4096)])
                 .into_resource(made.resource);
             test_client.create_with(at, &more).unwrap();
             test_client.destroy_resource(at, made.resource).unwrap();
             test_client.close(at, &[]).unwrap();
         });
-        let answers = asks.answers.lock().unwrap();
+        let answers = querying.answers.lock().unwrap();
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0].1, Some(answers[0].0), "the driver handle it was lent");
     }
@@ -111,7 +111,7 @@ impl Miniport for Captures {
 }
 
 #[test]
-fn a_driver_hears_where_video_is_captured_into() {
+fn a_driver_is_notified_of_the_capture_target() {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     let (services, first, answers) = Default::default();

@@ -62,7 +62,7 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
 }
 
 #[test]
-fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
+fn a_resource_is_destroyed_with_its_last_member_by_any_call() {
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-member-in-flight", seed).events;
         let gone = |number| {
@@ -89,7 +89,7 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
 }
 
 #[test]
-fn an_end_behind_two_nodes_waits_for_both() {
+fn a_destroy_behind_two_nodes_waits_for_both() {
     let mut behind_both = 0;
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-two-nodes", seed).events;
@@ -262,7 +262,7 @@ fn a_changed_hresource_is_used_from_then_on() {
 }
 
 #[test]
-fn a_driver_may_call_back_on_what_it_is_building() {
+fn a_driver_may_query_objects_that_its_call_is_creating() {
     let events = flown("table", "create-standalone", 1).events;
     let open = |event: &Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
     let call = place(&events, "open", open);
@@ -285,7 +285,7 @@ fn a_driver_may_call_back_on_what_it_is_building() {
 }
 
 #[test]
-fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
+fn a_failed_destroy_is_not_repeated() {
     let flown = flown("kmd-fails-destroy-allocation", "destroy-members-by-list", 1);
     let rule = flown.findings.first().map(|finding| (finding.rule, finding.severity));
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
@@ -300,7 +300,7 @@ fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
 }
 
 #[test]
-fn the_bytes_are_real() {
+fn packets_write_the_commanded_bytes() {
     let (driver, machine) = softgpu::SoftGpu::new();
     let seen = driver.clone();
     let plug = |log: &Arc<flight::Log>| kernel::DriverSetup {

@@ -130,7 +130,7 @@ fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
 }
 
 #[test]
-fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
+fn without_flags_the_destruction_waits_for_queued_work_and_the_caller_does_not() {
     all(|on, fly| {
         let it = order(&fly(on, false, false));
         assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
@@ -142,7 +142,7 @@ fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
 }
 
 #[test]
-fn assumed_not_in_use_it_waits_for_nothing() {
+fn assume_not_in_use_waits_for_nothing() {
     all(|on, fly| {
         let it = order(&fly(on, true, false));
         assert_eq!(it.behind, 0, "{on:?}");
@@ -151,7 +151,7 @@ fn assumed_not_in_use_it_waits_for_nothing() {
 }
 
 #[test]
-fn a_synchronous_one_is_answered_when_it_is_over() {
+fn a_synchronous_destroy_returns_after_the_destruction() {
     all(|on, fly| {
         let it = order(&fly(on, false, true));
         assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
@@ -160,7 +160,7 @@ fn a_synchronous_one_is_answered_when_it_is_over() {
 }
 
 #[test]
-fn with_both_flags_it_is_over_before_the_cpu_signals() {
+fn with_both_flags_the_destruction_ends_before_the_cpu_signals() {
     all(|on, fly| {
         let it = order(&fly(on, true, true));
         assert_eq!(it.behind, 0, "{on:?}");
@@ -177,7 +177,7 @@ fn stuck(events: &[Event]) -> String {
 }
 
 #[test]
-fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
+fn a_caller_that_waits_for_its_own_signal_is_reported_as_stuck() {
     for seed in 0..20 {
         let events = run(seed, harness::softgpu, |testbed, at| {
             let fixture = Fixture::new(testbed, at);
@@ -205,7 +205,7 @@ fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
 }
 
 #[test]
-fn two_contexts_that_wait_for_one_another_are_named_both() {
+fn two_contexts_that_wait_for_one_another_are_both_reported() {
     let events = run(1, harness::softgpu, |testbed, at| {
         let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
         let [one, two] = [0, 1].map(|node| test_client.create_context_on(at, node).unwrap());

@@ -57,7 +57,7 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
 }
 
 #[test]
-fn lives_go_as_the_model_says_whatever_fails() {
+fn lifecycles_match_the_model_whatever_fails() {
     let outcomes = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
     // The sequences are not empty: every step succeeded, was rejected and failed.
     for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]

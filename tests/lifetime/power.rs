@@ -106,7 +106,7 @@ fn hardware_that_hangs_while_its_power_changes_is_reset() {
 }
 
 #[test]
-fn a_reset_that_is_wanted_in_sleep_comes_after_it() {
+fn a_reset_requested_in_sleep_happens_after_it() {
     for seed in 0..10 {
         let (_, _, plug) = slow();
         let events = run(seed, plug, |testbed, at| {
@@ -191,7 +191,7 @@ fn allocations_of_an_unsubmitted_packet_survive_sleep() {
 }
 
 #[test]
-fn power_goes_after_the_packets_that_paging_work_waits_for() {
+fn power_down_follows_the_packets_that_paging_work_waits_for() {
     for seed in 0..10 {
         let pages = |value: u64| value * 4096;
         // The context's save area takes one of the two pages.

@@ -80,7 +80,7 @@ fn open(
 }
 
 #[test]
-fn a_global_handle_is_given_and_asked_about() {
+fn a_global_handle_is_returned_and_queried() {
     let events = run(1, softgpu, |testbed, at| {
         let test_client = test_client(testbed, at);
         let made = standard(&test_client, at, 0);
@@ -119,7 +119,7 @@ fn a_global_handle_is_given_and_asked_about() {
 }
 
 #[test]
-fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
+fn an_opener_passes_exact_sizes_and_gets_its_own_handles() {
     run(1, softgpu, |testbed, at| {
         let (maker, opener) = (test_client(testbed, at), test_client(testbed, at));
         let made = standard(&maker, at, 0);
@@ -161,7 +161,7 @@ fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
 }
 
 #[test]
-fn the_second_version_opens_alike() {
+fn the_second_version_opens_the_same_way() {
     run(1, softgpu, |testbed, at| {
         let test_client = test_client(testbed, at);
         let made = standard(&test_client, at, 0);
@@ -247,7 +247,7 @@ fn an_open_that_fails_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_lost_device_says_why_and_never_works_again() {
+fn a_lost_device_reports_the_reason_and_stays_lost() {
     run(1, softgpu, |testbed, at| {
         let test_client = test_client(testbed, at);
         let state =

@@ -180,7 +180,7 @@ fn an_adapter_that_does_not_start_again_is_removed() {
 }
 
 #[test]
-fn a_driver_meets_its_adapter_once_and_starts_it_often() {
+fn an_adapter_is_added_once_and_started_repeatedly() {
     for driver in GOOD {
         let called = flown(driver, "pnp-restart", 1);
         let called = calls(&called.events);
@@ -378,7 +378,7 @@ fn the_second_removal_of_an_adapter_waits_for_the_first() {
 }
 
 #[test]
-fn no_rule_of_this_family_is_left_to_chance() {
+fn every_pnp_rule_is_evaluated() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
     let scenarios =
         ["pnp-restart", "pnp-surprise-removal", "power-cycle-with-work", "pnp-reset-device"];

@@ -237,7 +237,7 @@ fn broken(events: &[Event]) -> BTreeSet<(&'static str, Severity)> {
 }
 
 #[test]
-fn handles_look_and_follow_each_other_as_on_windows() {
+fn handle_values_and_their_order_are_as_on_windows() {
     with_fixture(|fixture| {
         let context = fixture.client.create_context(fixture.at, fixture.device, 0).unwrap();
         let made = fixture.client.create(fixture.at, &fixture.pages(2).with_resource()).unwrap();
@@ -283,7 +283,7 @@ fn handles_look_and_follow_each_other_as_on_windows() {
 }
 
 #[test]
-fn an_escape_for_a_context_that_is_not_there_is_refused_whatever_its_type_is() {
+fn an_escape_for_an_unknown_context_fails_for_every_type() {
     let events = with_fixture(|fixture| {
         let context = fixture.client.create_context(fixture.at, fixture.device, 0).unwrap();
         let before = fixture.alive();
@@ -335,7 +335,7 @@ fn close_adapter(fixture: &mut Fixture<'_>, handle: Option<D3DKMT_HANDLE>) -> NT
 }
 
 #[test]
-fn adapters_are_listed_open_and_are_closed_once() {
+fn adapters_are_enumerated_open_and_closed_once() {
     let events = with_fixture(|fixture| {
         let (kernel, log) = (fixture.testbed.kernel.clone(), fixture.testbed.kernel.log().clone());
         let second = kernel.add_adapter(fixture.at, softgpu(&log)).unwrap();
@@ -396,7 +396,7 @@ fn destroy_device(fixture: &mut Fixture<'_>, handle: Option<D3DKMT_HANDLE>) -> N
 }
 
 #[test]
-fn devices_are_made_on_an_adapter_and_destroyed_once() {
+fn devices_are_created_on_an_adapter_and_destroyed_once() {
     let events = with_fixture(|fixture| {
         // Rows 43 and 45: no structure, no handle.
         for nothing in [None, Some(0)] {
@@ -441,7 +441,7 @@ const REFUSED: [DriverError; 9] = [
 ];
 
 #[test]
-fn a_create_that_is_not_right_is_refused_and_makes_nothing() {
+fn an_invalid_create_fails_and_creates_nothing() {
     for (about, status, rule, spoil) in REFUSED {
         let events = with_fixture(|fixture| {
             let before = fixture.alive();

@@ -183,7 +183,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
 }
 
 #[test]
-fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
+fn after_an_adapter_reset_addresses_map_the_right_memory() {
     for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
         for on in (1..6).map(HostKind::deterministic).chain([
             HostKind::under_pressure(1),

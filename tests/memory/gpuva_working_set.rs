@@ -649,7 +649,7 @@ fn named(result: &RunResult, component: Component, rule: RuleId, parts: &[&str])
 }
 
 #[test]
-fn a_translation_that_is_not_forgotten_is_named() {
+fn a_stale_tlb_entry_is_reported() {
     let parts = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
     for driver in ["kmd-ignores-tlb-flush", "kmd-flushes-one-tlb-page"] {
         let result = planted(driver, HostKind::deterministic(1), false);
@@ -662,7 +662,7 @@ fn a_translation_that_is_not_forgotten_is_named() {
 }
 
 #[test]
-fn an_entry_in_a_wrong_unit_is_named() {
+fn a_page_table_entry_in_a_wrong_unit_is_reported() {
     let result = planted("kmd-writes-page-address-entries", HostKind::deterministic(1), false);
     let parts = &[
         "the update (paging ",
@@ -675,7 +675,7 @@ fn an_entry_in_a_wrong_unit_is_named() {
 }
 
 #[test]
-fn addresses_freed_under_a_packet_are_named() {
+fn addresses_freed_under_a_packet_are_reported() {
     for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::under_pressure(1)]
     {
         let result = planted("softgpu-gpummu", on, true);
@@ -688,7 +688,7 @@ fn addresses_freed_under_a_packet_are_named() {
 }
 
 #[test]
-fn a_driver_with_a_table_gets_it_right() {
+fn a_table_driver_gets_every_byte_right() {
     for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
         let result = planted("table-gpummu", on, false);
         assert_eq!((result.findings, result.left), (Vec::new(), None));

@@ -97,7 +97,7 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
 }
 
 #[test]
-fn kept_data_belongs_to_a_client_if_declared() {
+fn driver_reserved_addresses_are_mappable_only_if_declared() {
     let make = drivers::find("table-gpummu").unwrap().make;
     harness::run(1, make, |testbed, at| {
         let client = Client::new(&testbed.kernel);

@@ -21,7 +21,7 @@ fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     (DriverSetup { miniport: miniport.clone(), hardware: machine, pool }, miniport)
 }
 
-struct Bench {
+struct PagingClient {
     client: Client,
     device: u32,
     adapter: u32,
@@ -30,7 +30,7 @@ struct Bench {
     context: u32,
 }
 
-impl Bench {
+impl PagingClient {
     fn open(testbed: &KernelTestbed, at: &mut Passive) -> Self {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
@@ -119,7 +119,7 @@ fn run_with_gpu(
 #[test]
 fn bytes_survive_an_eviction() {
     run_with_gpu(MemoryPlan::default(), |testbed, at, gpu| {
-        let test_client = Bench::open(testbed, at);
+        let test_client = PagingClient::open(testbed, at);
         let it = test_client.create(at, 3 * PAGE);
         assert_eq!(test_client.resident(testbed, at, &[it]), Residency::Pending(1));
         test_client.fill(at, it, 3 * PAGE, 0x5a);
@@ -141,7 +141,7 @@ fn bytes_survive_an_eviction() {
 /// A small memory, and four times as much in allocations, each filled with its own number and paged
 /// in and out in turn: every byte is right at the end.
 #[test]
-fn four_times_the_memory_goes_round() {
+fn four_times_the_memory_is_paged_in_turn() {
     let plan = MemoryPlan {
         visible: 64 * PAGE,
         local: 64 * PAGE,
@@ -150,7 +150,7 @@ fn four_times_the_memory_goes_round() {
         ..MemoryPlan::default()
     };
     let events = run_with_gpu(plan, |testbed, at, gpu| {
-        let test_client = Bench::open(testbed, at);
+        let test_client = PagingClient::open(testbed, at);
         let all: Vec<u32> =
             (0..160).map(|value| test_client.create(at, (1 + value % 5) * PAGE)).collect();
         let bytes = |index: usize| (1 + index as u64 % 5) * PAGE;
@@ -179,13 +179,13 @@ fn four_times_the_memory_goes_round() {
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
     run_with_gpu(MemoryPlan::default(), |testbed, at, _| {
-        let (maker, opener) = (Bench::open(testbed, at), Bench::open(testbed, at));
+        let (maker, opener) = (PagingClient::open(testbed, at), PagingClient::open(testbed, at));
         let create =
             CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
         let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
-        let mut lock = |test_client: &Bench, view: u32| {
+        let mut lock = |test_client: &PagingClient, view: u32| {
             let (device, view) = (Handle(test_client.device), Handle(view));
             let order = LockRequest { device, view, ..LockRequest::default() };
             testbed.kernel.lock(at, test_client.client.session().process(), &order)
@@ -208,7 +208,7 @@ fn only_its_creator_locks_a_shared_allocation() {
 }
 
 /// The repeated work of each client: more than the memory holds, in every way.
-fn thrash(testbed: &KernelTestbed, at: &mut Passive, test_client: &Bench) {
+fn thrash(testbed: &KernelTestbed, at: &mut Passive, test_client: &PagingClient) {
     let (kernel, process) = (&testbed.kernel, test_client.client.session().process());
     let device = Handle(test_client.device);
     let all: Vec<u32> =
@@ -277,7 +277,7 @@ fn several_clients_share_little_memory() {
                     let host = testbed.host.clone();
                     testbed.host.spawn(name, move |at| {
                         let testbed = KernelTestbed { kernel, adapter, host };
-                        let test_client = Bench::open(&testbed, at);
+                        let test_client = PagingClient::open(&testbed, at);
                         thrash(&testbed, at, &test_client);
                     })
                 });
@@ -295,9 +295,9 @@ fn several_clients_share_little_memory() {
 
 /// A client's claim about one residency does not apply to the next.
 #[test]
-fn not_written_to_counts_for_one_time_on_the_list() {
+fn the_not_written_flag_counts_for_one_residency_request() {
     run_with_gpu(MemoryPlan::default(), |testbed, at, gpu| {
-        let test_client = Bench::open(testbed, at);
+        let test_client = PagingClient::open(testbed, at);
         let it = test_client.create(at, 2 * PAGE);
         test_client.resident(testbed, at, &[it]);
         test_client.fill(at, it, 2 * PAGE, 1);
@@ -335,7 +335,7 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
         };
         let events = run(seed, plug, |testbed, at| {
             testbed.kernel.set_observer(verify::Oracle::new(testbed.kernel.log().clone()));
-            let test_client = Bench::open(testbed, at);
+            let test_client = PagingClient::open(testbed, at);
             let it = test_client.create(at, 4 * PAGE);
             test_client.resident(testbed, at, &[it]);
             test_client.fill(at, it, 4 * PAGE, 9);

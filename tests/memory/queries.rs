@@ -95,7 +95,7 @@ fn reservations_are_reported_and_limited_by_memory() {
 }
 
 #[test]
-fn an_adapter_without_memory_says_so() {
+fn an_adapter_without_memory_reports_none() {
     run(1, softgpu, |testbed, at| {
         let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
         let sizes = test_client.client.segment_sizes(at, test_client.adapter).unwrap();
@@ -131,7 +131,7 @@ fn a_request_that_finds_no_room_changes_nothing() {
 
 /// RESID-MAKE-007.
 #[test]
-fn a_request_that_must_succeed_and_does_not_ends_its_device() {
+fn a_failed_must_succeed_request_ends_its_device() {
     with_memory(|_, at, test_client| {
         let (first, second) = (hidden(test_client, at, 24), hidden(test_client, at, 16));
         test_client.make_resident(at, &[first]).unwrap();
@@ -153,7 +153,7 @@ fn a_request_that_must_succeed_and_does_not_ends_its_device() {
 
 /// PAGQ-LIFE-002, PAGQ-LIFE-003.
 #[test]
-fn a_queue_and_its_fence_go_together() {
+fn a_paging_queue_is_destroyed_with_its_fence() {
     with_memory(|_, at, test_client| {
         let (client, device) = (&test_client.client, test_client.device);
         let queue = client.create_paging_queue(at, device, 0).unwrap();
@@ -173,7 +173,7 @@ fn a_queue_and_its_fence_go_together() {
 
 /// ALLOC-LOCK-005.
 #[test]
-fn the_cpu_sees_what_is_for_it_only() {
+fn the_cpu_locks_only_cpu_visible_allocations() {
     with_memory(|_, at, test_client| {
         let (client, device) = (&test_client.client, test_client.device);
         let hidden = hidden(test_client, at, 1);
@@ -261,7 +261,7 @@ fn a_process_over_budget_is_notified_when_memory_is_short() {
 }
 
 #[test]
-fn good_calls_are_counted_and_nothing_is_found() {
+fn good_calls_are_evaluated_without_findings() {
     let mut kernel = None;
     let events = with_memory(|testbed, at, test_client| {
         kernel = Some(testbed.kernel.clone());

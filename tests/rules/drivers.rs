@@ -48,17 +48,17 @@ fn check_all(good: bool) {
 }
 
 #[test]
-fn good_drivers_are_quiet() {
+fn good_drivers_have_no_findings() {
     check_all(true);
 }
 
 #[test]
-fn bad_drivers_are_named() {
+fn bad_drivers_are_reported() {
     check_all(false);
 }
 
 #[test]
-fn names_are_there_once_and_good_ones_first() {
+fn driver_names_are_unique_and_good_drivers_come_first() {
     let names: BTreeSet<&str> = ALL.iter().map(|listed| listed.name).collect();
     assert_eq!(names.len(), ALL.len());
     assert_eq!(
@@ -123,7 +123,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
 }
 
 #[test]
-fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
+fn a_driver_without_describe_allocation_is_reported_for_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
     // SAFETY: The table is the good driver's without one entry.

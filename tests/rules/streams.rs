@@ -132,14 +132,14 @@ fn check(table: &ListedStream) -> Result<(), String> {
 }
 
 #[test]
-fn good_tables_are_quiet() {
+fn good_tables_have_no_findings() {
     let good = tables().filter(|listed_stream| listed_stream.breaks.is_empty());
     let wrong: Vec<String> = good.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn bad_tables_are_named() {
+fn bad_tables_are_reported() {
     let bad = tables().filter(|listed_stream| !listed_stream.breaks.is_empty());
     let wrong: Vec<String> = bad.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -194,7 +194,7 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
 }
 
 #[test]
-fn every_good_table_shows_the_same_pictures() {
+fn every_good_table_captures_the_same_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         for seed in 0..6 {
             fly(table, seed, |pilot, at| {
@@ -296,7 +296,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 }
 
 #[test]
-fn threads_side_by_side_show_the_same_pictures() {
+fn threads_side_by_side_capture_the_same_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         let log = Arc::new(Log::new());
         let driver = make(table, &log);

@@ -35,7 +35,7 @@ fn assert_clean(flown: &FlightResult, label: &str) {
 }
 
 #[test]
-fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
+fn every_bad_user_mode_driver_is_reported_by_its_rule_first() {
     let mut broken = BTreeSet::new();
     for driver in drivers::ALL.iter().filter(|listed| listed.name.starts_with("umd-")) {
         let rule = driver.breaks[0];
@@ -93,7 +93,7 @@ fn good_user_mode_drivers_fly_clean_side_by_side() {
 }
 
 #[test]
-fn bad_applications_are_named_on_every_driver() {
+fn bad_applications_are_reported_on_every_driver() {
     for driver in good_drivers() {
         for scenario in scenarios().filter(|scenario| !scenario.breaks.is_empty()) {
             let flown = flown(driver, scenario.name, 1);

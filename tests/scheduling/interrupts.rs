@@ -133,7 +133,7 @@ fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &KernelCallback
 }
 
 #[test]
-fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
+fn a_fault_of_an_unknown_packet_loses_one_device() {
     let driver = Reporter::new(unknown_faults);
     let events = run(1, |log| driver.plug(log), fill);
     let fences: Vec<Fence> = events
@@ -150,7 +150,7 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
 }
 
 #[test]
-fn vsyncs_come_when_they_are_switched_on() {
+fn vsyncs_arrive_when_enabled() {
     for driver in ["softgpu", "table", "softgpu-memory"] {
         let flown = flown(driver, "interrupt-vsync-control", 1);
         let names: Vec<&str> = flown.events.iter().map(|event| event.kind.name()).collect();
@@ -177,7 +177,7 @@ fn only_vsync_interrupts_are_switched() {
 }
 
 #[test]
-fn a_bad_driver_is_told_what_it_did() {
+fn the_message_of_a_bad_driver_names_its_fault() {
     for (driver, scenario, message) in [
         (
             "kmd-claims-every-interrupt",

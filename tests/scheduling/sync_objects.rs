@@ -272,7 +272,7 @@ fn a_process_that_ends_drops_what_it_opened() {
 
 /// Row 93: the CPU signals monitored fences only.
 #[test]
-fn the_cpu_signals_no_other_kind() {
+fn the_cpu_signals_only_monitored_fences() {
     let device = Device::new();
     for kind in [D3DDDI_SYNCHRONIZATION_MUTEX, D3DDDI_SEMAPHORE, D3DDDI_FENCE] {
         let made = device.create(kind, 0, 0).1.hSyncObject;
@@ -315,7 +315,7 @@ fn events_are_set_when_a_fence_has_the_value() {
 
 /// Row 231: fences are shared by NT handles only. Row 232: a shared one goes back.
 #[test]
-fn a_shared_fence_goes_back_for_all() {
+fn a_shared_fence_needs_nt_sharing_and_can_be_rewound() {
     let device = Device::new();
     assert_eq!(device.create(D3DDDI_MONITORED_FENCE, Flags::Shared, 0).0, INVALID);
     let flags = Flags::Shared | Flags::NtSecuritySharing;

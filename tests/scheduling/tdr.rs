@@ -106,7 +106,7 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
 }
 
 #[test]
-fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
+fn a_slow_engine_is_queried_and_preempted_but_not_reset() {
     for seed in 0..10 {
         let (miniport, gpu) = SoftGpu::new();
         let (driver, slow) = (miniport.clone(), PausableGpu::new(gpu));
@@ -190,7 +190,7 @@ fn an_adapter_is_reset_for_all_its_clients() {
 }
 
 #[test]
-fn the_sixth_reset_within_a_minute_is_the_end() {
+fn the_sixth_reset_within_a_minute_stops_the_adapter() {
     for (gap, fatal) in [(1, true), (13, false)] {
         let events = run(1, softgpu, |testbed, at| {
             for turn in 1..=6 {
@@ -318,7 +318,7 @@ fn good_drivers_recover_clean_in_many_orders() {
 }
 
 #[test]
-fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
+fn a_driver_that_blocks_its_own_recovery_is_reported_as_stuck() {
     let recorder = RecordingDriver::new(MemoryPlan::default());
     let events = run(
         1,

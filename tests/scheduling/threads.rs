@@ -148,7 +148,7 @@ fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at
 }
 
 #[test]
-fn every_bad_driver_is_named_when_threads_run_side_by_side() {
+fn every_bad_driver_is_reported_when_threads_run_side_by_side() {
     let good = || SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
     for driver in drivers::ALL.iter().filter(|listed| !listed.breaks.is_empty()) {
         let names = |scenario: &windtunnel::Scenario| {
@@ -161,7 +161,7 @@ fn every_bad_driver_is_named_when_threads_run_side_by_side() {
 
 /// As in a program in C: its threads call at any time, and the host exists all the time.
 #[test]
-fn threads_of_a_program_call_a_kernel_that_is_always_there() {
+fn threads_of_a_program_call_a_global_kernel() {
     let log = Arc::new(Log::new());
     let host = ThreadedHost::new(&log);
     let kernel = Kernel::new(host.clone(), log.clone());

@@ -117,7 +117,7 @@ pub fn attempt(
 /// The list of live objects shows what the kernel still knows. This checks the events: every
 /// created object was destroyed.
 fn check_no_leaks(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 9] = [
+    const LIFETIMES: [(&str, &str); 9] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.destroyed"),
@@ -129,10 +129,10 @@ fn check_no_leaks(events: &[Event]) -> Result<(), String> {
         ("instance.created", "instance.destroyed"),
     ];
     let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
-    match LIVES.iter().find(|(outcomes, went)| count(outcomes) != count(went)) {
+    match LIFETIMES.iter().find(|(created, destroyed)| count(created) != count(destroyed)) {
         None => Ok(()),
-        Some((outcomes, went)) => {
-            Err(format!("{} {outcomes}, {} {went}", count(outcomes), count(went)))
+        Some((created, destroyed)) => {
+            Err(format!("{} {created}, {} {destroyed}", count(created), count(destroyed)))
         }
     }
 }

@@ -48,7 +48,7 @@ fn the_batch_is_submitted_before_its_resources_are_released() {
 }
 
 #[test]
-fn pictures_locks_and_errors_are_right_each_way() {
+fn drawing_locks_and_errors_are_right_on_each_adapter() {
     let driver = driver(None);
     for adapter in ADAPTERS {
         for test in ["draws", "locks", "errors"] {
@@ -73,7 +73,7 @@ fn a_discarded_surface_that_has_no_other_instance_is_tried_again_after_the_batch
 }
 
 #[test]
-fn each_flaw_is_what_its_name_says() {
+fn each_flaw_does_what_its_name_says() {
     let shows = |flaw: &str| match flaw {
         "releases-before-flush" => "DestroyResource\ndeallocate resource\nanswers 0x00000000\n",
         "frees-the-list-only" => "Flush\ndeallocate list of 2\nDestroyDevice\n",

@@ -101,7 +101,7 @@ fn frames_have_the_right_pattern_and_rising_time_stamps() {
 }
 
 #[test]
-fn a_bad_minidriver_is_named_by_its_rule_first() {
+fn a_bad_minidriver_is_reported_by_its_rule_first() {
     let mut wrong = Vec::new();
     for driver in bad() {
         let all = scenarios().flat_map(|scenario| {
@@ -126,7 +126,7 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
 }
 
 #[test]
-fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
+fn a_bad_minidriver_is_reported_when_threads_run_side_by_side() {
     for driver in bad() {
         let named = scenarios().any(|scenario| {
             let flown = flown(driver.name, scenario.name, HostKind::Threaded);
@@ -137,7 +137,7 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
 }
 
 #[test]
-fn frames_come_and_go_at_both_levels_under_pressure() {
+fn frames_are_captured_at_both_levels_under_pressure() {
     let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
     for seed in 0..6 {
         let flown = flown("table-capture", "ks-state-transitions", HostKind::under_pressure(seed));
@@ -166,7 +166,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 }
 
 #[test]
-fn a_bad_client_is_named() {
+fn a_bad_client_is_reported() {
     let flown = flown("capture", "ks-close-filter-before-pin", 1);
     let found: Vec<_> =
         flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
@@ -431,7 +431,7 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 }
 
 #[test]
-fn the_same_holds_of_frames_in_video_memory() {
+fn stop_close_and_removal_leave_no_frames_in_video_memory() {
     for (end, blow) in BLOWS {
         at_every_call(1, |seed, n, count| {
             let driver = find_stream("capture").unwrap().plug(&Arc::new(Log::silent())).unwrap();
@@ -444,7 +444,7 @@ fn the_same_holds_of_frames_in_video_memory() {
 }
 
 #[test]
-fn a_refusal_at_every_call_is_undone() {
+fn a_failure_at_every_call_is_undone() {
     at_every_call(3, |seed, n, count| {
         let counts = count.clone();
         let refuses = move |entry: Entry| {
@@ -478,7 +478,7 @@ fn memory_that_ends_after_every_piece_leaves_nothing() {
 }
 
 #[test]
-fn frames_are_pictures() {
+fn frames_are_written_as_images() {
     let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
     let path = directory.to_str().unwrap();
     let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];

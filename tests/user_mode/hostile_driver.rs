@@ -74,7 +74,7 @@ fn absent(events: &[Event], slot: &str) -> usize {
 }
 
 #[test]
-fn a_hostile_driver_is_answered_wherever_it_is() {
+fn every_callback_of_a_hostile_driver_returns() {
     let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
     let orders = [HostKind::deterministic(1), HostKind::under_pressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|text| orders.map(|on| (text, on))) {
@@ -135,7 +135,7 @@ fn the_later_callback_counts_as_the_hardware_query() {
 }
 
 #[test]
-fn an_adapter_that_is_not_opened_says_why() {
+fn a_failed_adapter_open_reports_the_reason() {
     let rows = [
         (OpenBehaviour::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter returned E_OUTOFMEMORY"),
         (OpenBehaviour::Fails(-1), -1, "OpenAdapter returned 0xffffffff"),
@@ -194,7 +194,7 @@ fn one_call(
 }
 
 #[test]
-fn a_function_that_is_missing_is_not_implemented_and_said() {
+fn a_missing_function_is_reported_as_not_implemented() {
     for (slot, called) in CALLS.iter().copied() {
         let (answer, events) = one_call(|state| state.missing = Some(slot), (slot, called));
         assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
@@ -219,7 +219,7 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
 }
 
 #[test]
-fn one_that_panics_where_there_is_no_device_is_blamed_too() {
+fn a_panic_without_a_device_is_blamed_on_the_driver() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
         let set = |state: &mut Board| state.panics = Some(slot);
         let events = run_raw(HostKind::deterministic(1), set, |testbed, at| {

@@ -25,34 +25,34 @@ use windtunnel::{Application, HostKind};
 /// What is unusual about a driver.
 const NOTHING: u8 = 0;
 /// Frees memory when it is flushed.
-const TRIMS: u8 = 1;
+const FREES_IN_FLUSH: u8 = 1;
 /// Frees a resource that it could not open.
-const GIVES_BACK: u8 = 2;
+const FREES_AFTER_FAILED_OPEN: u8 = 2;
 /// Waits in a flush for something that never happens.
-const WAITS: u8 = 3;
+const WAITS_IN_FLUSH: u8 = 3;
 /// Has no memory of its own for a resource with the runtime's memory.
-const FULL: u8 = 4;
+const HAS_NO_MEMORY: u8 = 4;
 /// Draws with the CPU into memory that stays mapped.
-const MAPS: u8 = 5;
+const DRAWS_WITH_CPU: u8 = 5;
 /// Collects drawing commands, and makes memory resident when it submits.
-const PAGES: u8 = 6;
+const MAKES_RESIDENT_IN_SUBMIT: u8 = 6;
 /// Submits when it is flushed, and uses the returned buffers, whatever the result is.
-const RENDERS: u8 = 7;
+const SUBMITS_IN_FLUSH: u8 = 7;
 /// As above, with an invalid context.
-const MISNAMES: u8 = 8;
+const PASSES_INVALID_CONTEXT: u8 = 8;
 /// Frees memory when it is flushed, and allocates other memory for the same resources.
-const RECYCLES: u8 = 9;
+const REALLOCATES_IN_FLUSH: u8 = 9;
 /// Has one allocation more than surfaces, at the front, and reads it when it is flushed.
-const HEADS: u8 = 10;
+const HAS_EXTRA_ALLOCATION: u8 = 10;
 /// Numbers its resources in its private data.
-const NUMBERS: u8 = 11;
+const NUMBERS_PRIVATE_DATA: u8 = 11;
 /// A second lock returns nothing.
-const DARKENS: u8 = 12;
+const FAILS_SECOND_LOCK: u8 = 12;
 
 /// A driver that locks at each request and collects nothing.
-struct Plain<const WAY: u8>;
+struct Plain<const BEHAVIOUR: u8>;
 
-struct Made<const WAY: u8> {
+struct Made<const BEHAVIOUR: u8> {
     callbacks: Callbacks,
     /// The runtime's handles of resources, by the driver's handles, with allocations and their
     /// locks.
@@ -64,7 +64,7 @@ struct Made<const WAY: u8> {
     buffers: Option<(RuntimeContext, ContextBuffers)>,
 }
 
-impl<const WAY: u8> UserDriver for Plain<WAY> {
+impl<const BEHAVIOUR: u8> UserDriver for Plain<BEHAVIOUR> {
     fn open(
         _order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
@@ -74,7 +74,7 @@ impl<const WAY: u8> UserDriver for Plain<WAY> {
     }
 }
 
-impl<const WAY: u8> UserAdapter for Plain<WAY> {
+impl<const BEHAVIOUR: u8> UserAdapter for Plain<BEHAVIOUR> {
     fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
@@ -86,19 +86,26 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
     ) -> UmdResult<Box<dyn UserDevice>> {
         let resources = BTreeMap::new();
         let mut work = None;
-        if WAY == PAGES {
+        if BEHAVIOUR == MAKES_RESIDENT_IN_SUBMIT {
             let context = callbacks.create_context_virtual(0, 0, &mut [])?;
             work = Some((context, callbacks.create_paging_queue(0)?));
         }
         let mut buffers = None;
-        if matches!(WAY, RENDERS | MISNAMES) {
+        if matches!(BEHAVIOUR, SUBMITS_IN_FLUSH | PASSES_INVALID_CONTEXT) {
             buffers = Some(callbacks.create_context(0, 0, &mut [])?);
         }
-        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work, buffers }))
+        Ok(Box::new(Made::<BEHAVIOUR> {
+            callbacks,
+            resources,
+            last: 0,
+            bare: false,
+            work,
+            buffers,
+        }))
     }
 }
 
-impl<const WAY: u8> Made<WAY> {
+impl<const BEHAVIOUR: u8> Made<BEHAVIOUR> {
     fn release(&self, runtime: RuntimeResource) -> UmdResult<()> {
         self.callbacks
             .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
@@ -110,39 +117,42 @@ impl<const WAY: u8> Made<WAY> {
     }
 }
 
-impl<const WAY: u8> UserDevice for Made<WAY> {
+impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let one = || NewAllocation { private: describe(4096), ..NewAllocation::default() };
         let mut all: Vec<NewAllocation> = order.surfaces.iter().map(|_| one()).collect();
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             all.push(one());
         }
         let number = (self.last + 1).to_ne_bytes();
-        let private: &[u8] = if WAY == NUMBERS { &number } else { &[] };
+        let private: &[u8] = if BEHAVIOUR == NUMBERS_PRIVATE_DATA { &number } else { &[] };
         let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             made.allocations.rotate_left(1);
         }
-        if WAY == FULL {
+        if BEHAVIOUR == HAS_NO_MEMORY {
             let of = DeallocateRequest { resource: order.runtime, ..DeallocateRequest::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
-        if WAY == MAPS {
+        if BEHAVIOUR == DRAWS_WITH_CPU {
             for it in &made.allocations {
                 self.callbacks.lock(*it, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
             }
         }
         self.last += 1;
-        let made =
-            made.allocations.into_iter().map(|number| (number, u32::from(WAY == MAPS))).collect();
+        let made = made
+            .allocations
+            .into_iter()
+            .map(|number| (number, u32::from(BEHAVIOUR == DRAWS_WITH_CPU)))
+            .collect();
         self.resources.insert(self.last, (order.runtime, made));
         Ok(self.last)
     }
 
     fn open_resource(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
-        if WAY == GIVES_BACK {
+        if BEHAVIOUR == FREES_AFTER_FAILED_OPEN {
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
@@ -170,7 +180,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
-        if WAY == DARKENS && *locks > 0 {
+        if BEHAVIOUR == FAILS_SECOND_LOCK && *locks > 0 {
             return Ok(LockResult::default());
         }
         let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
@@ -192,7 +202,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 
     fn flush(&mut self) -> UmdResult<()> {
-        if WAY == WAITS {
+        if BEHAVIOUR == WAITS_IN_FLUSH {
             let fence = self.callbacks.create_fence(0, 0)?;
             let gpu_wait = self.callbacks.wait_from_cpu(&[(fence.object, 1)], 0);
             self.callbacks.destroy_sync(fence.object)?;
@@ -206,20 +216,21 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             return self.callbacks.submit(&[context], &[], &[]);
         }
         if let Some((context, buffers)) = &mut self.buffers {
-            let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
+            let context =
+                if BEHAVIOUR == PASSES_INVALID_CONTEXT { RuntimeContext(1) } else { *context };
             let answer = self.callbacks.render(context, buffers, &RenderRequest::default());
             let room = buffers.write(0, &[0; 16]) && buffers.add_allocation(0, 0, false);
             assert!(room && buffers.add_patch_location(0, 0, 0, 0), "buffers to go on with");
             return answer.map(drop);
         }
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             for (_, list) in self.resources.values() {
                 let (head, _) = list.last().ok_or(E_FAIL)?;
                 self.callbacks.lock(*head, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
                 self.callbacks.unlock(&[*head])?;
             }
         }
-        if WAY == RECYCLES {
+        if BEHAVIOUR == REALLOCATES_IN_FLUSH {
             for (runtime, list) in self.resources.values_mut() {
                 let of = DeallocateRequest { resource: *runtime, ..DeallocateRequest::default() };
                 self.callbacks.deallocate(&of)?;
@@ -229,7 +240,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
                 *list = made.allocations.into_iter().map(|number| (number, 0)).collect();
             }
         }
-        if WAY == TRIMS {
+        if BEHAVIOUR == FREES_IN_FLUSH {
             self.resources.values().try_for_each(|pair| self.release(pair.0))?;
             self.bare = true;
         }
@@ -323,7 +334,7 @@ fn a_callback_failure_may_be_returned_for_a_buffer() {
 
 #[test]
 fn a_pending_result_is_not_a_failure() {
-    let umd = drivers::umd_from_rust::<Plain<FULL>>();
+    let umd = drivers::umd_from_rust::<Plain<HAS_NO_MEMORY>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -339,7 +350,7 @@ fn a_pending_result_is_not_a_failure() {
 
 #[test]
 fn cpu_drawing_needs_no_submission() {
-    let umd = drivers::umd_from_rust::<Plain<MAPS>>();
+    let umd = drivers::umd_from_rust::<Plain<DRAWS_WITH_CPU>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -354,8 +365,8 @@ fn cpu_drawing_needs_no_submission() {
 }
 
 #[test]
-fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
-    let umd = drivers::umd_from_rust::<Plain<PAGES>>();
+fn drawing_may_wait_for_residency_at_submission() {
+    let umd = drivers::umd_from_rust::<Plain<MAKES_RESIDENT_IN_SUBMIT>>();
     let events =
         run_application("softgpu-gpummu", HostKind::deterministic(1), &umd, |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
@@ -368,7 +379,7 @@ fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
 
 #[test]
 fn a_failed_submission_always_returns_buffers() {
-    let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
+    let umd = drivers::umd_from_rust::<Plain<SUBMITS_IN_FLUSH>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -383,7 +394,7 @@ fn a_failed_submission_always_returns_buffers() {
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
-    let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
+    let umd = drivers::umd_from_rust::<Plain<PASSES_INVALID_CONTEXT>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -398,7 +409,7 @@ fn a_failed_submission_always_returns_buffers() {
 
 #[test]
 fn a_reallocated_resource_is_released_again() {
-    let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
+    let umd = drivers::umd_from_rust::<Plain<REALLOCATES_IN_FLUSH>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -416,7 +427,7 @@ fn a_reallocated_resource_is_released_again() {
 
 #[test]
 fn a_driver_may_unlock_its_additional_allocations() {
-    let umd = drivers::umd_from_rust::<Plain<HEADS>>();
+    let umd = drivers::umd_from_rust::<Plain<HAS_EXTRA_ALLOCATION>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -433,8 +444,8 @@ fn a_driver_may_unlock_its_additional_allocations() {
 }
 
 #[test]
-fn private_data_may_have_numbers_in_it() {
-    let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
+fn private_data_may_number_resources() {
+    let umd = drivers::umd_from_rust::<Plain<NUMBERS_PRIVATE_DATA>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -452,8 +463,8 @@ fn private_data_may_have_numbers_in_it() {
 }
 
 #[test]
-fn a_second_lock_that_shows_nothing_has_failed() {
-    let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
+fn a_second_lock_without_a_pointer_has_failed() {
+    let umd = drivers::umd_from_rust::<Plain<FAILS_SECOND_LOCK>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -472,8 +483,8 @@ fn a_second_lock_that_shows_nothing_has_failed() {
 }
 
 #[test]
-fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
-    let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
+fn an_application_may_destroy_a_resource_whose_memory_its_driver_freed() {
+    let umd = drivers::umd_from_rust::<Plain<FREES_IN_FLUSH>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -493,7 +504,7 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
 
 #[test]
 fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
-    let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
+    let umd = drivers::umd_from_rust::<Plain<FREES_AFTER_FAILED_OPEN>>();
     let events = run_application(
         "softgpu-allocation-lists",
         HostKind::deterministic(1),
@@ -595,7 +606,7 @@ fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
 
 #[test]
 fn a_wait_for_a_driver_that_never_returns_ends() {
-    let umd = drivers::umd_from_rust::<Plain<WAITS>>();
+    let umd = drivers::umd_from_rust::<Plain<WAITS_IN_FLUSH>>();
     for seed in 0..8 {
         let events = run_application(
             "softgpu-gpummu",

@@ -154,7 +154,7 @@ fn good<T>(answer: Result<T, HRESULT>) -> T {
 }
 
 #[test]
-fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
+fn a_safe_driver_accesses_only_currently_mapped_memory() {
     let umd = drivers::umd_from_rust::<Peeks>();
     let listed = drivers::find("softgpu-allocation-lists").expect("it is there");
     let events = run(HostKind::deterministic(1), listed.make, |testbed, at| {

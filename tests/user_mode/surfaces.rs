@@ -176,7 +176,7 @@ fn all(driver: &str, seeds: u64) -> [usize; 3] {
 /// Where the kernel knows the allocations of a packet, the driver releases when its commands are
 /// submitted, and the kernel's retirement waits for the GPU.
 #[test]
-fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
+fn with_lists_a_resource_is_destroyed_after_the_last_packet_that_uses_it() {
     let [immediate, deferred, used] = all("softgpu-allocation-lists", 16);
     assert_eq!(deferred, 0);
     assert!(immediate > 100 && used > 100, "{immediate} resources, {used} allocations in packets");
@@ -184,7 +184,7 @@ fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
 
 /// Where it does not, the driver has a fence, and defers the release while the GPU may use it.
 #[test]
-fn without_lists_a_release_is_put_off_until_a_flush_or_the_end_of_the_device() {
+fn without_lists_a_release_is_deferred_until_a_flush_or_the_end_of_the_device() {
     for driver in ["softgpu-memory", "softgpu-gpummu"] {
         let [immediate, deferred, _] = all(driver, 8);
         assert!(immediate > 20 && deferred > 20, "{driver}: {immediate} and {deferred}");

@@ -55,12 +55,12 @@ fn a_driver_queries_a_resource_inside_a_call_that_passes_its_handle() {
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         let querying = Arc::new(QueryingDriver { driver, services, resource, answers });
         let miniport = querying.clone();
-        let plug = |log: &_| DriverSetup {
+        let set_up = |log: &_| DriverSetup {
             miniport,
             hardware: machine,
             pool: nt::Pool::new(Arc::clone(log)),
         };
-        run(on, plug, |testbed, at| {
+        run(on, set_up, |testbed, at| {
             let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
             let made = test_client.create_resource(at, 1).unwrap();
             querying.resource.get_or_init(|| Handle(made.resource));
@@ -117,9 +117,9 @@ fn a_driver_is_notified_of_the_capture_target() {
     let (services, first, answers) = Default::default();
     let captures = Arc::new(Captures { driver, services, first, answers });
     let miniport = captures.clone();
-    let plug =
+    let set_up =
         |log: &_| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(Arc::clone(log)) };
-    let flown = run(HostKind::deterministic(1), plug, |testbed, at| {
+    let flown = run(HostKind::deterministic(1), set_up, |testbed, at| {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();

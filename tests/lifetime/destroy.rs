@@ -124,7 +124,7 @@ fn a_created_allocation_is_destroyed_when_its_open_fails() {
     let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
-        |log| variant.plug(log),
+        |log| variant.set_up(log),
         |testbed, at| {
             let test_client = test_client(testbed, at);
             let home = test_client.create_resource(at, 1).unwrap();
@@ -195,7 +195,7 @@ fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
         }
         test_client.close(at, &[]).unwrap();
     };
-    let events = run(seed, |log| variant.plug(log), body);
+    let events = run(seed, |log| variant.set_up(log), body);
     let mut answers: Vec<(&str, Option<i32>)> = receiver.try_iter().collect();
     answers.sort_unstable();
     (events, answers.into_iter().map(|pair| pair.1).collect())
@@ -303,12 +303,12 @@ fn a_failed_destroy_is_not_repeated() {
 fn packets_write_the_commanded_bytes() {
     let (driver, machine) = softgpu::SoftGpu::new();
     let seen = driver.clone();
-    let plug = |log: &Arc<flight::Log>| kernel::DriverSetup {
+    let set_up = |log: &Arc<flight::Log>| kernel::DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    run(1, plug, |testbed, at| {
+    run(1, set_up, |testbed, at| {
         let test_client = test_client(testbed, at);
         let context = test_client.create_context(at).unwrap();
         let made = test_client.create(at, 2).unwrap();

@@ -15,10 +15,10 @@ use windtunnel::TestClient;
 
 /// The built-in driver on hardware with memory that can power down.
 fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
-    plug(MemoryPlan::default())
+    set_up(MemoryPlan::default())
 }
 
-fn plug(
+fn set_up(
     plan: MemoryPlan,
 ) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
@@ -72,8 +72,8 @@ fn called(events: &[Event], ddi: &str) -> usize {
 #[test]
 fn a_node_answers_a_query_before_power_down() {
     for seed in 0..10 {
-        let (driver, _, plug) = slow();
-        let events = run(seed, plug, |testbed, at| {
+        let (driver, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, it) = filled(testbed, at);
             testbed.kernel.preempt_node(testbed.adapter, 0);
             sleep(testbed, at);
@@ -90,8 +90,8 @@ fn a_node_answers_a_query_before_power_down() {
 #[test]
 fn hardware_that_hangs_while_its_power_changes_is_reset() {
     for seed in 0..10 {
-        let (_, slow, plug) = slow();
-        let events = run(seed, plug, |testbed, at| {
+        let (_, slow, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, _) = filled(testbed, at);
             slow.pause();
             assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
@@ -108,8 +108,8 @@ fn hardware_that_hangs_while_its_power_changes_is_reset() {
 #[test]
 fn a_reset_requested_in_sleep_happens_after_it() {
     for seed in 0..10 {
-        let (_, _, plug) = slow();
-        let events = run(seed, plug, |testbed, at| {
+        let (_, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, _) = filled(testbed, at);
             assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
             testbed.kernel.force_reset(testbed.adapter);
@@ -127,8 +127,8 @@ fn a_reset_requested_in_sleep_happens_after_it() {
 #[test]
 fn a_node_queried_during_sleep_does_not_time_out() {
     for seed in 0..10 {
-        let (_, _, plug) = slow();
-        let events = run(seed, plug, |testbed, at| {
+        let (_, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, _) = filled(testbed, at);
             assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
             testbed.kernel.preempt_node(testbed.adapter, 0);
@@ -173,8 +173,8 @@ fn late_fill(
 #[test]
 fn allocations_of_an_unsubmitted_packet_survive_sleep() {
     for seed in 0..10 {
-        let (driver, _, plug) = slow();
-        let events = run(seed, plug, |testbed, at| {
+        let (driver, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, it) = filled(testbed, at);
             let fence = late_fill(&test_client, at, context, it, 0xa5);
             sleep(testbed, at);
@@ -196,8 +196,8 @@ fn power_down_follows_the_packets_that_paging_work_waits_for() {
         let pages = |value: u64| value * 4096;
         // The context's save area takes one of the two pages.
         let plan = MemoryPlan { local: pages(3), ..MemoryPlan::default() };
-        let (driver, _, plug) = plug(plan);
-        let events = run(seed, plug, |testbed, at| {
+        let (driver, _, set_up) = set_up(plan);
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, it) = filled(testbed, at);
             let fence = late_fill(&test_client, at, context, it, 0xa5);
             let other = hidden(&test_client, at);

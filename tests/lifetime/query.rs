@@ -93,7 +93,7 @@ struct FixedQueryDriver {
 }
 
 impl FixedQueryDriver {
-    fn plug(
+    fn set_up(
         (driver, machine): (Arc<SoftGpu>, Arc<Gpu>),
         answer: DriverResult<()>,
         log: &Arc<Log>,
@@ -148,7 +148,7 @@ impl Miniport for FixedQueryDriver {
 fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
     let answered = |answer: DriverResult<()>| {
         let mut returned = None;
-        let make = |log: &Arc<Log>| FixedQueryDriver::plug(SoftGpu::new(), answer, log).1;
+        let make = |log: &Arc<Log>| FixedQueryDriver::set_up(SoftGpu::new(), answer, log).1;
         run(1, make, |testbed, at| {
             let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
             let mut data = *b"one two";
@@ -181,7 +181,7 @@ fn the_private_data_of_a_context_reaches_the_driver() {
             } else {
                 SoftGpu::with_memory(ram, plan)
             };
-            let (it, setup) = FixedQueryDriver::plug(built, Ok(()), log);
+            let (it, setup) = FixedQueryDriver::set_up(built, Ok(()), log);
             kept = Some(it);
             setup
         };

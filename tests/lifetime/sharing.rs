@@ -227,7 +227,7 @@ fn an_open_that_fails_leaves_the_others_alone() {
     let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
-        |log| variant.plug(log),
+        |log| variant.set_up(log),
         |testbed, at| {
             let (maker, opener) = (test_client(testbed, at), test_client(testbed, at));
             let create =

@@ -86,7 +86,7 @@ impl Miniport for Failing {
     }
 }
 
-fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
+fn set_up(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
     let good = (drivers::find(driver).unwrap().make)(log);
     let asked = AtomicU32::new(0);
     let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, asked });
@@ -130,7 +130,7 @@ fn a_start_that_fails_at_any_step_is_undone() {
             for way in WAYS {
                 let which = format!("{driver}, {step} {way:?}");
                 let log = Arc::new(Log::new());
-                let setup = plug(&log, driver, step, way, 1);
+                let setup = set_up(&log, driver, step, way, 1);
                 let fly = HostKind::deterministic(1).fly(&log, |host, at| {
                     let kernel = Kernel::new(host.clone(), log.clone());
                     let refused = kernel.add_adapter(at, setup).unwrap_err();
@@ -155,7 +155,7 @@ fn an_adapter_that_does_not_start_again_is_removed() {
                 let which = format!("{driver}, {step} {way:?} again");
                 let events = run(
                     1,
-                    |log| plug(log, driver, step, way, 2),
+                    |log| set_up(log, driver, step, way, 2),
                     |testbed, at| {
                         let client = Client::new(&testbed.kernel);
                         let adapter = client.adapters(at).unwrap()[0];
@@ -231,8 +231,8 @@ fn filled(testbed: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
 
 #[test]
 fn bytes_and_addresses_are_the_same_after_sleep() {
-    let (driver, plug) = with_memory();
-    let events = run(1, plug, |testbed, at| {
+    let (driver, set_up) = with_memory();
+    let events = run(1, set_up, |testbed, at| {
         let (test_client, context, it) = filled(testbed, at);
         let where_it_is = |test_client: &TestClient| {
             let session = test_client.client.session();
@@ -253,8 +253,8 @@ fn bytes_and_addresses_are_the_same_after_sleep() {
 
 #[test]
 fn a_reused_location_does_not_change_bytes() {
-    let (driver, plug) = with_memory();
-    let events = run(1, plug, |testbed, at| {
+    let (driver, set_up) = with_memory();
+    let events = run(1, set_up, |testbed, at| {
         let (test_client, context, it) = filled(testbed, at);
         let mut wants = only_in(&[LOCAL]);
         wants.flags.cpu_visible = false;
@@ -308,8 +308,8 @@ fn a_sleeping_adapter_can_be_removed_stopped_and_surprise_removed() {
         (Kernel::surprise_remove_adapter, false),
     ];
     for (end, wakes) in ends {
-        let (_, plug) = with_memory();
-        let events = run(1, plug, |testbed, at| {
+        let (_, set_up) = with_memory();
+        let events = run(1, set_up, |testbed, at| {
             let (test_client, context, _) = filled(testbed, at);
             assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::None));
             end(&testbed.kernel, at, testbed.adapter);
@@ -352,8 +352,8 @@ fn surprise_removed_hardware_has_no_work() {
 #[test]
 fn the_second_removal_of_an_adapter_waits_for_the_first() {
     for seed in 0..20 {
-        let (_, plug) = with_memory();
-        let events = run(seed, plug, |testbed, at| {
+        let (_, set_up) = with_memory();
+        let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, _) = filled(testbed, at);
             let adapter = testbed.adapter;
             let spawn = |name, end: fn(&Kernel, &mut Passive, kernel::AdapterId)| {

@@ -21,7 +21,7 @@ fn fly_all(generation: Generation, times: u64, body: TestBody) -> Vec<Vec<Event>
         let driver = VariantDriver::of(generation);
         let events = run(
             on,
-            |log| driver.plug(log),
+            |log| driver.set_up(log),
             |testbed, at| {
                 driver.yield_in_calls(&testbed.host);
                 body(testbed, at);

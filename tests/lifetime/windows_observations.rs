@@ -629,7 +629,7 @@ fn a_list_is_destroyed_whole_or_not_at_all() {
 fn only_the_drivers_private_data_is_copied_back() {
     let driver = VariantDriver::writing_private_data();
     let events = with_a_driver(
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |fixture| {
             let create = fixture.pages(2);
             let made = fixture.client.create(fixture.at, &create).unwrap();

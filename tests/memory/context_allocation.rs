@@ -88,7 +88,7 @@ fn run_recorded(
     body: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
     let recorder = RecordingDriver::new(plan);
-    let events = run(seed, |log| recorder.plug(log), |testbed, at| body(testbed, at, &recorder));
+    let events = run(seed, |log| recorder.set_up(log), |testbed, at| body(testbed, at, &recorder));
     assert_eq!(recorder.hardware.faults(), 0);
     events
 }
@@ -492,11 +492,11 @@ fn an_object_of_another_adapter_is_rejected_and_reported() {
     let recorder = RecordingDriver::new(MemoryPlan::default());
     let make = |log: &Arc<flight::Log>| {
         *log_of.borrow_mut() = Some(log.clone());
-        recorder.plug(log)
+        recorder.set_up(log)
     };
     let events = run(1, make, |testbed, at| {
         let log = log_of.borrow_mut().take().unwrap();
-        let second = testbed.kernel.add_adapter(at, other.plug(&log)).unwrap();
+        let second = testbed.kernel.add_adapter(at, other.set_up(&log)).unwrap();
         let fixture = Fixture::open(testbed, at, &recorder);
         let name = recorder.share(at, DRIVER_HANDLE).unwrap();
         assert_eq!(

@@ -138,11 +138,11 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     let (good, machine) = SoftGpu::with_memory(ram, plan);
     machine.fill_local(NOISE);
     let gpu = machine.clone();
-    let plug = |log: &Arc<Log>| {
+    let set_up = |log: &Arc<Log>| {
         let miniport = Arc::new(Whole(good, machine.clone()));
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     };
-    let events = run(on, plug, |testbed, at| {
+    let events = run(on, set_up, |testbed, at| {
         testbed.kernel.set_observer(Oracle::new(testbed.kernel.log().clone()));
         let (one, two) = (Client::new(&testbed.kernel), Client::new(&testbed.kernel));
         let (hangs, works) = (Fixture::open(&one, at), Fixture::open(&two, at));
@@ -237,12 +237,12 @@ fn a_wait_for_page_tables_inside_a_call_does_not_block_the_reset() {
         let (driver, machine) = SoftGpu::with_memory(ram, plan);
         let miniport = Arc::new(IgnoresInterrupts { driver, now: AtomicBool::new(false) });
         let setup = miniport.clone();
-        let plug = |log: &Arc<Log>| DriverSetup {
+        let set_up = |log: &Arc<Log>| DriverSetup {
             miniport: setup,
             hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
-        let events = run(on, plug, |testbed, at| {
+        let events = run(on, set_up, |testbed, at| {
             let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             miniport.now.store(true, SeqCst);

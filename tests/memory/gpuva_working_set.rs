@@ -533,14 +533,14 @@ fn run_workloads(
     options: WorkloadOptions,
 ) -> RunResult {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
-    let plug = |log: &Arc<Log>| {
+    let set_up = |log: &Arc<Log>| {
         let setup = make(log);
         let _ = kept.set(log.clone());
         let _ = machine.set(setup.hardware.clone());
         setup
     };
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let flown = attempt(on, plug, |testbed: &KernelTestbed, at| {
+    let flown = attempt(on, set_up, |testbed: &KernelTestbed, at| {
         let oracle = Oracle::new(testbed.kernel.log().clone());
         if options.watched {
             testbed.kernel.set_observer(oracle);
@@ -582,14 +582,14 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     machine.fill_local(0xdddd_dddd);
     let before = ram.allocated_bytes();
     let _gpu = machine.clone(); // Its memory is taken as long as it is there.
-    let plug = |log: &Arc<Log>| DriverSetup {
+    let set_up = |log: &Arc<Log>| DriverSetup {
         miniport,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
     let result = run_workloads(
         on,
-        plug,
+        set_up,
         WorkloadOptions {
             allocations,
             turns,

@@ -131,12 +131,12 @@ fn with_ram(
 ) -> Vec<Event> {
     let ram = nt::Ram::new(pages * PAGE).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
-    let plug = move |log: &Arc<Log>| DriverSetup {
+    let set_up = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let events = run(on, plug, |testbed, at| {
+    let events = run(on, set_up, |testbed, at| {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();

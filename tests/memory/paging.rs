@@ -14,7 +14,7 @@ use thunk::{Client, CreateAllocation, DestroyAllocation};
 const PAGE: u64 = 4096;
 
 /// The built-in driver with this much memory.
-fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
+fn set_up(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
@@ -99,7 +99,7 @@ fn run_with_gpu(
     let events = run(
         1,
         |log| {
-            let (setup, it) = plug(log, plan);
+            let (setup, it) = set_up(log, plan);
             *keep.borrow_mut() = Some(it);
             setup
         },
@@ -270,7 +270,7 @@ fn several_clients_share_little_memory() {
     for on in orders {
         let events = run(
             on,
-            |log| plug(log, plan).0,
+            |log| set_up(log, plan).0,
             |testbed, at| {
                 let ends = ["client 1", "client 2", "client 3"].map(|name| {
                     let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
@@ -328,12 +328,12 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let gpu = miniport.clone();
-        let plug = |log: &Arc<Log>| DriverSetup {
+        let set_up = |log: &Arc<Log>| DriverSetup {
             miniport,
             hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
-        let events = run(seed, plug, |testbed, at| {
+        let events = run(seed, set_up, |testbed, at| {
             testbed.kernel.set_observer(verify::Oracle::new(testbed.kernel.log().clone()));
             let test_client = PagingClient::open(testbed, at);
             let it = test_client.create(at, 4 * PAGE);

@@ -153,12 +153,12 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), PLAN);
     let before = ram.allocated_bytes();
     let gpu: Arc<dyn HardwareModel> = machine.clone();
-    let plug = |log: &Arc<Log>| DriverSetup {
+    let set_up = |log: &Arc<Log>| DriverSetup {
         miniport,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    run(on, plug, |testbed: &KernelTestbed, at| {
+    run(on, set_up, |testbed: &KernelTestbed, at| {
         let work = |seed: u64| {
             let (kernel, gpu) = (testbed.kernel.clone(), gpu.clone());
             testbed.host.spawn(&format!("client {seed}"), move |at| {

@@ -7,7 +7,7 @@ mod client;
 
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use client::{FlightResult, fly, fly_with};
-use drivers::{ALL, GOOD, Listed, find, plug};
+use drivers::{ALL, GOOD, Listed, find, set_up};
 use flight::{EventKind, Log, RuleId};
 use kernel::CreateAllocationRequest;
 use softgpu::format::Command;
@@ -103,7 +103,7 @@ fn acquired_data_delays_the_destruction() {
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
     // SAFETY: The table is the good driver's.
-    let (setup, state) = unsafe { plug(&GOOD, &log) };
+    let (setup, state) = unsafe { set_up(&GOOD, &log) };
     let seen = state.clone();
     let flown = fly_with(&log, &setup, 1, |client, at| {
         let made = client.create(at, client.order(&[4096, 4096])).unwrap();
@@ -127,7 +127,7 @@ fn a_driver_without_describe_allocation_is_reported_for_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
     // SAFETY: The table is the good driver's without one entry.
-    let (setup, _board) = unsafe { plug(&table, &log) };
+    let (setup, _board) = unsafe { set_up(&table, &log) };
     let flown = fly_with(&log, &setup, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
         let made = client

@@ -541,7 +541,7 @@ fn side_by_side(generation: Generation) -> Vec<Event> {
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
     };
-    run(1, |log| driver.plug(log), body)
+    run(1, |log| driver.set_up(log), body)
 }
 
 fn live(client: &Client, at: &mut Passive, device: u32) {

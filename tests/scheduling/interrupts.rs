@@ -33,7 +33,7 @@ impl Reporter {
         Arc::new(Self { driver, gpu, services, routine, answers })
     }
 
-    fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.gpu.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
@@ -104,7 +104,7 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
             }
             ours
         });
-        let events = run(on, |log| driver.plug(log), fill);
+        let events = run(on, |log| driver.set_up(log), fill);
         assert!(verified(&events).findings().is_empty());
         let answers = driver.answers.lock().unwrap();
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
@@ -135,7 +135,7 @@ fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &KernelCallback
 #[test]
 fn a_fault_of_an_unknown_packet_loses_one_device() {
     let driver = Reporter::new(unknown_faults);
-    let events = run(1, |log| driver.plug(log), fill);
+    let events = run(1, |log| driver.set_up(log), fill);
     let fences: Vec<Fence> = events
         .iter()
         .filter_map(|event| {
@@ -164,7 +164,7 @@ fn only_vsync_interrupts_are_switched() {
     let driver = Reporter::new(|it, at, _| it.driver.interrupt(at).unwrap());
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let switch = |at: &mut Passive, of| {
                 testbed.kernel.control_interrupt(at, testbed.adapter, of, true)

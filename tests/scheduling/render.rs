@@ -70,12 +70,12 @@ fn run_client(
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
     let machine = gpu.clone();
-    let plug = move |log: &Arc<Log>| DriverSetup {
+    let set_up = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let events = run(on, plug, |testbed, at| {
+    let events = run(on, set_up, |testbed, at| {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
@@ -197,11 +197,11 @@ fn a_process_that_is_killed_leaves_no_buffer() {
     for seed in 1..8 {
         let ram = nt::Ram::new(16 << 20).unwrap();
         let (driver, machine) = SoftGpu::with_lists(ram, SMALL);
-        let plug = move |log: &Arc<Log>| {
+        let set_up = move |log: &Arc<Log>| {
             let pool = nt::Pool::new(log.clone());
             DriverSetup { miniport: driver, hardware: machine, pool }
         };
-        run(seed, plug, |testbed, at| {
+        run(seed, set_up, |testbed, at| {
             let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();

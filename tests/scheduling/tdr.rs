@@ -322,7 +322,7 @@ fn a_driver_that_blocks_its_own_recovery_is_reported_as_stuck() {
     let recorder = RecordingDriver::new(MemoryPlan::default());
     let events = run(
         1,
-        |log| recorder.plug(log),
+        |log| recorder.set_up(log),
         |testbed, at| {
             let test_client = test_client(testbed, at);
             let context = test_client.create_context(at).unwrap();

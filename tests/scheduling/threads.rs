@@ -66,7 +66,7 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
         let driver = VariantDriver::of(generation);
         let events = run(
             HostKind::Threaded,
-            |log| driver.plug(log),
+            |log| driver.set_up(log),
             |testbed, at| {
                 driver.yield_in_calls(&testbed.host);
                 let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();

@@ -240,7 +240,7 @@ pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(paging_buffer));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let unseen = |order: &[u32]| {
@@ -294,7 +294,7 @@ pub fn locked() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let seen = test_client.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
@@ -323,7 +323,7 @@ pub fn queried() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let (client, device) = (&test_client.client, test_client.device);
@@ -358,7 +358,7 @@ pub fn reclaimed() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let requirements = only_in(&[APERTURE]);
@@ -390,7 +390,7 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
     let driver = VariantDriver::with_memory(Generation::One);
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];

@@ -54,7 +54,7 @@ fn run_client(
 
 /// Runs a test with a client whose fences have 32 bits.
 pub fn narrow(body: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
-    let plug = |log: &Arc<Log>| {
+    let set_up = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
         DriverSetup {
             miniport: Arc::new(Fence32Driver(driver)),
@@ -62,7 +62,7 @@ pub fn narrow(body: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event
             pool: nt::Pool::new(log.clone()),
         }
     };
-    run_client(plug, body)
+    run_client(set_up, body)
 }
 
 /// A client that signals a fence by writing to its memory.

@@ -75,7 +75,7 @@ impl Case {
             runner.kill_processes(at);
             Ok(())
         };
-        let events = attempt(self.seed, |log| driver.plug(log), body)?;
+        let events = attempt(self.seed, |log| driver.set_up(log), body)?;
         let verifier = verified(&events);
         let ours =
             verifier.findings().iter().find(|finding| finding.component == Component::Kernel);

@@ -288,25 +288,25 @@ impl Minidriver for Heard {
 type Ring = Box<dyn Fn() + Send + Sync>;
 
 /// What interrupts a flight.
-type Blow = fn(&Stream, &mut Passive);
+type Interruption = fn(&Stream, &mut Passive);
 
 /// Flies the steps while another thread waits for its wake-up and then interrupts.
-fn hit(
+fn capture_interrupted(
     (host, at, log): (&Arc<dyn Spawner>, &mut Passive, &Arc<Log>),
-    plug: impl FnOnce(Ring) -> DriverSetup,
+    set_up: impl FnOnce(Ring) -> DriverSetup,
     framing_request: &FramingRequest,
-    blow: Blow,
+    interrupt: Interruption,
 ) {
     let stream = Stream::new(host.clone(), log.clone());
     stream.start_workers(host);
     let work_available = WaitToken::new("a call of the driver");
     let (ringer, ring) = (host.clone(), work_available.clone());
-    let setup = plug(Box::new(move || ringer.wake(&ring)));
+    let setup = set_up(Box::new(move || ringer.wake(&ring)));
     let memory = setup.memory.clone();
     let (waits, other, theirs) = (work_available.clone(), stream.clone(), host.clone());
     let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
-        blow(&other, at);
+        interrupt(&other, at);
     });
     capture(&stream, at, setup, framing_request);
     host.wake(&work_available); // If the call never came.
@@ -320,20 +320,29 @@ fn hit(
 }
 
 /// As above, with frames in system memory.
-fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
+fn run_interrupted(
+    seed: u64,
+    set_up: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup,
+    interrupt: Interruption,
+) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let flight = |host: &_, at: &mut _| {
-        hit((host, at, &log), |ring| plug(&log, ring), &FramingRequest::default(), blow);
+        capture_interrupted(
+            (host, at, &log),
+            |ring| set_up(&log, ring),
+            &FramingRequest::default(),
+            interrupt,
+        );
     };
     HostKind::deterministic(seed).fly(&log, flight).unwrap();
     log.take()
 }
 
 /// As above, with frames that are allocations in video memory.
-fn cut_in_video_memory(
+fn run_interrupted_in_video_memory(
     seed: u64,
-    plug: impl FnOnce(Ring) -> DriverSetup,
-    blow: Blow,
+    set_up: impl FnOnce(Ring) -> DriverSetup,
+    interrupt: Interruption,
 ) -> Vec<Event> {
     let log = OnceCell::new();
     let make = |it: &Arc<Log>| {
@@ -346,8 +355,13 @@ fn cut_in_video_memory(
         let framing_request =
             FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
         let memory: Arc<dyn FrameMemory> = video.clone();
-        let plug = |ring: Ring| DriverSetup { memory, ..plug(ring) };
-        hit((&testbed.host, at, log.get().unwrap()), plug, &framing_request, blow);
+        let set_up = |ring: Ring| DriverSetup { memory, ..set_up(ring) };
+        capture_interrupted(
+            (&testbed.host, at, log.get().unwrap()),
+            set_up,
+            &framing_request,
+            interrupt,
+        );
         assert_eq!(video.frames(), 0);
         video.close(at).unwrap();
     })
@@ -390,7 +404,7 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
     }
 }
 
-const BLOWS: [(&str, Blow); 5] = [
+const INTERRUPTIONS: [(&str, Interruption); 5] = [
     ("stop", |stream, at| {
         let _ = stream.set_state(at, first_pin(stream), PinState::Stop);
     }),
@@ -417,12 +431,13 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
         ("table-capture", 2),
         ("table-capture-default-allocator", 1),
     ];
-    let all = flown.into_iter().flat_map(|pair| BLOWS.map(|blow| (pair, blow)));
-    for ((name, seeds), (end, blow)) in all {
+    let all = flown.into_iter().flat_map(|pair| INTERRUPTIONS.map(|interrupt| (pair, interrupt)));
+    for ((name, seeds), (end, interrupt)) in all {
         let driver = find_stream(name).unwrap();
         at_every_call(seeds, |seed, n, count| {
-            let plug = |log: &_, ring: Ring| ringing(&driver.plug(log).unwrap(), ring, n, count);
-            let events = cut(seed, plug, blow);
+            let set_up =
+                |log: &_, ring: Ring| ringing(&driver.set_up(log).unwrap(), ring, n, count);
+            let events = run_interrupted(seed, set_up, interrupt);
             // A filter may be closed before the other client has closed its pin.
             let but = [RuleId::KS_PIN_013];
             assert_quiet(&events, &but, &format!("{name}, {end}, seed {seed}, call {n}"));
@@ -432,11 +447,11 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 
 #[test]
 fn stop_close_and_removal_leave_no_frames_in_video_memory() {
-    for (end, blow) in BLOWS {
+    for (end, interrupt) in INTERRUPTIONS {
         at_every_call(1, |seed, n, count| {
-            let driver = find_stream("capture").unwrap().plug(&Arc::new(Log::silent())).unwrap();
-            let plug = |ring: Ring| ringing(&driver, ring, n, count);
-            let events = cut_in_video_memory(seed, plug, blow);
+            let driver = find_stream("capture").unwrap().set_up(&Arc::new(Log::silent())).unwrap();
+            let set_up = |ring: Ring| ringing(&driver, ring, n, count);
+            let events = run_interrupted_in_video_memory(seed, set_up, interrupt);
             let but = [RuleId::KS_PIN_013];
             assert_quiet(&events, &but, &format!("video memory, {end}, seed {seed}, call {n}"));
         });
@@ -456,7 +471,7 @@ fn a_failure_at_every_call_is_undone() {
         };
         let memory = Arc::new(SystemMemory::default());
         let setup = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
-        let events = cut(seed, |_, _| setup, |_, _| ());
+        let events = run_interrupted(seed, |_, _| setup, |_, _| ());
         // A driver that fails to process has to restart processing itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
     });
@@ -466,12 +481,12 @@ fn a_failure_at_every_call_is_undone() {
 fn memory_that_ends_after_every_piece_leaves_nothing() {
     for driver in good() {
         for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
-            let plug = |log: &_, _| {
-                let setup = driver.plug(log).unwrap();
+            let set_up = |log: &_, _| {
+                let setup = driver.set_up(log).unwrap();
                 setup.memory.limit_allocations(Some(pieces));
                 setup
             };
-            let events = cut(seed, plug, |_, _| ());
+            let events = run_interrupted(seed, set_up, |_, _| ());
             assert_quiet(&events, &[], &format!("{}, seed {seed}, {pieces} pieces", driver.name));
         }
     }

@@ -92,7 +92,7 @@ pub(crate) fn log(watch: Watch) -> Arc<Log> {
 
 fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureError> {
     match driver {
-        Driver::Idle => Ok(noop_driver::plug()),
+        Driver::Idle => Ok(noop_driver::set_up()),
         Driver::Table => {
             let listed = drivers::find("table");
             let listed = listed.ok_or(MeasureError("a driver with a table".to_owned()))?;

@@ -15,7 +15,7 @@ use std::vec::Drain;
 const PAGE: u64 = 4096;
 
 /// The driver, with hardware and memory that also do nothing.
-pub(crate) fn plug() -> DriverSetup {
+pub(crate) fn set_up() -> DriverSetup {
     let it = Arc::new(Idle::default());
     DriverSetup { miniport: it.clone(), hardware: it.clone(), pool: it }
 }

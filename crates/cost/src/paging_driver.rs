@@ -51,7 +51,7 @@ pub(crate) struct AdapterConfig {
 }
 
 /// The driver of an adapter with memory.
-pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
+pub(crate) fn set_up(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
     set_up_with(Some(AdapterConfig { ram, bytes, pages: 1, tables: None }))
 }
 

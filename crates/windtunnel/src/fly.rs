@@ -190,7 +190,7 @@ pub(crate) fn fly_builtin_stream(
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
     let (make, body) = (
-        |log: &_| driver.plug(log),
+        |log: &_| driver.set_up(log),
         |stream_testbed: &mut StreamTestbed<'_>| scenario.run_stream(stream_testbed),
     );
     fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)

@@ -112,7 +112,7 @@ static CREATED: EventOrders = EventOrders::new();
 static REMOVED: EventOrders = EventOrders::new();
 
 #[test]
-fn complete_destroy_create_and_removal_meet_in_any_order() {
+fn completion_destroy_create_and_removal_race_in_any_order() {
     in_many_orders(SEEDS, ORDERS, ends_meet, |events| {
         for finding in verified(&events).findings() {
             assert_eq!(finding.component, Component::Client, "{}", finding.message);
@@ -173,7 +173,7 @@ static BEFORE: EventOrders = EventOrders::new();
 static WAITED: EventOrders = EventOrders::new();
 
 #[test]
-fn paging_work_and_power_meet_in_any_order() {
+fn paging_work_and_power_changes_race_in_any_order() {
     in_many_orders(SEEDS, POWER_ORDERS, pages_and_sleeps, |events| {
         assert_eq!(verified(&events).findings(), []);
         let (mut sleeps, mut before, mut gpu_wait) = (false, false, false);

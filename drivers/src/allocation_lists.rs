@@ -185,29 +185,29 @@ unsafe extern "win64-unwind" fn submit_listed(
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let told = unsafe { args.read() };
-    if told.hContext.is_null() {
+    let raw = unsafe { args.read() };
+    if raw.hContext.is_null() {
         // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { submit_paging(adapter, args) };
     }
     // SAFETY: The handle is the context's, and the context outlives the call.
-    let Some((context, _, adapter)) = (unsafe { context(told.hContext) }) else {
+    let Some((context, _, adapter)) = (unsafe { context(raw.hContext) }) else {
         return STATUS_INVALID_PARAMETER;
     };
     let area = value::<Area>(context.area);
     // SAFETY: The block was an area's, and freed blocks stay readable.
     let (number, driver_handle) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
-    let start = told.DmaBufferSubmissionStartOffset;
-    let null = told.Flags.has(SubmitFlags::NullRendering);
+    let start = raw.DmaBufferSubmissionStartOffset;
+    let null = raw.Flags.has(SubmitFlags::NullRendering);
     let place = board.state().addresses.get(&number).copied();
     board.gpu.push_stream(Stream {
-        node: told.NodeOrdinal,
-        fence: Fence(told.SubmissionFenceId),
+        node: raw.NodeOrdinal,
+        fence: Fence(raw.SubmissionFenceId),
         context: context.number,
         area: place.map_or(Saves::NotResident(driver_handle), Saves::At),
-        commands: told.DmaBufferPhysicalAddress.cast_unsigned() + u64::from(start),
-        length: if null { 0 } else { told.DmaBufferSubmissionEndOffset - start },
+        commands: raw.DmaBufferPhysicalAddress.cast_unsigned() + u64::from(start),
+        length: if null { 0 } else { raw.DmaBufferSubmissionEndOffset - start },
         hung: false,
     });
     STATUS_SUCCESS

@@ -102,12 +102,12 @@ impl Miniport for FaultyDriver {
     fn create_device(
         &self,
         at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
         if self.fault == Some(Fault::OneDevice) && self.devices.load(SeqCst) > 0 {
             return Err(DriverError::Unsupported);
         }
-        let device = self.inner.create_device(at, word)?;
+        let device = self.inner.create_device(at, slot)?;
         self.devices.fetch_add(1, SeqCst);
         Ok(device)
     }
@@ -123,12 +123,12 @@ impl Miniport for FaultyDriver {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         if self.fault == Some(Fault::FailsCreateContext) {
             return Err(DriverError::Unsupported);
         }
-        self.inner.create_context(at, device, order, word)
+        self.inner.create_context(at, device, order, slot)
     }
 
     fn create_allocations(
@@ -136,13 +136,13 @@ impl Miniport for FaultyDriver {
         at: &mut Passive,
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        if let Some(word) = self.find_destroyed(&args) {
+        if let Some(driver_handle) = self.find_destroyed(&args) {
             let layout =
                 AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
             let found = args
                 .allocations
                 .into_iter()
-                .map(|new_allocation| (new_allocation.slot.fill(word), layout));
+                .map(|new_allocation| (new_allocation.slot.fill(driver_handle), layout));
             return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
         }
         let mut created = self.inner.create_allocations(at, args)?;

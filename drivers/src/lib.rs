@@ -38,7 +38,7 @@ mod whole_engine_reset;
 pub use board::Board;
 pub use native::{load_umd, umd_from_rust};
 pub use registry::{ALL, Listed, find};
-pub use setup::plug;
+pub use setup::set_up;
 pub use stream::{ListedStream, STREAMS, find_stream};
 pub use table::GOOD;
 pub use umd::{Flaw as UmdFlaw, with as umd_with};

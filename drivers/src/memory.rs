@@ -214,7 +214,7 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure that only the driver uses.
     let args = unsafe { &mut *args };
-    let told = *args;
+    let raw = *args;
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
@@ -222,10 +222,10 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
     // SAFETY: The operation's pointers are valid for the call.
     let given = unsafe { OperationData::read(args) };
     // SAFETY: As above.
-    let Some(operation) = (unsafe { given.operation(&told) }) else { return STATUS_NOT_SUPPORTED };
-    if let Some(Relocation { word, address, arrives }) = moved(&operation, known.board()) {
+    let Some(operation) = (unsafe { given.operation(&raw) }) else { return STATUS_NOT_SUPPORTED };
+    if let Some(Relocation { driver_handle, address, arrives }) = moved(&operation, known.board()) {
         // SAFETY: The handle is that of an allocation or area that has not been freed.
-        if let Some(number) = unsafe { number(word) } {
+        if let Some(number) = unsafe { number(driver_handle) } {
             let addresses = &mut known.board().state().addresses;
             if arrives {
                 addresses.insert(number, address);
@@ -262,14 +262,14 @@ pub(crate) unsafe extern "win64-unwind" fn build_paging_buffer(
 /// # Safety
 ///
 /// The handle is a block's address; the block may have been freed.
-unsafe fn number(word: usize) -> Option<u64> {
-    let word = ptr::with_exposed_provenance_mut(word);
+unsafe fn number(handle: usize) -> Option<u64> {
+    let handle = ptr::with_exposed_provenance_mut(handle);
     // SAFETY: The caller upholds this function's contract.
-    if let Some(it) = unsafe { find::<Allocation>(word) } {
+    if let Some(it) = unsafe { find::<Allocation>(handle) } {
         return Some(it.memory);
     }
     // SAFETY: As above.
-    unsafe { find::<Area>(word) }.map(|area| area.number)
+    unsafe { find::<Area>(handle) }.map(|area| area.number)
 }
 
 pub(crate) unsafe extern "win64-unwind" fn submit_paging(
@@ -308,7 +308,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
     let Ok(commands) = format::decode(private) else { return STATUS_INVALID_PARAMETER };
     let area = value::<Area>(context.area);
     // SAFETY: The block was an area's, and freed blocks stay readable.
-    let (area, word) = (unsafe { (*area).number }, context.area.addr());
+    let (area, handle) = (unsafe { (*area).number }, context.area.addr());
     let board = adapter.board();
     let drawing = {
         let state = board.state();
@@ -324,7 +324,7 @@ pub(crate) unsafe extern "win64-unwind" fn submit_commands(
             area: state
                 .addresses
                 .get(&area)
-                .map_or(Saves::NotResident(word), |value| Saves::At(*value)),
+                .map_or(Saves::NotResident(handle), |value| Saves::At(*value)),
             commands,
             root: state.roots.get(&context.number).copied(),
             fetch: (args.DmaBufferSize > 0 && board.mmu.is_some())

@@ -91,7 +91,7 @@ impl OperationData {
                 let it = unsafe { about.Transfer };
                 let pages = pages(it.MdlOffset, it.TransferSize / 4096);
                 Operation::Transfer(Transfer {
-                    driver_handle: word(it.hAllocation),
+                    driver_handle: non_null(it.hAllocation),
                     offset: it.TransferOffset.into(),
                     bytes: it.TransferSize as u64,
                     from: end(&it.Source, pages),
@@ -117,19 +117,14 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.DiscardContent };
                 let address = it.SegmentAddress.cast_unsigned();
-                let word = it.hAllocation.addr();
-                Operation::Discard {
-                    driver_handle: word,
-                    segment: it.SegmentId,
-                    address,
-                    idle: true,
-                }
+                let driver_handle = it.hAllocation.addr();
+                Operation::Discard { driver_handle, segment: it.SegmentId, address, idle: true }
             }
             DXGK_OPERATION_MAP_APERTURE_SEGMENT => {
                 // SAFETY: As above.
                 let it = unsafe { about.MapApertureSegment };
                 Operation::MapAperture {
-                    driver_handle: word(it.hAllocation),
+                    driver_handle: non_null(it.hAllocation),
                     segment: it.SegmentId,
                     page: it.OffsetInPages as u64,
                     pages: pages(it.MdlOffset, it.NumberOfPages),
@@ -140,7 +135,7 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.UnmapApertureSegment };
                 Operation::UnmapAperture {
-                    driver_handle: word(it.hAllocation),
+                    driver_handle: non_null(it.hAllocation),
                     segment: it.SegmentId,
                     page: it.OffsetInPages as u64,
                     pages: it.NumberOfPages as u64,
@@ -153,9 +148,9 @@ impl OperationData {
                 let to = it.Destination;
                 let place =
                     TransferEnd::Segment { number: to.SegmentId, address: to.pMdl.addr() as u64 };
-                let word = it.hAllocation.addr();
+                let driver_handle = it.hAllocation.addr();
                 Operation::InitContext {
-                    driver_handle: word,
+                    driver_handle,
                     location: place,
                     cpu: None,
                     bytes: AREA_SIZE,
@@ -250,7 +245,7 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.TransferVirtual };
                 Operation::VirtualTransfer {
-                    driver_handle: word(it.hAllocation),
+                    driver_handle: non_null(it.hAllocation),
                     offset: it.AllocationOffsetInBytes,
                     from: it.SourceVirtualAddress,
                     to: it.DestinationVirtualAddress,
@@ -261,7 +256,7 @@ impl OperationData {
                 // SAFETY: As above.
                 let it = unsafe { about.FillVirtual };
                 Operation::VirtualFill {
-                    driver_handle: word(it.hAllocation),
+                    driver_handle: non_null(it.hAllocation),
                     offset: it.AllocationOffsetInBytes,
                     address: it.DestinationVirtualAddress,
                     bytes: it.FillSizeInBytes,
@@ -297,7 +292,7 @@ fn copy(it: &DXGK_BUILDPAGINGBUFFER_COPY_RANGE) -> EntryCopy {
 /// A location that an operation fills or empties.
 pub(crate) struct Relocation {
     /// The driver handle of the object.
-    pub(crate) word: usize,
+    pub(crate) driver_handle: usize,
     /// The GPU address.
     pub(crate) address: u64,
     /// Whether the object is now at the address; otherwise it has left the address.
@@ -311,37 +306,37 @@ pub(crate) fn moved(operation: &Operation<'_>, board: &Board) -> Option<Relocati
         let at = usize::try_from(segment).ok()?.checked_sub(1)?;
         Some(segments.get(at)?.base + page * PAGE)
     };
-    let (word, address, arrives) = match *operation {
+    let (driver_handle, address, arrives) = match *operation {
         Operation::Transfer(ref it) => match (it.from, it.to) {
             (_, TransferEnd::Segment { address, .. }) => (it.driver_handle?, address, true),
             (TransferEnd::Segment { address, .. }, _) => (it.driver_handle?, address, false),
             _ => return None,
         },
-        Operation::Fill { driver_handle: word, address, .. }
+        Operation::Fill { driver_handle, address, .. }
         | Operation::InitContext {
-            driver_handle: word,
+            driver_handle,
             location: TransferEnd::Segment { address, .. },
             ..
-        } => (word, address, true),
-        Operation::VirtualFill { driver_handle: word, address, .. } => {
-            (word?, board.physical(address)?, true)
+        } => (driver_handle, address, true),
+        Operation::VirtualFill { driver_handle, address, .. } => {
+            (driver_handle?, board.physical(address)?, true)
         }
-        Operation::VirtualTransfer { driver_handle: word, offset, to, .. } => {
-            (word?, board.physical(to.checked_sub(offset)?)?, true)
+        Operation::VirtualTransfer { driver_handle, offset, to, .. } => {
+            (driver_handle?, board.physical(to.checked_sub(offset)?)?, true)
         }
-        Operation::Discard { driver_handle: word, address, .. } => (word, address, false),
-        Operation::MapAperture { driver_handle: word, segment, page, .. } => {
-            (word?, mapped(segment, page)?, true)
+        Operation::Discard { driver_handle, address, .. } => (driver_handle, address, false),
+        Operation::MapAperture { driver_handle, segment, page, .. } => {
+            (driver_handle?, mapped(segment, page)?, true)
         }
-        Operation::UnmapAperture { driver_handle: word, segment, page, .. } => {
-            (word?, mapped(segment, page)?, false)
+        Operation::UnmapAperture { driver_handle, segment, page, .. } => {
+            (driver_handle?, mapped(segment, page)?, false)
         }
         _ => return None,
     };
-    Some(Relocation { word, address, arrives })
+    Some(Relocation { driver_handle, address, arrives })
 }
 
-fn word(handle: HANDLE) -> Option<usize> {
+fn non_null(handle: HANDLE) -> Option<usize> {
     (!handle.is_null()).then(|| handle.addr())
 }
 

@@ -82,7 +82,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table_gpummu(&GPUMMU, log), || umd::with(Flaw::None);
     "softgpu-context-allocation-updates" "updates the context allocations of running contexts" [] setup::changing;
  "softgpu-whole-engine-reset" "the built-in driver with memory, whose engine reset aborts all packets of the engine" []
-        setup::blunt;
+        setup::whole_engine_reset;
     "table-no-engine-reset" "the table driver whose engines cannot be reset individually" []
         |log| setup::table(&tdr::NO_ENGINE_RESET, log);
     "table-spin-lock-destroy" "destroys allocations under a spin lock and delays their creation" []

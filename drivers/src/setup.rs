@@ -40,7 +40,7 @@ pub(crate) const BOARD_ID: [u8; 4] = *b"WtBo";
 ///
 /// The table is [`GOOD`](crate::GOOD), or the same with some functions replaced. Each function
 /// follows the DDI of its slot, expects a [`Board`] as its physical device, and stays loaded.
-pub unsafe fn plug(
+pub unsafe fn set_up(
     table: &DRIVER_INITIALIZATION_DATA,
     log: &Arc<Log>,
 ) -> (DriverSetup, Arc<Board>) {
@@ -52,7 +52,7 @@ pub unsafe fn plug(
 ///
 /// # Safety
 ///
-/// As for [`plug`].
+/// As for [`set_up`].
 unsafe fn set_up_on(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
@@ -66,7 +66,7 @@ unsafe fn set_up_on(
 ///
 /// # Safety
 ///
-/// As for [`plug`].
+/// As for [`set_up`].
 unsafe fn set_up_with_hardware(
     board: Board,
     table: &DRIVER_INITIALIZATION_DATA,
@@ -94,7 +94,7 @@ fn hardware() -> Hardware {
 /// Sets up a table of this crate.
 pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     // SAFETY: The tables of this crate are the good table and variants of it.
-    let (setup, _board) = unsafe { plug(table, log) };
+    let (setup, _board) = unsafe { set_up(table, log) };
     setup
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn changing(log: &Arc<Log>) -> DriverSetup {
 }
 
 /// As above, with engine resets that abort all packets of the engine.
-pub(crate) fn blunt(log: &Arc<Log>) -> DriverSetup {
+pub(crate) fn whole_engine_reset(log: &Arc<Log>) -> DriverSetup {
     let (inner, machine) = SoftGpu::with_memory(ram(), MemoryPlan::default());
     let miniport = WholeEngineReset::around(inner, machine.clone());
     DriverSetup { miniport, hardware: machine, pool: Pool::new(log.clone()) }

@@ -43,14 +43,14 @@ fn an_allowed_finding_is_listed_and_does_not_count() {
     assert_eq!(scenario["allowed"][0]["reason"], "known");
     assert_eq!(report["findings"].as_u64().unwrap(), before["findings"].as_u64().unwrap() - 1);
     assert_eq!(code, i32::from(report["findings"] != 0));
-    let (_, said) = text(&[LEAKS, &["--allow", path.to_str().unwrap()]].concat());
+    let (_, output) = text(&[LEAKS, &["--allow", path.to_str().unwrap()]].concat());
     let line = format!("allowed: KMD-DESTROY-002 in {PLACE} (3 times): known");
-    assert!(said.contains(&line), "{said}");
-    assert!(said.contains(": 1 findings"), "{said}");
+    assert!(output.contains(&line), "{output}");
+    assert!(output.contains(": 1 findings"), "{output}");
 }
 
 #[test]
-fn the_file_of_the_readme_is_one() {
+fn the_allow_file_of_the_readme_is_valid() {
     let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
     let block = readme.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let (code, report) = flown(LEAKS, &file("readme.toml", block));
@@ -80,8 +80,8 @@ fn unused_allow_entries_are_reported() {
     let good = &["check", "--scenario", "create-resource"];
     let (code, report) = flown(good, &path);
     assert_eq!((code, &report["allow"]["did_not_occur"][0]["line"]), (0, &1.into()));
-    let (_, said) = text(&[&good[..], &["--allow", path.to_str().unwrap()]].concat());
-    assert!(said.contains("allowed, but did not occur: KMD-DESTROY-002"), "{said}");
+    let (_, output) = text(&[&good[..], &["--allow", path.to_str().unwrap()]].concat());
+    assert!(output.contains("allowed, but did not occur: KMD-DESTROY-002"), "{output}");
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn a_bad_file_is_an_error_with_its_line() {
     ] {
         let path = file(name, &text);
         let (code, report) = flown(LEAKS, &path);
-        let said = report["error"].as_str().unwrap();
-        assert_eq!(code, 2, "{said}");
-        assert!(said.starts_with(&format!("{}{at}", path.display())), "{said}");
-        assert!(said.contains("expected"), "{said}");
+        let output = report["error"].as_str().unwrap();
+        assert_eq!(code, 2, "{output}");
+        assert!(output.starts_with(&format!("{}{at}", path.display())), "{output}");
+        assert!(output.contains("expected"), "{output}");
     }
     let (code, report) = flown(LEAKS, &PathBuf::from("/nowhere/allow.toml"));
     assert_eq!(code, 2);
@@ -159,8 +159,8 @@ fn many_seeds_are_one_report_that_names_the_first() {
         (&one["scenarios"][0]["findings"][0], &many["scenarios"][0]["findings"][0]);
     assert_eq!((&merged["rule"], &merged["seed"]), (&first["rule"], &5.into()));
     assert!(merged["count"].as_u64() > first["count"].as_u64(), "{merged}");
-    let (_, said) = text(&[&arguments[..], &["--seeds", "7"]].concat());
-    assert!(said.contains("seeds 5 to 11") && said.contains("5 is the first"), "{said}");
+    let (_, output) = text(&[&arguments[..], &["--seeds", "7"]].concat());
+    assert!(output.contains("seeds 5 to 11") && output.contains("5 is the first"), "{output}");
     let output = windtunnel(&["check", "--seeds", "0"]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -30,7 +30,7 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     // For example a sanitizer (`cargo xtask test --long`).
     command.args(std::env::var("CFLAGS").unwrap_or_default().split_whitespace());
     let output = command.output().unwrap_or_else(|why| panic!("{compiler}: {why}"));
-    assert!(output.status.success(), "{}:\n{}", source.display(), words(&output));
+    assert!(output.status.success(), "{}:\n{}", source.display(), output_text(&output));
     client
 }
 
@@ -52,12 +52,12 @@ fn run(client: &Path) -> (String, String) {
         .env("LD_LIBRARY_PATH", library())
         .output()
         .unwrap();
-    let said = words(&output);
-    assert!(output.status.success(), "{}: {}\n{said}", client.display(), output.status);
-    (said, fs::read_to_string(report).unwrap())
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {}\n{text}", client.display(), output.status);
+    (text, fs::read_to_string(report).unwrap())
 }
 
-fn words(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }
@@ -66,7 +66,7 @@ fn words(output: &Output) -> String {
 const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 objects left alive";
 
 #[test]
-fn the_library_exports_what_the_thunk_has_and_nothing_else() {
+fn the_library_exports_exactly_the_thunks_entry_points() {
     let output =
         Command::new("nm").args(["-D", "--defined-only"]).arg(library().join(NAME)).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -85,15 +85,15 @@ fn the_library_exports_what_the_thunk_has_and_nothing_else() {
 
 #[test]
 fn the_example_in_c_runs_clean() {
-    let (said, report) = run(&build_c("examples/c/allocations.c"));
-    assert!(said.ends_with("every object is destroyed\n"), "{said}");
+    let (output, report) = run(&build_c("examples/c/allocations.c"));
+    assert!(output.ends_with("every object is destroyed\n"), "{output}");
     assert!(report.contains(CLEAN), "{report}");
 }
 
 #[test]
 fn the_example_in_cpp_calls_from_threads_and_from_the_destructors_of_globals() {
-    let (said, report) = run(&build("g++", "-std=c++17", "examples/c/allocations.cpp"));
-    assert!(said.contains("four threads are done\nthe adapter closes: 0x00000000\n"), "{said}");
+    let (output, report) = run(&build("g++", "-std=c++17", "examples/c/allocations.cpp"));
+    assert!(output.contains("four threads are done\nthe adapter closes: 0x00000000\n"), "{output}");
     assert!(report.contains(CLEAN), "{report}");
 }
 
@@ -114,22 +114,22 @@ fn the_header_is_c_and_cpp_with_any_warning() {
         // A header is not a main file, and this is the only warning about that.
         command.arg("-Wno-unused-function");
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{compiler}: {}", words(&output));
+        assert!(output.status.success(), "{compiler}: {}", output_text(&output));
     }
 }
 
 #[test]
-fn no_pointer_crashes_it_and_a_call_without_answers_leaves_nothing() {
-    let (said, report) = run(&build_c("tests/c/hostile.c"));
-    assert!(said.ends_with("hostile: all answered\n"), "{said}");
+fn hostile_pointers_crash_nothing_and_leak_nothing() {
+    let (output, report) = run(&build_c("tests/c/hostile.c"));
+    assert!(output.ends_with("hostile: all answered\n"), "{output}");
     assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
     assert!(!report.contains("WT-") && !report.contains("who      kernel"), "{report}");
 }
 
 #[test]
 fn a_child_of_fork_gets_device_removed() {
-    let (said, report) = run(&build_c("tests/c/forked.c"));
-    assert!(said.ends_with("forked: all told\n"), "{said}");
+    let (output, report) = run(&build_c("tests/c/forked.c"));
+    assert!(output.ends_with("forked: all told\n"), "{output}");
     assert!(report.contains(CLEAN), "the report is the parent's: {report}");
 }
 
@@ -143,9 +143,9 @@ fn a_leak_is_reported_with_the_call_that_created_it() {
         ("leaked: the device", "D3DKMTCreateDevice", "forget_a_device"),
         ("leaked: the allocation", "D3DKMTCreateAllocation", "forget_an_allocation"),
     ] {
-        let said = format!("created by {call}, called by {function} at ");
-        let named = report.lines().find(|text| text.contains(&said)).unwrap_or_else(|| {
-            panic!("no line with '{said}' in:\n{report}");
+        let origin = format!("created by {call}, called by {function} at ");
+        let named = report.lines().find(|text| text.contains(&origin)).unwrap_or_else(|| {
+            panic!("no line with '{origin}' in:\n{report}");
         });
         assert!(named.contains(&format!("leaks.c:{}", line(what))), "{named}");
     }
@@ -158,16 +158,16 @@ fn a_leak_is_reported_with_the_call_that_created_it() {
 
 #[test]
 fn work_that_never_ends_is_reset_and_blocks_no_thread() {
-    let (said, report) = run(&build_c("tests/c/hung.c"));
+    let (output, report) = run(&build_c("tests/c/hung.c"));
     let status = "waiting for it: 0x00000000\nhung: 1\nmore work: 0xc00002b6\n";
-    assert_eq!(said, status, "{report}");
+    assert_eq!(output, status, "{report}");
     assert!(!report.contains("WT-STUCK-001"), "{report}");
 }
 
 #[test]
 fn threads_take_turns_and_an_impossible_key_is_reported() {
-    let (said, report) = run(&build_c("tests/c/keyed.c"));
-    assert!(said.ends_with("keyed: all had their turns\n"), "{said}");
+    let (output, report) = run(&build_c("tests/c/keyed.c"));
+    assert!(output.ends_with("keyed: all had their turns\n"), "{output}");
     assert!(
         report.contains("WT-STUCK-001") && report.contains("key 77 of keyed-mutex 1"),
         "{report}"

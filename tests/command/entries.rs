@@ -26,12 +26,12 @@ fn with_an_adapter(body: impl FnOnce(&Client, &mut Passive)) {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let pool = nt::Pool::new(log.clone());
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter =
             kernel.add_adapter(at, DriverSetup { miniport, hardware: machine, pool }).unwrap();
-        let crew: Arc<dyn flight::Spawner> = host.clone();
-        kernel.start_workers(&crew, adapter);
+        let spawner: Arc<dyn flight::Spawner> = host.clone();
+        kernel.start_workers(&spawner, adapter);
         let client = Client::from_session(Session::guarded(&kernel));
         body(&client, at);
         let process = client.session().process();
@@ -53,7 +53,7 @@ fn check(row: &EntryRow, status: abi::NTSTATUS, with: &str) {
 }
 
 #[test]
-fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
+fn an_unmapped_argument_fails_as_the_row_says() {
     with_an_adapter(|client, at| {
         for row in rows() {
             for address in [0, 1, 0xdead_0000, usize::MAX - 3, 0xffff_8000_0000_0000] {
@@ -68,7 +68,7 @@ fn an_argument_that_is_not_mapped_is_refused_as_the_row_says() {
 }
 
 #[test]
-fn a_made_up_structure_is_answered_as_the_row_says() {
+fn a_random_structure_returns_what_the_row_allows() {
     with_an_adapter(|client, at| {
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();

@@ -105,12 +105,12 @@ fn a_capture_source_fills_video_memory() {
 /// An application fills, copies, locks and destroys a texture. Its user-mode driver submits the
 /// commands and releases the texture, and the kernel destroys it after the GPU's work.
 #[test]
-fn a_surface_that_is_dropped() {
+fn a_surface_is_destroyed() {
     check_on("softgpu-allocation-lists", "umd-texture");
 }
 
 #[test]
-fn a_surface_that_is_dropped_while_it_is_drawn() {
+fn a_surface_is_destroyed_while_it_is_drawn() {
     check_on("softgpu-allocation-lists", "umd-destroy-in-flight");
 }
 
@@ -121,11 +121,11 @@ fn surfaces_that_are_released_later() {
 }
 
 #[test]
-fn a_group_of_surfaces_that_is_dropped_as_one() {
+fn a_group_of_surfaces_is_destroyed_as_one() {
     check_on("softgpu-allocation-lists", "umd-surface-group");
 }
 
 #[test]
-fn a_shared_surface_that_each_drops_for_itself() {
+fn a_shared_surface_is_destroyed_by_each_opener() {
     check_on("softgpu-allocation-lists", "umd-shared-resource");
 }

@@ -34,7 +34,7 @@ fn check_flies_the_built_in_driver_clean() {
 }
 
 #[test]
-fn every_bad_driver_is_named_with_its_rule_first() {
+fn every_bad_driver_is_reported_with_its_rule_first() {
     let (_, drivers) = json(&["list", "drivers"]);
     let mut bad = 0;
     for driver in drivers.as_array().unwrap() {
@@ -53,26 +53,26 @@ fn every_bad_driver_is_named_with_its_rule_first() {
 }
 
 #[test]
-fn every_client_of_a_minidriver_is_quiet_or_named() {
+fn every_client_of_a_minidriver_is_clean_or_reported() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     let names = scenarios.as_array().unwrap().iter();
     let mut flown = 0;
     for scenario in names.filter(|value| value["name"].as_str().unwrap().starts_with("ks-")) {
         let name = scenario["name"].as_str().unwrap();
         let (code, report) = json(&["check", "capture", "--scenario", name, "--deny", "warnings"]);
-        let told = &report["scenarios"][0];
-        if told["needs"].get(0).is_some() {
+        let flight = &report["scenarios"][0];
+        if flight["needs"].get(0).is_some() {
             continue;
         }
-        assert_eq!(told["findings"][0].get("rule"), scenario["breaks"].get(0), "{name}");
+        assert_eq!(flight["findings"][0].get("rule"), scenario["breaks"].get(0), "{name}");
         assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{name}");
         flown += 1;
     }
-    assert!(flown > 10, "{flown} stories were told");
+    assert!(flown > 10, "{flown} scenarios were flown");
 }
 
 #[test]
-fn every_bad_client_is_named_with_its_rule_first() {
+fn every_bad_client_is_reported_with_its_rule_first() {
     let (_, scenarios) = json(&["list", "scenarios"]);
     for scenario in scenarios.as_array().unwrap() {
         let name = scenario["name"].as_str().unwrap();
@@ -89,10 +89,10 @@ fn every_bad_client_is_named_with_its_rule_first() {
                 continue;
             }
             let (code, report) = json(&["check", driver, "--scenario", name, "--deny", "warnings"]);
-            let told = &report["scenarios"][0];
+            let flight = &report["scenarios"][0];
             // Without memory, no scenario about memory can be flown; with memory, all can.
-            let needs = told["needs"][0].as_str().unwrap_or_default();
-            let lacks =
+            let needs = flight["needs"][0].as_str().unwrap_or_default();
+            let missing =
                 ["an adapter with memory", "a driver that implements DxgkDdiBuildPagingBuffer"];
             let memory = !["softgpu", "table"].contains(&driver);
             let addresses = needs == "a driver that implements DxgkDdiCreateProcess";
@@ -101,14 +101,14 @@ fn every_bad_client_is_named_with_its_rule_first() {
             let first = needs == "a WDDM 1.x driver" && driver == "table-allocation-lists";
             let umd =
                 needs == "a driver that implements OpenAdapter" || needs == "a user-mode driver";
-            if ((lacks.contains(&needs) || umd) && !memory)
+            if ((missing.contains(&needs) || umd) && !memory)
                 || (addresses && driver != "softgpu-gpummu")
                 || lists
                 || first
             {
                 continue;
             }
-            let findings = &told["findings"];
+            let findings = &flight["findings"];
             assert_eq!(findings[0].get("rule"), scenario["breaks"].get(0), "{driver}, {name}");
             assert_eq!(code, i32::from(scenario["breaks"].get(0).is_some()), "{driver}, {name}");
             flown += 1;
@@ -118,7 +118,7 @@ fn every_bad_client_is_named_with_its_rule_first() {
 }
 
 #[test]
-fn a_finding_says_everything() {
+fn a_finding_has_every_field() {
     let (_, report) = json(&["check", "--scenario", "destroy-mixed-list"]);
     let finding = &report["scenarios"][0]["findings"][0];
     assert_eq!(finding["rule"], "ALLOC-DESTROY-005");
@@ -145,9 +145,9 @@ fn warnings_count_only_when_denied() {
 #[test]
 fn an_unknown_name_gets_the_nearest_names() {
     let output = windtunnel(&["check", "sofgpu"]);
-    let said = String::from_utf8(output.stderr).unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(said.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{said}");
+    assert!(message.contains("there is no driver 'sofgpu'; the nearest are: softgpu"), "{message}");
     let (code, report) = json(&["check", "--scenario", "destroy-synchronuos"]);
     assert_eq!(code, 2);
     assert!(report["error"].as_str().unwrap().contains("destroy-synchronous"), "{report}");
@@ -166,18 +166,18 @@ fn rules_are_listed_and_explained() {
     assert_eq!(live, flight::RuleId::LIVE.len());
     let (code, rule) = json(&["explain", "kmd-destroy-002"]);
     assert_eq!((code, &rule["id"], &rule["live"]), (0, &"KMD-DESTROY-002".into(), &true.into()));
-    let (code, said) = text(&["explain", "KMD-DESTROY-002"]);
+    let (code, output) = text(&["explain", "KMD-DESTROY-002"]);
     assert_eq!(code, 0);
-    assert!(said.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{said}");
-    let (_, said) = text(&["explain", "KMD-DEV-003"]);
-    assert!(said.contains("live       no: needs segments"), "{said}");
+    assert!(output.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{output}");
+    let (_, output) = text(&["explain", "KMD-DEV-003"]);
+    assert!(output.contains("live       no: needs segments"), "{output}");
 }
 
 #[test]
 fn support_tables_are_shown() {
-    let (code, said) = text(&["support"]);
+    let (code, output) = text(&["support"]);
     assert_eq!(code, 0);
-    assert!(said.contains("D3DKMTDestroyAllocation2 "), "{said}");
+    assert!(output.contains("D3DKMTDestroyAllocation2 "), "{output}");
     let (code, report) = json(&["support"]);
     assert_eq!(code, 0);
     let find = |table: &str, name: &str| {
@@ -213,19 +213,23 @@ fn statuses_and_bug_checks_are_explained() {
             assert_eq!(rule["parameter"], "0x2", "{stop}");
         }
     }
-    let (_, said) = text(&["explain", "0x10E/0xB"]);
-    assert!(said.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"), "{said}");
-    assert!(said.contains("when DxgkDdiBuildPagingBuffer returns what it may not"), "{said}");
+    let (_, output) = text(&["explain", "0x10E/0xB"]);
+    assert!(
+        output.starts_with("bug check 0x10E (0xB), VIDEO_MEMORY_MANAGEMENT_INTERNAL"),
+        "{output}"
+    );
+    assert!(output.contains("when DxgkDdiBuildPagingBuffer returns what it may not"), "{output}");
     let (code, report) = json(&["explain", "0xC000000E"]);
     assert_eq!(code, 2);
-    let said = report["error"].as_str().unwrap();
-    assert!(said.contains("the nearest are: 0xC000000D STATUS_INVALID_PARAMETER"), "{said}");
+    let output = report["error"].as_str().unwrap();
+    assert!(output.contains("the nearest are: 0xC000000D STATUS_INVALID_PARAMETER"), "{output}");
 }
 
 #[test]
 fn live_objects_are_shown_on_request() {
-    let (_, said) = text(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
-    assert!(said.contains("used, behind packet 2 of context 1"), "{said}");
+    let (_, output) =
+        text(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
+    assert!(output.contains("used, behind packet 2 of context 1"), "{output}");
     let (_, report) =
         json(&["check", "softgpu-memory", "--scenario", "destroy-deferred", "--live"]);
     let live = report["scenarios"][0]["looks"][0]["live"].as_array().unwrap();
@@ -242,8 +246,8 @@ fn the_report_names_the_host() {
         (code, &report["host"], &report["seed"]),
         (0, &"threads".into(), &serde_json::Value::Null)
     );
-    let (_, said) = text(&["check", "--host", "threads", "--scenario", "create-standalone"]);
-    assert!(said.contains("on host threads.\n"), "{said}");
+    let (_, output) = text(&["check", "--host", "threads", "--scenario", "create-standalone"]);
+    assert!(output.contains("on host threads.\n"), "{output}");
     let (code, report) = json(&["check", "--host", "threads", "--seed", "3"]);
     let error = report["error"].as_str().unwrap();
     assert_eq!(code, 2);
@@ -251,7 +255,7 @@ fn the_report_names_the_host() {
 }
 
 #[test]
-fn a_bad_driver_is_named_on_either_host() {
+fn a_bad_driver_is_reported_on_either_host() {
     for (driver, rule) in [
         ("kmd-leaks-destroyed-allocation", "KMD-DESTROY-002"),
         ("kmd-reports-unsubmitted-fence", "KMD-ISR-008"),

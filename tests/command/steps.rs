@@ -24,12 +24,12 @@ fn the_example_is_flown_clean_by_every_good_driver() {
 fn steps_are_written_as_they_are_read() {
     let text = std::fs::read_to_string(example()).unwrap();
     let plain = |text: &str| text.split('#').next().unwrap_or_default().trim().to_owned() + "\n";
-    let said: String = text.lines().map(plain).filter(|text| text.len() > 1).collect();
-    assert_eq!(write(&read(&text).unwrap()), said);
+    let plain_text: String = text.lines().map(plain).filter(|text| text.len() > 1).collect();
+    assert_eq!(write(&read(&text).unwrap()), plain_text);
 }
 
 #[test]
-fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
+fn a_bad_line_is_reported_with_its_number_and_the_expected_syntax() {
     for (text, line, expected) in [
         ("p1 d1 create alone a1 2\np1 d1 creat alone a2 2", 2, "expected 'pN dN create alone"),
         ("p1 d1 create alone a1 0", 1, "expected 'pN dN create alone"),
@@ -51,17 +51,17 @@ fn a_bad_line_is_said_with_its_number_and_what_was_expected() {
 }
 
 #[test]
-fn the_command_says_file_and_line_and_ends_with_two() {
+fn the_command_reports_file_and_line_and_exits_with_two() {
     let path = std::env::temp_dir().join(format!("windtunnel-{}.steps", std::process::id()));
     std::fs::write(&path, "settle\np1 d1 destroy everything\n").unwrap();
     let name = path.to_str().unwrap();
     let output = windtunnel(&["check", "--scenario", name]);
     std::fs::remove_file(&path).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("{name}:2: expected 'pN dN create")), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains(&format!("{name}:2: expected 'pN dN create")), "{message}");
     let output = windtunnel(&["check", "--scenario", name]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("cannot be read"), "{said}");
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("cannot be read"), "{message}");
 }

@@ -35,9 +35,7 @@ fn my_minidriver_shows_its_pictures() {
 fn my_minidriver_flies_clean() {
     let all = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.streams());
     for scenario in all.filter(|scenario| scenario.breaks.is_empty()) {
-        for on in
-            [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded]
-        {
+        for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
             let flight = StreamFlight::new(Arc::new(Camera::default()), gray());
             let flown = flight.host(on).fly_scenario(scenario);
             if !NOT_FLOWN.contains(&scenario.name) {
@@ -114,8 +112,8 @@ fn bad_descriptors_are_answered_as_the_page_says() {
         let log = Arc::new(Log::new());
         let added = DeterministicHost::fly(1, &log, |host, at| {
             let minidriver = Arc::new(Shaped(Camera::default(), change));
-            let plugged = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
-            Stream::new(host.clone(), log.clone()).add_device(at, plugged).err()
+            let setup = DriverSetup { minidriver, memory: Arc::new(SystemMemory::default()) };
+            Stream::new(host.clone(), log.clone()).add_device(at, setup).err()
         });
         let Some(why @ StreamError::Descriptor(_)) = added.unwrap() else {
             panic!("{what}: added")
@@ -138,8 +136,8 @@ fn key(line: &str) -> Vec<&str> {
     let about = |text: &&str| ["name=", "from=", "to="].iter().any(|key| text.starts_with(key));
     let words: Vec<&str> = line.split(' ').collect();
     let subject = words.get(3).map(|it| if it.starts_with("call:") { "call" } else { it });
-    let said = words.iter().skip(5).copied().filter(about);
-    subject.into_iter().chain(words.get(4).copied()).chain(said).collect()
+    let fields = words.iter().skip(5).copied().filter(about);
+    subject.into_iter().chain(words.get(4).copied()).chain(fields).collect()
 }
 
 /// The page's trace lines are lines of the golden trace, in order; its quotes of reports are
@@ -166,8 +164,8 @@ fn the_pages_quotes_are_real() {
     for (driver, block) in
         ["ks-leaks-allocator-context", "ks-omits-delete-allocator"].iter().zip(&reports)
     {
-        let (_, said) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
-        let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
+        let (_, output) = text(&["check", driver, "--scenario", "ks-state-transitions"]);
+        let finding = output.lines().skip_while(|text| !text.starts_with("  findings"));
         let found: String =
             finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
         now = now.replace(block, &found);

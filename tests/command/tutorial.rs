@@ -18,11 +18,11 @@ use windtunnel::{HostKind, SCENARIOS};
 #[test]
 fn my_miniport_flies_clean() {
     let driver = Arc::new(MinimalDriver::default());
-    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|tunnel| {
-        let bench = tunnel.test_client()?; // a client with a device
-        let made = bench.create_resource(tunnel.at, 2)?;
-        bench.destroy_resource(tunnel.at, made.resource)?;
-        bench.close(tunnel.at, &[])
+    let flown = Flight::new(driver, Arc::new(NoHardware)).fly(|testbed| {
+        let test_client = testbed.test_client()?; // a client with a device
+        let made = test_client.create_resource(testbed.at, 2)?;
+        test_client.destroy_resource(testbed.at, made.resource)?;
+        test_client.close(testbed.at, &[])
     });
     flown.assert_clean();
 }
@@ -33,8 +33,8 @@ fn my_miniport_flies_clean_through_every_scenario_it_supports() {
     for scenario in
         SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty())
     {
-        let plugged = set_up(Arc::new(MinimalDriver::default()), Arc::new(NoHardware));
-        let flown = fly_setup(plugged, scenario, 1).unwrap();
+        let setup = set_up(Arc::new(MinimalDriver::default()), Arc::new(NoHardware));
+        let flown = fly_setup(setup, scenario, 1).unwrap();
         assert!(flown.findings.is_empty(), "{}", flown.report());
         clean += usize::from(flown.outcome == Outcome::Clean);
     }
@@ -42,17 +42,17 @@ fn my_miniport_flies_clean_through_every_scenario_it_supports() {
 }
 
 fn fly(driver: impl Miniport + 'static, on: HostKind) -> FlightResult {
-    Flight::new(Arc::new(driver), Arc::new(NoHardware)).host(on).fly(|tunnel| {
-        let bench = tunnel.test_client()?;
-        let made = bench.create_resource(tunnel.at, 2)?;
-        bench.destroy_resource(tunnel.at, made.resource)?;
-        bench.close(tunnel.at, &[])
+    Flight::new(Arc::new(driver), Arc::new(NoHardware)).host(on).fly(|testbed| {
+        let test_client = testbed.test_client()?;
+        let made = test_client.create_resource(testbed.at, 2)?;
+        test_client.destroy_resource(testbed.at, made.resource)?;
+        test_client.close(testbed.at, &[])
     })
 }
 
 #[test]
 fn my_broken_miniports_are_found() {
-    for on in [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::Threaded] {
         fly(ReturnsZeroSize::default(), on).assert_finding("KMD-ALLOC-002");
         fly(LeaksDestroyedAllocations::default(), on).assert_finding("KMD-DESTROY-002");
         fly(FailsDestroy::default(), on).assert_finding("KMD-DESTROY-009");
@@ -64,13 +64,13 @@ fn my_broken_miniports_are_found() {
 #[test]
 #[should_panic(expected = "is not freed")]
 fn a_failed_assertion_shows_the_report() {
-    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1)).assert_clean();
+    fly(LeaksDestroyedAllocations::default(), HostKind::deterministic(1)).assert_clean();
 }
 
 #[test]
 #[should_panic(expected = "KMD-DESTROY-2 is not the name of a live rule")]
 fn an_unknown_rule_id_cannot_be_asserted() {
-    fly(LeaksDestroyedAllocations::default(), HostKind::Deterministic(1))
+    fly(LeaksDestroyedAllocations::default(), HostKind::deterministic(1))
         .assert_finding("KMD-DESTROY-2");
 }
 
@@ -99,7 +99,7 @@ fn pages_quote_these_files() {
 
 #[test]
 fn the_tutorial_quotes_the_reports() {
-    let on = HostKind::Deterministic(1);
+    let on = HostKind::deterministic(1);
     let reports = [
         fly(ReturnsZeroSize::default(), on).report(),
         fly(LeaksDestroyedAllocations::default(), on).report(),
@@ -115,9 +115,9 @@ fn the_tutorial_quotes_the_reports() {
     for (block, report) in blocks.iter().zip(&reports) {
         // As much of the first finding as the page quotes.
         let finding = report.lines().skip_while(|text| !text.starts_with("  "));
-        let said: String =
+        let quoted: String =
             finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
-        now = now.replace(block, &said);
+        now = now.replace(block, &quoted);
     }
     compare(name, &now);
 }

@@ -36,17 +36,17 @@ fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
         assert_eq!((code, &report["umd"]), (0, &file.as_str().into()), "{report}");
         assert_eq!(report["scenarios"][1]["result"], "clean", "{driver}: {report}");
     }
-    let (code, said) = text(&["check", "--umd", &file, "--scenario", "umd-texture"]);
+    let (code, output) = text(&["check", "--umd", &file, "--scenario", "umd-texture"]);
     let first = format!("with the user-mode driver {file} on host deterministic, seed 1.\n");
-    assert!(code == 0 && said.contains(&first), "{said}");
-    assert!(said.contains("live rules of user-mode drivers never evaluated: "), "{said}");
+    assert!(code == 0 && output.contains(&first), "{output}");
+    assert!(output.contains("live rules of user-mode drivers never evaluated: "), "{output}");
     let (_, report) = json(&["check", "softgpu-allocation-lists", "--scenario", "umd-texture"]);
     assert_eq!(report["umd"], "built-in");
     assert!(json(&["check", "table", "--scenario", "create-standalone"]).1["umd"].is_null());
 }
 
 #[test]
-fn other_scenarios_are_flown_if_they_are_asked_for() {
+fn other_scenarios_are_flown_on_request() {
     let (code, report) = json(&["check", "--umd", &so(None), "--scenario", "create-standalone"]);
     assert_eq!(
         (code, &report["scenarios"][0]["name"]),
@@ -56,7 +56,7 @@ fn other_scenarios_are_flown_if_they_are_asked_for() {
 }
 
 #[test]
-fn a_bad_one_is_named() {
+fn a_bad_user_mode_driver_is_reported() {
     let (code, report) = json(&["check", "--umd", &so(Some("frees-twice"))]);
     let flights = report["scenarios"].as_array().unwrap().iter();
     let mut found = flights.flat_map(|value| value["findings"].as_array().unwrap());
@@ -65,7 +65,7 @@ fn a_bad_one_is_named() {
 }
 
 #[test]
-fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
+fn a_file_that_is_no_driver_is_an_error_with_advice() {
     let folder = PathBuf::from(so(None)).parent().unwrap().to_owned();
     let dll = folder.join("umd.dll");
     fs::write(&dll, b"MZ and so on").unwrap();
@@ -80,12 +80,15 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
     ] {
         let file = file.display().to_string();
         let output = windtunnel(&["check", "--umd", &file]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.starts_with(&format!("windtunnel: {file} ")) && said.contains(why), "{said}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
-            said.ends_with("; docs/user-mode-drivers.md describes how to build one\n"),
-            "{said}"
+            message.starts_with(&format!("windtunnel: {file} ")) && message.contains(why),
+            "{message}"
+        );
+        assert!(
+            message.ends_with("; docs/user-mode-drivers.md describes how to build one\n"),
+            "{message}"
         );
         let (code, report) = json(&["check", "--umd", &file]);
         assert!(code == 2 && report["error"].as_str().unwrap().contains(why), "{report}");
@@ -94,24 +97,24 @@ fn a_file_that_is_no_driver_is_answered_with_what_to_do() {
 
 #[test]
 fn lists_show_which_drivers_and_scenarios_have_a_user_mode_driver() {
-    let (_, said) = text(&["list", "drivers"]);
+    let (_, output) = text(&["list", "drivers"]);
     let has = |text: &&str| {
         text.starts_with("softgpu-allocation-lists ") && text.contains("user-mode driver]")
     };
-    assert!(said.lines().any(|text| has(&text)), "{said}");
-    let (before, bad) = said.split_once("\nBad user-mode drivers, ").unwrap();
-    assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{said}");
+    assert!(output.lines().any(|text| has(&text)), "{output}");
+    let (before, bad) = output.split_once("\nBad user-mode drivers, ").unwrap();
+    assert!(bad.contains("\numd-frees-twice ") && !before.contains("\numd-"), "{output}");
     let (_, drivers) = json(&["list", "drivers"]);
     let umd = |name: &str| {
         drivers.as_array().unwrap().iter().find(|value| value["name"] == name).unwrap()["umd"]
             .clone()
     };
     assert_eq!((umd("softgpu-gpummu"), umd("table")), (true.into(), false.into()));
-    let (_, said) = text(&["list", "scenarios"]);
+    let (_, output) = text(&["list", "scenarios"]);
     let needs = |text: &&str| {
         text.starts_with("umd-texture ") && text.ends_with("[needs a user-mode driver]")
     };
-    assert!(said.lines().any(|text| needs(&text)), "{said}");
+    assert!(output.lines().any(|text| needs(&text)), "{output}");
     let (_, scenarios) = json(&["list", "scenarios"]);
     let mut all = scenarios.as_array().unwrap().iter();
     assert_eq!(
@@ -121,7 +124,7 @@ fn lists_show_which_drivers_and_scenarios_have_a_user_mode_driver() {
 }
 
 #[test]
-fn tables_and_explanations_have_them() {
+fn support_and_explain_list_user_mode_functions() {
     let (_, report) = json(&["support"]);
     let row = |table: &str, name: &str| {
         let mut rows = report["support"][table].as_array().unwrap().iter();
@@ -136,17 +139,20 @@ fn tables_and_explanations_have_them() {
     );
     assert_eq!(row("umd_callback", "pfnPresentCb")["lacks"], "a named trap");
 
-    let (code, said) = json(&["explain", "pfnDeallocateCb"]);
-    assert_eq!((code, &said["kind"], &said["state"]), (0, &"entry point".into(), &"done".into()));
-    let rules = said["rules"].as_array().unwrap();
-    assert!(rules.iter().any(|value| value["id"] == "UMD-DESTROY-001"), "{said}");
-    let (code, said) = text(&["explain", "UMD-DESTROY-001"]);
-    assert!(code == 0 && said.contains("windtunnel check umd-frees-before-flush"), "{said}");
-    let (code, said) = json(&["explain", "E_INVALIDARG"]);
-    assert_eq!((code, &said["value"]), (0, &"0x80070057".into()), "{said}");
-    assert!(said["made_of"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
-    let (code, said) = json(&["explain", "pfnDealocateCb"]);
-    let error = said["error"].as_str().unwrap();
+    let (code, output) = json(&["explain", "pfnDeallocateCb"]);
+    assert_eq!(
+        (code, &output["kind"], &output["state"]),
+        (0, &"entry point".into(), &"done".into())
+    );
+    let rules = output["rules"].as_array().unwrap();
+    assert!(rules.iter().any(|value| value["id"] == "UMD-DESTROY-001"), "{output}");
+    let (code, output) = text(&["explain", "UMD-DESTROY-001"]);
+    assert!(code == 0 && output.contains("windtunnel check umd-frees-before-flush"), "{output}");
+    let (code, output) = json(&["explain", "E_INVALIDARG"]);
+    assert_eq!((code, &output["value"]), (0, &"0x80070057".into()), "{output}");
+    assert!(output["made_of"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
+    let (code, output) = json(&["explain", "pfnDealocateCb"]);
+    let error = output["error"].as_str().unwrap();
     assert!(code == 2 && error.contains("there is no entry point 'pfnDealocateCb'"), "{error}");
 }
 
@@ -154,11 +160,11 @@ fn tables_and_explanations_have_them() {
 fn my_user_mode_driver_flies_clean() {
     let below = drivers::find("softgpu-allocation-lists").unwrap(); // Any miniport.
     let umd = umd_from_rust::<TwoPassDriver>(); // For a file: load_umd(path)
-    let flown = Flight::with_setup(below.make).umd(umd).fly(|tunnel| {
-        let app = tunnel.application()?; // A process with a device, through the driver.
-        let chain = app.create_resource(tunnel.at, &ResourceDescription::group(3, 32, 32))?;
-        app.destroy_resource(tunnel.at, chain)?;
-        app.close(tunnel.at)
+    let flown = Flight::with_setup(below.make).umd(umd).fly(|testbed| {
+        let app = testbed.application()?; // A process with a device, through the driver.
+        let chain = app.create_resource(testbed.at, &ResourceDescription::group(3, 32, 32))?;
+        app.destroy_resource(testbed.at, chain)?;
+        app.close(testbed.at)
     });
     flown.assert_clean();
 }
@@ -179,11 +185,11 @@ fn code_in_the_page_is_code_of_these_files() {
 fn the_pages_quotes_are_real() {
     let page = read("docs/user-mode-drivers.md");
     let arguments = ["--scenario", "umd-destroy-in-flight", "softgpu-allocation-lists"];
-    let (code, said) =
+    let (code, output) =
         text(&[&["check", "--umd", &so(Some("releases-before-flush"))], &arguments[..]].concat());
-    assert_eq!(code, 1, "{said}");
+    assert_eq!(code, 1, "{output}");
     let block = blocks(&page, "text").first().cloned().unwrap();
-    let finding = said.lines().skip_while(|text| !text.starts_with("  findings"));
+    let finding = output.lines().skip_while(|text| !text.starts_with("  findings"));
     let found: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
     let mut now = page.replace(&block, &found);
     let mut quoted = 0;

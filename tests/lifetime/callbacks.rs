@@ -15,7 +15,7 @@ use thunk::{Client, CreateAllocation};
 use windtunnel::{HostKind, TestClient};
 
 /// The built-in driver; in a create that joins a resource, it looks up the resource's handle.
-struct Asks {
+struct QueryingDriver {
     driver: Arc<SoftGpu>,
     services: OnceLock<Arc<KernelCallbacks>>,
     resource: OnceLock<Handle>,
@@ -23,7 +23,7 @@ struct Asks {
     answers: Mutex<Vec<(usize, Option<usize>)>>,
 }
 
-impl Miniport for Asks {
+impl Miniport for QueryingDriver {
     fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
@@ -38,39 +38,39 @@ impl Miniport for Asks {
         at: &mut Passive,
         births: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        if let (Some(OwningResource::Existing(word, _)), Some(handle)) =
+        if let (Some(OwningResource::Existing(driver_handle, _)), Some(handle)) =
             (&births.resource, self.resource.get())
         {
             let found = self.services.get().unwrap().handle_data(at, *handle, false);
-            self.answers.lock().unwrap().push((word.as_raw(), found));
+            self.answers.lock().unwrap().push((driver_handle.as_raw(), found));
         }
         self.driver.create_allocations(at, births)
     }
 }
 
 #[test]
-fn a_driver_looks_up_a_resource_while_its_handle_is_lent() {
-    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
+fn a_driver_queries_a_resource_inside_a_call_that_passes_its_handle() {
+    for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let (driver, machine) = SoftGpu::new();
         let (services, resource, answers) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        let asks = Arc::new(Asks { driver, services, resource, answers });
-        let miniport = asks.clone();
-        let plug = |log: &_| DriverSetup {
+        let querying = Arc::new(QueryingDriver { driver, services, resource, answers });
+        let miniport = querying.clone();
+        let set_up = |log: &_| DriverSetup {
             miniport,
             hardware: machine,
             pool: nt::Pool::new(Arc::clone(log)),
         };
-        run(on, plug, |wing, at| {
-            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-            let made = bench.create_resource(at, 1).unwrap();
-            asks.resource.get_or_init(|| Handle(made.resource));
-            let more = CreateAllocation::new(bench.device, vec![describe(4096)])
+        run(on, set_up, |testbed, at| {
+            let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+            let made = test_client.create_resource(at, 1).unwrap();
+            querying.resource.get_or_init(|| Handle(made.resource));
+            let more = CreateAllocation::new(test_client.device, vec![describe(4096)])
                 .into_resource(made.resource);
-            bench.create_with(at, &more).unwrap();
-            bench.destroy_resource(at, made.resource).unwrap();
-            bench.close(at, &[]).unwrap();
+            test_client.create_with(at, &more).unwrap();
+            test_client.destroy_resource(at, made.resource).unwrap();
+            test_client.close(at, &[]).unwrap();
         });
-        let answers = asks.answers.lock().unwrap();
+        let answers = querying.answers.lock().unwrap();
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0].1, Some(answers[0].0), "the driver handle it was lent");
     }
@@ -111,16 +111,16 @@ impl Miniport for Captures {
 }
 
 #[test]
-fn a_driver_hears_where_video_is_captured_into() {
+fn a_driver_is_notified_of_the_capture_target() {
     let ram = nt::Ram::new(256 << 20).unwrap();
     let (driver, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
     let (services, first, answers) = Default::default();
     let captures = Arc::new(Captures { driver, services, first, answers });
     let miniport = captures.clone();
-    let plug =
+    let set_up =
         |log: &_| DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(Arc::clone(log)) };
-    let flown = run(HostKind::Deterministic(1), plug, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    let flown = run(HostKind::deterministic(1), set_up, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let make = |at: &mut Passive| {

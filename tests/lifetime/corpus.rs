@@ -28,17 +28,17 @@ fn hostile_calls_break_nothing() {
 }
 
 #[test]
-fn lives_go_as_the_model_says() {
+fn lifecycles_match_the_model() {
     let files = corpus("lives");
     for file in &files {
-        let case = Case::told(&bytes(file));
+        let case = Case::decode(&bytes(file));
         assert!(case.fly().is_ok(), "{}:\n{}", file.display(), case.shrink().text());
     }
     assert!(files.len() >= 30, "{} in the corpus", files.len());
 }
 
 #[test]
-fn texts_are_read_or_refused() {
+fn texts_are_parsed_or_rejected() {
     let files = corpus("texts");
     let read = files.iter().filter(|path| read_as_trace_and_steps(&bytes(path))).count();
     assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
@@ -48,7 +48,7 @@ fn texts_are_read_or_refused() {
 const PLANTED: &str = "WINDTUNNEL_PLANTED";
 
 #[test]
-fn a_planted_door_that_guards_nothing_is_found() {
+fn a_planted_unguarded_entry_point_is_found() {
     if let Some(file) = std::env::var_os(PLANTED) {
         call_unguarded(&bytes(Path::new(&file)));
         return;
@@ -56,7 +56,7 @@ fn a_planted_door_that_guards_nothing_is_found() {
     let dies = |file: &PathBuf| {
         let mut child = Command::new(std::env::current_exe().expect("this test"));
         child
-            .args(["--exact", "corpus::a_planted_door_that_guards_nothing_is_found"])
+            .args(["--exact", "corpus::a_planted_unguarded_entry_point_is_found"])
             .env(PLANTED, file);
         let ended = child.stdout(Stdio::null()).stderr(Stdio::null()).status();
         ended.expect("a child").signal() == Some(libc::SIGSEGV)
@@ -65,7 +65,7 @@ fn a_planted_door_that_guards_nothing_is_found() {
 }
 
 #[test]
-fn a_planted_model_that_forgets_is_found() {
-    let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::told(&bytes(file)) }.fly();
+fn a_planted_model_error_is_found() {
+    let wrong = |file: &PathBuf| Case { forgetful: true, ..Case::decode(&bytes(file)) }.fly();
     assert!(corpus("lives").iter().any(|path| wrong(path).is_err()), "no life of the corpus ends");
 }

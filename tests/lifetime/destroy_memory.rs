@@ -18,8 +18,8 @@ fn events(scenario: &str, on: HostKind) -> Vec<Event> {
 /// All thread orders of the test.
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=20)
-        .map(HostKind::Deterministic)
-        .chain((1..=10).map(HostKind::DeterministicPressure))
+        .map(HostKind::deterministic)
+        .chain((1..=10).map(HostKind::under_pressure))
         .chain([HostKind::Threaded; 5])
 }
 
@@ -42,7 +42,7 @@ impl<'a> End<'a> {
                 |event| matches!(event.kind, EventKind::ViewRetiring { retirement: by, .. } if by == retirement),
             );
             let view = views.next()?.subject;
-            assert!(views.next().is_none(), "each of these stories destroys one at a time");
+            assert!(views.next().is_none(), "each of these scenarios destroys one at a time");
             Some(view)
         };
         let allocation = |view: Subject| {
@@ -153,7 +153,7 @@ fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
 }
 
 #[test]
-fn an_unlocked_one_has_no_lock_to_drop() {
+fn an_unlocked_allocation_has_no_lock_to_drop() {
     ends("destroy-after-unlock", 1, |end| {
         let dropped =
             |event: &Event| matches!(event.kind, EventKind::LockEnded { dropped: true, .. });
@@ -162,7 +162,7 @@ fn an_unlocked_one_has_no_lock_to_drop() {
 }
 
 #[test]
-fn an_offered_one_is_not_thrown_away_first() {
+fn an_offered_allocation_is_not_discarded_before_its_destruction() {
     ends("destroy-offered", 2, |end| {
         let evicted = |event: &Event| {
             event.subject == end.allocation && matches!(event.kind, EventKind::MemoryEvicted { .. })
@@ -174,7 +174,7 @@ fn an_offered_one_is_not_thrown_away_first() {
 }
 
 #[test]
-fn an_evicted_one_pages_nothing() {
+fn destroying_an_evicted_allocation_pages_nothing() {
     ends("destroy-evicted", 1, |end| {
         let over = end.one(end.retirement, "retire.done");
         let planned = end.places(|event| matches!(event.kind, EventKind::PagingPlanned { .. }));
@@ -183,7 +183,7 @@ fn an_evicted_one_pages_nothing() {
 }
 
 #[test]
-fn a_mapped_one_is_unmapped_before_it_is_closed() {
+fn a_mapped_allocation_is_unmapped_before_it_is_closed() {
     ends("destroy-in-aperture", 4, |end| {
         let unmapped = end.done("unmap-aperture");
         assert_eq!(unmapped.len(), 1, "{}", end.allocation);
@@ -200,14 +200,14 @@ fn a_mapped_one_is_unmapped_before_it_is_closed() {
 }
 
 #[test]
-fn one_in_transfer_ends_when_it_has_arrived() {
+fn an_allocation_in_transfer_is_destroyed_after_the_transfer() {
     ends("destroy-during-transfer", 8, |end| {
         let idle = end.one(end.view, "view.idle");
         // The device has no work, so its own work is no reason to wait.
         let mut next = end.events[end.asked..idle].iter();
         assert!(next.all(|event| !matches!(event.kind, EventKind::PagingDone { .. })));
     });
-    let seen = events("destroy-during-transfer", HostKind::Deterministic(1));
+    let seen = events("destroy-during-transfer", HostKind::deterministic(1));
     let late = |end: &End<'_>| {
         let done = |event: &Event| match event.kind {
             EventKind::PagingDone { of, .. } => of == end.allocation,

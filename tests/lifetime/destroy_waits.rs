@@ -1,7 +1,7 @@
 //! Destroys behind work in flight on two nodes and behind a context that waits for the CPU: each
 //! completes at the right event, with any flags; and one that waits for itself is reported.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::STATUS_UNSUCCESSFUL;
 use flight::{Event, EventKind, Passive, RuleId, Subject};
@@ -12,32 +12,33 @@ use thunk::{Client, DestroyAllocation, SyncObject};
 use windtunnel::{HostKind, TestClient};
 
 /// A client with a context on each node and a third context that waits for the CPU.
-struct Desk {
-    bench: TestClient,
+struct Fixture {
+    test_client: TestClient,
     contexts: [u32; 3],
     fence: u32,
     resource: u32,
 }
 
-impl Desk {
+impl Fixture {
     /// Puts work in flight on both nodes, and a packet behind a wait that only the CPU can end.
-    fn new(wing: &KernelTestbed, at: &mut Passive) -> Self {
-        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-        let contexts = [0, 1, 0].map(|node| bench.create_context_on(at, node).unwrap());
-        let fence = bench.client.create_sync(at, bench.device, SyncObject::Monitored(0), 0);
+    fn new(testbed: &KernelTestbed, at: &mut Passive) -> Self {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+        let contexts = [0, 1, 0].map(|node| test_client.create_context_on(at, node).unwrap());
+        let fence =
+            test_client.client.create_sync(at, test_client.device, SyncObject::Monitored(0), 0);
         let fence = fence.unwrap().object;
-        let resource = bench.create_resource(at, 1).unwrap().resource;
-        let used = bench.create(at, 1).unwrap().allocations[0];
-        bench.client.wait_gpu(at, contexts[2], &[(fence, 7)]).unwrap();
+        let resource = test_client.create_resource(at, 1).unwrap().resource;
+        let used = test_client.create(at, 1).unwrap().allocations[0];
+        test_client.client.wait_gpu(at, contexts[2], &[(fence, 7)]).unwrap();
         for context in contexts {
-            bench.fill(at, context, used).unwrap();
+            test_client.fill(at, context, used).unwrap();
         }
-        Self { bench, contexts, fence, resource }
+        Self { test_client, contexts, fence, resource }
     }
 
     fn destroy(&self, assume: bool, synchronous: bool) -> DestroyAllocation {
         DestroyAllocation {
-            device: self.bench.device,
+            device: self.test_client.device,
             resource: self.resource,
             assume_not_in_use: assume,
             synchronous,
@@ -46,8 +47,8 @@ impl Desk {
     }
 
     fn close(&self, at: &mut Passive) {
-        self.bench.client.destroy_sync(at, self.fence).unwrap();
-        self.bench.close(at, &self.contexts).unwrap();
+        self.test_client.client.destroy_sync(at, self.fence).unwrap();
+        self.test_client.close(at, &self.contexts).unwrap();
     }
 }
 
@@ -99,18 +100,19 @@ fn fly(
     assume: bool,
     synchronous: bool,
 ) -> Vec<Event> {
-    let events = run(on, make, |wing, at| {
-        let desk = Desk::new(wing, at);
-        let (client, device, fence) = (desk.bench.client.clone(), desk.bench.device, desk.fence);
-        let host = wing.host.clone();
-        let signals = wing.host.spawn("signals", move |at| {
+    let events = run(on, make, |testbed, at| {
+        let fixture = Fixture::new(testbed, at);
+        let (client, device, fence) =
+            (fixture.test_client.client.clone(), fixture.test_client.device, fixture.fence);
+        let host = testbed.host.clone();
+        let signals = testbed.host.spawn("signals", move |at| {
             host.run_until_idle(at);
             client.signal_cpu(at, device, &[(fence, 7)], 0).unwrap();
         });
-        desk.bench.destroy_with(at, &desk.destroy(assume, synchronous)).unwrap();
-        wing.host.park(at, &signals, None);
-        wing.host.run_until_idle(at);
-        desk.close(at);
+        fixture.test_client.destroy_with(at, &fixture.destroy(assume, synchronous)).unwrap();
+        testbed.host.park(at, &signals, None);
+        testbed.host.run_until_idle(at);
+        fixture.close(at);
     });
     assert_eq!(verified(&events).findings(), [], "{on:?}, {assume}, {synchronous}");
     events
@@ -119,8 +121,7 @@ fn fly(
 fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
     let drivers: [fn(&Arc<flight::Log>) -> DriverSetup; 2] =
         [harness::softgpu, drivers::find("table").unwrap().make];
-    let orders =
-        (0..20).map(HostKind::Deterministic).chain((0..10).map(HostKind::DeterministicPressure));
+    let orders = (0..20).map(HostKind::deterministic).chain((0..10).map(HostKind::under_pressure));
     for on in orders.chain(std::iter::repeat_n(HostKind::Threaded, 10)) {
         for make in drivers {
             check(on, &|on, assume, synchronous| fly(on, make, assume, synchronous));
@@ -129,7 +130,7 @@ fn all(check: impl Fn(HostKind, &dyn Fn(HostKind, bool, bool) -> Vec<Event>)) {
 }
 
 #[test]
-fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
+fn without_flags_the_destruction_waits_for_queued_work_and_the_caller_does_not() {
     all(|on, fly| {
         let it = order(&fly(on, false, false));
         assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
@@ -141,7 +142,7 @@ fn without_flags_it_waits_for_all_that_was_queued_and_its_caller_for_nothing() {
 }
 
 #[test]
-fn assumed_not_in_use_it_waits_for_nothing() {
+fn assume_not_in_use_waits_for_nothing() {
     all(|on, fly| {
         let it = order(&fly(on, true, false));
         assert_eq!(it.behind, 0, "{on:?}");
@@ -150,7 +151,7 @@ fn assumed_not_in_use_it_waits_for_nothing() {
 }
 
 #[test]
-fn a_synchronous_one_is_answered_when_it_is_over() {
+fn a_synchronous_destroy_returns_after_the_destruction() {
     all(|on, fly| {
         let it = order(&fly(on, false, true));
         assert!(it.packets.iter().all(|packet| *packet < it.idle), "{on:?}");
@@ -159,7 +160,7 @@ fn a_synchronous_one_is_answered_when_it_is_over() {
 }
 
 #[test]
-fn with_both_flags_it_is_over_before_the_cpu_signals() {
+fn with_both_flags_the_destruction_ends_before_the_cpu_signals() {
     all(|on, fly| {
         let it = order(&fly(on, true, true));
         assert_eq!(it.behind, 0, "{on:?}");
@@ -176,59 +177,64 @@ fn stuck(events: &[Event]) -> String {
 }
 
 #[test]
-fn a_caller_that_waits_for_what_it_would_signal_is_stuck_and_named() {
+fn a_caller_that_waits_for_its_own_signal_is_reported_as_stuck() {
     for seed in 0..20 {
-        let events = run(seed, harness::softgpu, |wing, at| {
-            let desk = Desk::new(wing, at);
-            let destroyed = desk.bench.client.destroy(at, &desk.destroy(false, true));
+        let events = run(seed, harness::softgpu, |testbed, at| {
+            let fixture = Fixture::new(testbed, at);
+            let destroyed = fixture.test_client.client.destroy(at, &fixture.destroy(false, true));
             assert_eq!(destroyed, Err(STATUS_UNSUCCESSFUL));
             // The destruction keeps waiting and completes when the client signals.
-            let list = [(desk.fence, 7)];
-            desk.bench.client.signal_cpu(at, desk.bench.device, &list, 0).unwrap();
-            wing.host.run_until_idle(at);
-            desk.close(at);
+            let list = [(fixture.fence, 7)];
+            fixture
+                .test_client
+                .client
+                .signal_cpu(at, fixture.test_client.device, &list, 0)
+                .unwrap();
+            testbed.host.run_until_idle(at);
+            fixture.close(at);
         });
-        let said = stuck(&events);
+        let message = stuck(&events);
         for part in [
             "main waits for retirement 1",
             "behind packet 1 of context 3 (context 3 waits for sync 1",
             "7",
         ] {
-            assert!(said.contains(part), "seed {seed}: {said}");
+            assert!(message.contains(part), "seed {seed}: {message}");
         }
     }
 }
 
 #[test]
-fn two_contexts_that_wait_for_one_another_are_named_both() {
-    let events = run(1, harness::softgpu, |wing, at| {
-        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-        let [one, two] = [0, 1].map(|node| bench.create_context_on(at, node).unwrap());
+fn two_contexts_that_wait_for_one_another_are_both_reported() {
+    let events = run(1, harness::softgpu, |testbed, at| {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+        let [one, two] = [0, 1].map(|node| test_client.create_context_on(at, node).unwrap());
         let fence = || SyncObject::Monitored(0);
-        let [left, right] = [(); 2]
-            .map(|()| bench.client.create_sync(at, bench.device, fence(), 0).unwrap().object);
-        let resource = bench.create_resource(at, 1).unwrap().resource;
+        let [left, right] = [(); 2].map(|()| {
+            test_client.client.create_sync(at, test_client.device, fence(), 0).unwrap().object
+        });
+        let resource = test_client.create_resource(at, 1).unwrap().resource;
         for (context, waits, signals) in [(one, left, right), (two, right, left)] {
-            bench.client.wait_gpu(at, context, &[(waits, 1)]).unwrap();
-            bench.submit(at, context, &[]).unwrap();
-            bench.client.signal_gpu(at, context, &[(signals, 1)]).unwrap();
+            test_client.client.wait_gpu(at, context, &[(waits, 1)]).unwrap();
+            test_client.submit(at, context, &[]).unwrap();
+            test_client.client.signal_gpu(at, context, &[(signals, 1)]).unwrap();
         }
         let destroy = DestroyAllocation {
-            device: bench.device,
+            device: test_client.device,
             resource,
             synchronous: true,
             ..DestroyAllocation::default()
         };
-        assert_eq!(bench.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
-        bench.client.signal_cpu(at, bench.device, &[(left, 1)], 0).unwrap();
-        wing.host.run_until_idle(at);
+        assert_eq!(test_client.client.destroy(at, &destroy), Err(STATUS_UNSUCCESSFUL));
+        test_client.client.signal_cpu(at, test_client.device, &[(left, 1)], 0).unwrap();
+        testbed.host.run_until_idle(at);
         for fence in [left, right] {
-            bench.client.destroy_sync(at, fence).unwrap();
+            test_client.client.destroy_sync(at, fence).unwrap();
         }
-        bench.close(at, &[one, two]).unwrap();
+        test_client.close(at, &[one, two]).unwrap();
     });
-    let said = stuck(&events);
+    let message = stuck(&events);
     for part in ["context 1 waits for sync 1", "context 2 waits for sync 2"] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
 }

@@ -10,13 +10,13 @@ use softgpu::format::{self, Command};
 use thunk::{Client, EscapeCall};
 use windtunnel::TestClient;
 
-fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
-    TestClient::open(Client::new(&wing.kernel), at).unwrap()
+fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&testbed.kernel), at).unwrap()
 }
 
-fn asks(bench: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
+fn asks(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
     let private = format::escape(asked);
-    EscapeCall { adapter: bench.adapter, flags, private, ..EscapeCall::default() }
+    EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
 }
 
 /// The number of escapes that the driver received.
@@ -62,23 +62,23 @@ fn is_interrupt(name: &str) -> bool {
 
 #[test]
 fn work_that_never_ends_is_reset_for_level_two() {
-    let events = run(1, softgpu, |wing, at| {
-        let (bench, other) = (bench(wing, at), bench(wing, at));
-        let context = bench.create_context(at).unwrap();
-        bench.submit(at, context, &[Command::Hang]).unwrap();
+    let events = run(1, softgpu, |testbed, at| {
+        let (test_client, other) = (test_client(testbed, at), test_client(testbed, at));
+        let context = test_client.create_context(at).unwrap();
+        test_client.submit(at, context, &[Command::Hang]).unwrap();
         let mirror = format::Escape::Mirror(1);
         let plain = asks(&other, mirror, 0);
         assert!(other.client.escape(at, &plain).is_ok(), "level zero does not wait");
         let fine = other.client.device_state(at, other.device).unwrap();
-        assert_eq!(bench.client.device_state(at, bench.device), Ok(fine));
+        assert_eq!(test_client.client.device_state(at, test_client.device), Ok(fine));
         let two = asks(&other, mirror, Flags::HardwareAccess);
         // A caller that needs level two waits until its engine is reset.
         assert!(other.client.escape(at, &two).is_ok());
-        assert_ne!(bench.client.device_state(at, bench.device), Ok(fine), "it is lost");
+        assert_ne!(test_client.client.device_state(at, test_client.device), Ok(fine), "it is lost");
         assert_eq!(other.client.device_state(at, other.device), Ok(fine), "that one is not");
-        let lost = EscapeCall { device: bench.device, ..asks(&bench, mirror, 0) };
-        assert_eq!(bench.client.escape(at, &lost), Err(STATUS_DEVICE_REMOVED));
-        bench.close(at, &[context]).unwrap();
+        let lost = EscapeCall { device: test_client.device, ..asks(&test_client, mirror, 0) };
+        assert_eq!(test_client.client.escape(at, &lost), Err(STATUS_DEVICE_REMOVED));
+        test_client.close(at, &[context]).unwrap();
         other.close(at, &[]).unwrap();
     });
     let verifier = verified(&events);
@@ -88,32 +88,34 @@ fn work_that_never_ends_is_reset_for_level_two() {
 
 #[test]
 fn mismatched_handles_reach_no_driver() {
-    let events = run(1, softgpu, |wing, at| {
-        let log = wing.kernel.log().clone();
-        let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
-        let bench = bench(wing, at);
+    let events = run(1, softgpu, |testbed, at| {
+        let log = testbed.kernel.log().clone();
+        let second = testbed.kernel.add_adapter(at, softgpu(&log)).unwrap();
+        let test_client = test_client(testbed, at);
         let (context, device) =
-            (bench.create_context(at).unwrap(), bench.create_device(at).unwrap());
-        let mirror = asks(&bench, format::Escape::Mirror(1), 0);
-        let adapters = bench.client.adapters(at).unwrap();
+            (test_client.create_context(at).unwrap(), test_client.create_device(at).unwrap());
+        let mirror = asks(&test_client, format::Escape::Mirror(1), 0);
+        let adapters = test_client.client.adapters(at).unwrap();
         for escape in [
             EscapeCall { adapter: 0, ..mirror.clone() },
-            EscapeCall { adapter: bench.device, ..mirror.clone() },
-            EscapeCall { device: bench.adapter, ..mirror.clone() },
+            EscapeCall { adapter: test_client.device, ..mirror.clone() },
+            EscapeCall { device: test_client.adapter, ..mirror.clone() },
             EscapeCall { device, context, ..mirror.clone() },
             EscapeCall { adapter: adapters[1], device, ..mirror.clone() },
             EscapeCall { adapter: adapters[1], context, ..mirror.clone() },
         ] {
-            let answer = bench.client.escape(at, &escape);
+            let answer = test_client.client.escape(at, &escape);
             assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{escape:?}");
         }
-        assert!(bench.client.escape(at, &EscapeCall { adapter: adapters[1], ..mirror }).is_ok());
-        bench.client.destroy_device(at, device).unwrap();
+        assert!(
+            test_client.client.escape(at, &EscapeCall { adapter: adapters[1], ..mirror }).is_ok()
+        );
+        test_client.client.destroy_device(at, device).unwrap();
         for adapter in adapters {
-            bench.client.close_adapter(at, adapter).unwrap();
+            test_client.client.close_adapter(at, adapter).unwrap();
         }
-        bench.close(at, &[context]).unwrap();
-        wing.kernel.remove_adapter(at, second);
+        test_client.close(at, &[context]).unwrap();
+        testbed.kernel.remove_adapter(at, second);
     });
     assert_eq!(delivered(&events), 1);
     let blamed = |finding: &verify::Finding| finding.component == Component::Kernel;
@@ -122,15 +124,15 @@ fn mismatched_handles_reach_no_driver() {
 
 #[test]
 fn a_removed_adapter_answers_no_escape() {
-    let events = run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        wing.kernel.remove_adapter(at, wing.adapter);
-        for (device, flags) in [(0, 0), (0, Flags::HardwareAccess), (bench.device, 0)] {
-            let mirror = asks(&bench, format::Escape::Mirror(1), flags);
-            let answer = bench.client.escape(at, &EscapeCall { device, ..mirror });
+    let events = run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        testbed.kernel.remove_adapter(at, testbed.adapter);
+        for (device, flags) in [(0, 0), (0, Flags::HardwareAccess), (test_client.device, 0)] {
+            let mirror = asks(&test_client, format::Escape::Mirror(1), flags);
+            let answer = test_client.client.escape(at, &EscapeCall { device, ..mirror });
             assert_eq!(answer, Err(STATUS_DEVICE_REMOVED), "{device:x} {flags}");
         }
-        bench.close(at, &[]).unwrap();
+        test_client.close(at, &[]).unwrap();
     });
     assert_eq!(delivered(&events), 0);
 }

@@ -96,10 +96,10 @@ calls! {
     pulled_out(at: &mut Passive) -> ();
     stop_and_release(at: &mut Passive, target: u32) -> ();
     reset_device(at: &mut DeviceLevel) -> ();
-    create_device(at: &mut Passive, word: HandleSlot<'_, Device>) -> DriverDevice;
+    create_device(at: &mut Passive, slot: HandleSlot<'_, Device>) -> DriverDevice;
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(
-        at: &mut Passive, device: &DriverDevice, order: &CreateContextArgs, word: HandleSlot<'_, Context>
+        at: &mut Passive, device: &DriverDevice, order: &CreateContextArgs, slot: HandleSlot<'_, Context>
     ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
     standard_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();

@@ -24,14 +24,14 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
                 return None;
             }
             let seed = u64::from(number);
-            let mut dice = Rng::Seed(seed);
-            let well = Case { seed, fault: None, steps: life(&mut dice), forgetful };
+            let mut rng = Rng::Seed(seed);
+            let well = Case { seed, fault: None, steps: life(&mut rng), forgetful };
             let Ok(calls) = keep(well.fly()) else { return Some(well) };
             // For some sequences every call fails, each in its own flight; for most, one call.
-            let panics = dice.one_in(2);
+            let panics = rng.one_in(2);
             let mut faults: Vec<Fault> = (1..=calls).map(|call| Fault { call, panics }).collect();
             if !number.is_multiple_of(50) && !faults.is_empty() {
-                faults = vec![faults.swap_remove(dice.of(faults.len()))];
+                faults = vec![faults.swap_remove(rng.of(faults.len()))];
             }
             for fault in faults {
                 let ill = Case { fault: Some(fault), ..well.clone() };
@@ -57,28 +57,31 @@ fn search(cases: u32, forgetful: bool) -> Result<BTreeSet<String>, Case> {
 }
 
 #[test]
-fn lives_go_as_the_model_says_whatever_fails() {
+fn lifecycles_match_the_model_whatever_fails() {
     let outcomes = search(2000, false).unwrap_or_else(|case| panic!("{}", case.text()));
     // The sequences are not empty: every step succeeded, was rejected and failed.
     for step in ["create alone", "create resource", "create shared", "create into", "open", "fill"]
     {
-        for told in ["Done", "Failed"] {
-            assert!(outcomes.contains(&format!("{step} {told}")), "{step} {told}: {outcomes:?}");
+        for outcome in ["Done", "Failed"] {
+            assert!(
+                outcomes.contains(&format!("{step} {outcome}")),
+                "{step} {outcome}: {outcomes:?}"
+            );
         }
     }
     for what in ["resource", "list"] {
         for flags in ["", " assume", " sync", " assume sync"] {
-            for told in ["Done", "Failed", "Skipped"] {
-                let step = format!("destroy {what}{flags} {told}");
+            for outcome in ["Done", "Failed", "Skipped"] {
+                let step = format!("destroy {what}{flags} {outcome}");
                 assert!(outcomes.contains(&step), "{step}: {outcomes:?}");
             }
         }
     }
-    for told in ["Done", "Failed", "Skipped"]
+    for outcome in ["Done", "Failed", "Skipped"]
         .iter()
         .flat_map(|text| [format!("destroy context {text}"), format!("destroy device {text}")])
     {
-        assert!(outcomes.contains(&told), "{told}: {outcomes:?}");
+        assert!(outcomes.contains(&outcome), "{outcome}: {outcomes:?}");
     }
     for failed in Faulty::CALLS {
         assert!(outcomes.contains(*failed), "{failed}: {outcomes:?}");

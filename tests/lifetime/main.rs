@@ -1,18 +1,18 @@
 //! Lifetimes of objects: create, open, share, destroy, and every way to interrupt that.
 
-mod asks;
 mod callbacks;
 mod corpus;
+mod destroy;
 mod destroy_memory;
 mod destroy_waits;
-mod ends;
 mod escapes;
 mod hostile;
 mod inject;
 mod lifecycles;
 mod power;
+mod query;
 mod seeds;
 mod sharing;
-mod starts;
+mod start_stop;
 mod stress;
-mod windows;
+mod windows_observations;

@@ -15,10 +15,10 @@ use windtunnel::TestClient;
 
 /// The built-in driver on hardware with memory that can power down.
 fn slow() -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
-    plug(MemoryPlan::default())
+    set_up(MemoryPlan::default())
 }
 
-fn plug(
+fn set_up(
     plan: MemoryPlan,
 ) -> (Arc<SoftGpu>, Arc<PausableGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
     let ram = nt::Ram::new(256 << 20).unwrap();
@@ -37,26 +37,26 @@ fn fill(target: u32, value: u8) -> Command {
 }
 
 /// Two pages of memory that loses its contents without power.
-fn hidden(bench: &TestClient, at: &mut Passive) -> u32 {
+fn hidden(test_client: &TestClient, at: &mut Passive) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
-    bench.create_with(at, &create).unwrap().allocations[0]
+    let create = CreateAllocation::new(test_client.device, vec![describe_in(8192, 4096, &wants)]);
+    test_client.create_with(at, &create).unwrap().allocations[0]
 }
 
 /// A client with a filled allocation in memory that loses its contents without power.
-fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
-    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.create_context(at).unwrap();
-    let it = hidden(&bench, at);
-    bench.submit(at, context, &[fill(it, 0x5a)]).unwrap();
-    wing.host.run_until_idle(at);
-    (bench, context, it)
+fn filled(testbed: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
+    let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+    let context = test_client.create_context(at).unwrap();
+    let it = hidden(&test_client, at);
+    test_client.submit(at, context, &[fill(it, 0x5a)]).unwrap();
+    testbed.host.run_until_idle(at);
+    (test_client, context, it)
 }
 
-fn sleep(wing: &KernelTestbed, at: &mut Passive) {
-    assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
-    assert!(wing.kernel.power_up(at, wing.adapter));
+fn sleep(testbed: &KernelTestbed, at: &mut Passive) {
+    assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
+    assert!(testbed.kernel.power_up(at, testbed.adapter));
 }
 
 fn count(events: &[Event], name: &str) -> usize {
@@ -72,13 +72,13 @@ fn called(events: &[Event], ddi: &str) -> usize {
 #[test]
 fn a_node_answers_a_query_before_power_down() {
     for seed in 0..10 {
-        let (driver, _, plug) = slow();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, it) = filled(wing, at);
-            wing.kernel.preempt_node(wing.adapter, 0);
-            sleep(wing, at);
+        let (driver, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, it) = filled(testbed, at);
+            testbed.kernel.preempt_node(testbed.adapter, 0);
+            sleep(testbed, at);
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0x5a; 8192]);
-            bench.close(at, &[context]).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         let place = |name: &str| events.iter().position(|event| event.kind.name() == name);
@@ -90,14 +90,14 @@ fn a_node_answers_a_query_before_power_down() {
 #[test]
 fn hardware_that_hangs_while_its_power_changes_is_reset() {
     for seed in 0..10 {
-        let (_, slow, plug) = slow();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, _) = filled(wing, at);
+        let (_, slow, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, _) = filled(testbed, at);
             slow.pause();
-            assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
+            assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
             slow.resume();
-            assert!(wing.kernel.power_up(at, wing.adapter));
-            bench.close(at, &[context]).unwrap();
+            assert!(testbed.kernel.power_up(at, testbed.adapter));
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert!(called(&events, "DxgkDdiResetFromTimeout") > 0);
@@ -106,17 +106,17 @@ fn hardware_that_hangs_while_its_power_changes_is_reset() {
 }
 
 #[test]
-fn a_reset_that_is_wanted_in_sleep_comes_after_it() {
+fn a_reset_requested_in_sleep_happens_after_it() {
     for seed in 0..10 {
-        let (_, _, plug) = slow();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, _) = filled(wing, at);
-            assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
-            wing.kernel.force_reset(wing.adapter);
-            wing.host.run_until_idle(at);
-            assert!(wing.kernel.power_up(at, wing.adapter));
-            wing.host.run_until_idle(at);
-            bench.close(at, &[context]).unwrap();
+        let (_, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, _) = filled(testbed, at);
+            assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
+            testbed.kernel.force_reset(testbed.adapter);
+            testbed.host.run_until_idle(at);
+            assert!(testbed.kernel.power_up(at, testbed.adapter));
+            testbed.host.run_until_idle(at);
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(called(&events, "DxgkDdiResetFromTimeout"), 1);
@@ -127,22 +127,22 @@ fn a_reset_that_is_wanted_in_sleep_comes_after_it() {
 #[test]
 fn a_node_queried_during_sleep_does_not_time_out() {
     for seed in 0..10 {
-        let (_, _, plug) = slow();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, _) = filled(wing, at);
-            assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
-            wing.kernel.preempt_node(wing.adapter, 0);
+        let (_, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, _) = filled(testbed, at);
+            assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
+            testbed.kernel.preempt_node(testbed.adapter, 0);
             // Its wait ends with the sleep.
-            let one = bench.clone();
-            let waits = wing.host.spawn("waits", move |at| {
+            let one = test_client.clone();
+            let waits = testbed.host.spawn("waits", move |at| {
                 let other = one.create_context(at).unwrap();
                 one.client.destroy_context(at, other).unwrap();
             });
-            let minute = wing.host.now() + 600_000_000;
-            wing.host.park(at, &WaitToken::new("a minute"), Some(minute));
-            assert!(wing.kernel.power_up(at, wing.adapter));
-            wing.host.park(at, &waits, None);
-            bench.close(at, &[context]).unwrap();
+            let minute = testbed.host.now() + 600_000_000;
+            testbed.host.park(at, &WaitToken::new("a minute"), Some(minute));
+            assert!(testbed.kernel.power_up(at, testbed.adapter));
+            testbed.host.park(at, &waits, None);
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(count(&events, "node.preempted"), 1);
@@ -152,11 +152,17 @@ fn a_node_queried_during_sleep_does_not_time_out() {
 
 /// A packet that fills an allocation, of a context that first waits for a fence. Only the packet
 /// still needs the allocation.
-fn late_fill(bench: &TestClient, at: &mut Passive, context: u32, target: u32, value: u8) -> u32 {
-    let (client, device) = (&bench.client, bench.device);
+fn late_fill(
+    test_client: &TestClient,
+    at: &mut Passive,
+    context: u32,
+    target: u32,
+    value: u8,
+) -> u32 {
+    let (client, device) = (&test_client.client, test_client.device);
     let fence = client.create_sync(at, device, SyncObject::Monitored(0), 0).unwrap().object;
     client.wait_gpu(at, context, &[(fence, 1)]).unwrap();
-    bench.submit(at, context, &[fill(target, value)]).unwrap();
+    test_client.submit(at, context, &[fill(target, value)]).unwrap();
     // It was requested with each packet.
     for _ in 0..2 {
         client.evict(at, device, &[target], EvictFlags::EvictOnlyIfNecessary).unwrap();
@@ -167,17 +173,17 @@ fn late_fill(bench: &TestClient, at: &mut Passive, context: u32, target: u32, va
 #[test]
 fn allocations_of_an_unsubmitted_packet_survive_sleep() {
     for seed in 0..10 {
-        let (driver, _, plug) = slow();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, it) = filled(wing, at);
-            let fence = late_fill(&bench, at, context, it, 0xa5);
-            sleep(wing, at);
+        let (driver, _, set_up) = slow();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, it) = filled(testbed, at);
+            let fence = late_fill(&test_client, at, context, it, 0xa5);
+            sleep(testbed, at);
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0x5a; 8192]);
-            bench.client.signal_cpu(at, bench.device, &[(fence, 1)], 0).unwrap();
-            wing.host.run_until_idle(at);
+            test_client.client.signal_cpu(at, test_client.device, &[(fence, 1)], 0).unwrap();
+            testbed.host.run_until_idle(at);
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0xa5; 8192]);
-            bench.client.destroy_sync(at, fence).unwrap();
-            bench.close(at, &[context]).unwrap();
+            test_client.client.destroy_sync(at, fence).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(count(&events, "wait.stuck"), 0);
@@ -185,34 +191,34 @@ fn allocations_of_an_unsubmitted_packet_survive_sleep() {
 }
 
 #[test]
-fn power_goes_after_the_packets_that_paging_work_waits_for() {
+fn power_down_follows_the_packets_that_paging_work_waits_for() {
     for seed in 0..10 {
         let pages = |value: u64| value * 4096;
         // The context's save area takes one of the two pages.
         let plan = MemoryPlan { local: pages(3), ..MemoryPlan::default() };
-        let (driver, _, plug) = plug(plan);
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, it) = filled(wing, at);
-            let fence = late_fill(&bench, at, context, it, 0xa5);
-            let other = hidden(&bench, at);
-            let queue = bench.paging_queue(at).unwrap();
-            let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
+        let (driver, _, set_up) = set_up(plan);
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, it) = filled(testbed, at);
+            let fence = late_fill(&test_client, at, context, it, 0xa5);
+            let other = hidden(&test_client, at);
+            let queue = test_client.paging_queue(at).unwrap();
+            let made = test_client.client.make_resident(at, queue.queue, &[other], 0).unwrap();
             let PagingStatus::Pending(value) = made else { panic!("{made:?}") };
-            let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
-            let sleeps = wing.host.spawn("sleeps", move |at| {
+            let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
+            let sleeps = testbed.host.spawn("sleeps", move |at| {
                 assert!(kernel.power_down(at, adapter, PowerAction::Sleep));
                 assert!(kernel.power_up(at, adapter));
             });
-            wing.host.run_until_idle(at);
-            bench.client.signal_cpu(at, bench.device, &[(fence, 1)], 0).unwrap();
-            bench.client.wait(at, bench.device, queue.fence, value).unwrap();
-            wing.host.park(at, &sleeps, None);
+            testbed.host.run_until_idle(at);
+            test_client.client.signal_cpu(at, test_client.device, &[(fence, 1)], 0).unwrap();
+            test_client.client.wait(at, test_client.device, queue.fence, value).unwrap();
+            testbed.host.park(at, &sleeps, None);
             assert!(driver.read(Handle(other), 0..8192).unwrap() == [0; 8192]);
-            bench.client.evict(at, bench.device, &[other], 0).unwrap();
-            bench.make_resident(at, &[it]).unwrap();
+            test_client.client.evict(at, test_client.device, &[other], 0).unwrap();
+            test_client.make_resident(at, &[it]).unwrap();
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0xa5; 8192]);
-            bench.client.destroy_sync(at, fence).unwrap();
-            bench.close(at, &[context]).unwrap();
+            test_client.client.destroy_sync(at, fence).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(count(&events, "wait.stuck"), 0);

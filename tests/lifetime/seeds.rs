@@ -57,7 +57,7 @@ fn two_threads_of_a_table_driver_leave_nothing_alive_in_300_orders() {
 }
 
 #[test]
-fn ends_behind_work_leave_nothing_alive_in_200_orders() {
+fn destroys_behind_work_leave_nothing_alive_in_200_orders() {
     for scenario in [
         "destroy-member-in-flight",
         "destroy-device-in-use",

@@ -1,6 +1,6 @@
 //! Shared resources: observed results of Windows, and objects that several devices keep alive.
 #![expect(unsafe_code, reason = "calls the entry points as an application would")]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::{
     D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_DEVICEEXECUTION_ACTIVE,
@@ -22,25 +22,32 @@ use windtunnel::TestClient;
 
 const RUNTIME: &[u8] = b"1234";
 
-fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
-    TestClient::open(Client::new(&wing.kernel), at).unwrap()
+fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&testbed.kernel), at).unwrap()
 }
 
 /// A shared standard allocation with four bytes of runtime data.
-fn standard(bench: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocation {
-    let create = CreateAllocation::new_standard(bench.device, 0x1000_0000, 0x1000).with_resource();
+fn standard(test_client: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocation {
+    let create =
+        CreateAllocation::new_standard(test_client.device, 0x1000_0000, 0x1000).with_resource();
     let flags = create.flags | Flags::CreateShared | flags;
-    bench.create_with(at, &CreateAllocation { flags, runtime: RUNTIME.to_vec(), ..create }).unwrap()
+    test_client
+        .create_with(at, &CreateAllocation { flags, runtime: RUNTIME.to_vec(), ..create })
+        .unwrap()
 }
 
-fn query(bench: &TestClient, at: &mut Passive, args: &mut D3DKMT_QUERYRESOURCEINFO) -> NTSTATUS {
+fn query(
+    test_client: &TestClient,
+    at: &mut Passive,
+    args: &mut D3DKMT_QUERYRESOURCEINFO,
+) -> NTSTATUS {
     // SAFETY: `args` is valid, and its buffer is NULL or lives as long as `args`.
-    unsafe { thunk::D3DKMTQueryResourceInfo(bench.client.session(), at, args) }
+    unsafe { thunk::D3DKMTQueryResourceInfo(test_client.client.session(), at, args) }
 }
 
 /// An open call with room for everything, changed by `change` before the call.
 fn open(
-    bench: &TestClient,
+    test_client: &TestClient,
     at: &mut Passive,
     global: D3DKMT_HANDLE,
     change: impl FnOnce(&mut D3DKMT_OPENRESOURCE),
@@ -50,7 +57,7 @@ fn open(
     let mut info = D3DDDI_OPENALLOCATIONINFO::ZERO;
     info.pPrivateDriverData = untouched.as_ptr().cast();
     let mut args = D3DKMT_OPENRESOURCE::ZERO;
-    (args.hDevice, args.hGlobalShare, args.NumAllocations) = (bench.device, global, 1);
+    (args.hDevice, args.hGlobalShare, args.NumAllocations) = (test_client.device, global, 1);
     args.pOpenAllocationInfo = &raw mut info;
     args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
     args.PrivateRuntimeDataSize = 4;
@@ -60,7 +67,8 @@ fn open(
     args.TotalPrivateDriverDataBufferSize = 0x1000;
     change(&mut args);
     // SAFETY: All arguments are locals and at least as long as `args` states.
-    let status = unsafe { thunk::D3DKMTOpenResource(bench.client.session(), at, &raw mut args) };
+    let status =
+        unsafe { thunk::D3DKMTOpenResource(test_client.client.session(), at, &raw mut args) };
     assert_eq!(untouched, [0xcc; 64], "the caller's other buffers are not written");
     if status == SUCCESS {
         assert_eq!(&runtime[..4], RUNTIME, "the runtime's data is handed out as it was given");
@@ -72,20 +80,20 @@ fn open(
 }
 
 #[test]
-fn a_global_handle_is_given_and_asked_about() {
-    let events = run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        let made = standard(&bench, at, 0);
+fn a_global_handle_is_returned_and_queried() {
+    let events = run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let made = standard(&test_client, at, 0);
         assert_eq!(made.global & 0x3f, 2, "row 160: a global handle ends in two");
-        let nt = standard(&bench, at, Flags::NtSecuritySharing);
+        let nt = standard(&test_client, at, Flags::NtSecuritySharing);
         assert_eq!(nt.global, 0, "row 171: none when it is shared for NT handles");
         let mut buffer = [0xcc_u8; 0x100];
         for size in [0, 0x100] {
             let mut args = D3DKMT_QUERYRESOURCEINFO::ZERO;
-            (args.hDevice, args.hGlobalShare) = (bench.device, made.global);
+            (args.hDevice, args.hGlobalShare) = (test_client.device, made.global);
             (args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) =
                 (buffer.as_mut_ptr().cast(), size);
-            assert_eq!(query(&bench, at, &mut args), SUCCESS);
+            assert_eq!(query(&test_client, at, &mut args), SUCCESS);
             assert_eq!((args.PrivateRuntimeDataSize, args.NumAllocations), (4, 1));
             let total = args.TotalPrivateDriverDataSize;
             assert!(total > 0 && total < 0x1000, "row 162: the driver supplied {total}");
@@ -93,12 +101,16 @@ fn a_global_handle_is_given_and_asked_about() {
         }
         for wrong in [0, 0x1ead_beed, made.resource, nt.resource] {
             let mut args = D3DKMT_QUERYRESOURCEINFO::ZERO;
-            (args.hDevice, args.hGlobalShare) = (bench.device, wrong);
-            assert_eq!(query(&bench, at, &mut args), INVALID, "{wrong:#x} is no global handle");
+            (args.hDevice, args.hGlobalShare) = (test_client.device, wrong);
+            assert_eq!(
+                query(&test_client, at, &mut args),
+                INVALID,
+                "{wrong:#x} is no global handle"
+            );
         }
-        bench.destroy_resource(at, made.resource).unwrap();
-        bench.destroy_resource(at, nt.resource).unwrap();
-        bench.close(at, &[]).unwrap();
+        test_client.destroy_resource(at, made.resource).unwrap();
+        test_client.destroy_resource(at, nt.resource).unwrap();
+        test_client.close(at, &[]).unwrap();
     });
     let expected = ["ALLOC-CREATE-011", "ALLOC-SHARE-010"];
     assert!(
@@ -107,9 +119,9 @@ fn a_global_handle_is_given_and_asked_about() {
 }
 
 #[test]
-fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
-    run(1, softgpu, |wing, at| {
-        let (maker, opener) = (bench(wing, at), bench(wing, at));
+fn an_opener_passes_exact_sizes_and_gets_its_own_handles() {
+    run(1, softgpu, |testbed, at| {
+        let (maker, opener) = (test_client(testbed, at), test_client(testbed, at));
         let made = standard(&maker, at, 0);
         let (status, args, info, total) = open(&opener, at, made.global, |_| ());
         assert_eq!(status, SUCCESS, "row 163: a larger total buffer is fine");
@@ -149,14 +161,15 @@ fn an_opener_brings_exact_sizes_and_gets_names_of_its_own() {
 }
 
 #[test]
-fn the_second_version_opens_alike() {
-    run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        let made = standard(&bench, at, 0);
+fn the_second_version_opens_the_same_way() {
+    run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let made = standard(&test_client, at, 0);
         let (mut runtime, mut total) = ([0_u8; 4], [0_u8; 16]);
         let mut info = D3DDDI_OPENALLOCATIONINFO2::ZERO;
         let mut args = D3DKMT_OPENRESOURCE::ZERO;
-        (args.hDevice, args.hGlobalShare, args.NumAllocations) = (bench.device, made.global, 1);
+        (args.hDevice, args.hGlobalShare, args.NumAllocations) =
+            (test_client.device, made.global, 1);
         args.pOpenAllocationInfo = (&raw mut info).cast();
         args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
         args.PrivateRuntimeDataSize = 4;
@@ -165,19 +178,20 @@ fn the_second_version_opens_alike() {
         args.TotalPrivateDriverDataBufferSize = 16;
         // SAFETY: All arguments are locals and as long as `args` states.
         let status =
-            unsafe { thunk::D3DKMTOpenResource2(bench.client.session(), at, &raw mut args) };
+            unsafe { thunk::D3DKMTOpenResource2(test_client.client.session(), at, &raw mut args) };
         assert_eq!((status, &runtime[..]), (SUCCESS, RUNTIME));
-        bench.destroy_resource(at, args.hResource).unwrap();
-        bench.destroy_resource(at, made.resource).unwrap();
-        bench.close(at, &[]).unwrap();
+        test_client.destroy_resource(at, args.hResource).unwrap();
+        test_client.destroy_resource(at, made.resource).unwrap();
+        test_client.close(at, &[]).unwrap();
     });
 }
 
 #[test]
 fn a_resource_outlives_its_creator_and_is_destroyed_once() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
-        let events = run(1, softgpu, |wing, at| {
-            let benches = [bench(wing, at), bench(wing, at), bench(wing, at)];
+        let events = run(1, softgpu, |testbed, at| {
+            let benches =
+                [test_client(testbed, at), test_client(testbed, at), test_client(testbed, at)];
             let create =
                 CreateAllocation::new(benches[0].device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
@@ -193,11 +207,11 @@ fn a_resource_outlives_its_creator_and_is_destroyed_once() {
             }
         });
         assert!(verified(&events).findings().is_empty(), "{order:?}");
-        let told = events
+        let calls = events
             .iter()
             .filter(|event| matches!(event.kind, EventKind::DdiDestroys { .. }))
             .count();
-        assert_eq!(told, 2, "each allocation once, {order:?}");
+        assert_eq!(calls, 2, "each allocation once, {order:?}");
         let gone =
             events.iter().position(|event| event.kind == EventKind::ResourceDestroyed {}).unwrap();
         let last = Kind::ResourceView.subject(u32::try_from(order[2] + 1).unwrap());
@@ -213,9 +227,9 @@ fn an_open_that_fails_leaves_the_others_alone() {
     let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
-        |log| variant.plug(log),
-        |wing, at| {
-            let (maker, opener) = (bench(wing, at), bench(wing, at));
+        |log| variant.set_up(log),
+        |testbed, at| {
+            let (maker, opener) = (test_client(testbed, at), test_client(testbed, at));
             let create =
                 CreateAllocation::new(maker.device, vec![describe(4096); 2]).with_resource();
             let flags = create.flags | Flags::CreateShared;
@@ -233,50 +247,51 @@ fn an_open_that_fails_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_lost_device_says_why_and_never_works_again() {
-    run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
+fn a_lost_device_reports_the_reason_and_stays_lost() {
+    run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let state =
+            |at: &mut Passive| test_client.client.device_state(at, test_client.device).unwrap();
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
-        let context = bench.create_context(at).unwrap();
-        let submitted = bench.client.submit(at, context, b"nonsense");
+        let context = test_client.create_context(at).unwrap();
+        let submitted = test_client.client.submit(at, context, b"nonsense");
         assert_eq!(submitted, Err(STATUS_DEVICE_REMOVED));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
-        assert_eq!(bench.client.submit(at, context, b""), Err(STATUS_DEVICE_REMOVED));
+        assert_eq!(test_client.client.submit(at, context, b""), Err(STATUS_DEVICE_REMOVED));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT);
-        bench.close(at, &[context]).unwrap();
+        test_client.close(at, &[context]).unwrap();
     });
-    run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
+    run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
         let (context, other) =
-            (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
-        bench.submit(at, context, &[Command::Hang]).unwrap();
-        let made = bench.create(at, 1).unwrap();
+            (test_client.create_context(at).unwrap(), test_client.create_context(at).unwrap());
+        test_client.submit(at, context, &[Command::Hang]).unwrap();
+        let made = test_client.create(at, 1).unwrap();
         let destroy = DestroyAllocation {
-            device: bench.device,
+            device: test_client.device,
             list: made.allocations,
             synchronous: true,
             ..DestroyAllocation::default()
         };
-        assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
-        let state = bench.client.device_state(at, bench.device);
+        assert_eq!(test_client.client.destroy(at, &destroy), Ok(()));
+        let state = test_client.client.device_state(at, test_client.device);
         assert_eq!(state, Ok(D3DKMT_DEVICEEXECUTION_HUNG), "its engine was reset");
-        bench.client.destroy_context(at, context).unwrap();
-        bench.close(at, &[other]).unwrap();
+        test_client.client.destroy_context(at, context).unwrap();
+        test_client.close(at, &[other]).unwrap();
     });
 }
 
 #[test]
 fn there_is_no_ceiling_for_devices_and_contexts() {
-    run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        let devices: Vec<_> = (0..3000).map(|_| bench.create_device(at).unwrap()).collect();
+    run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let devices: Vec<_> = (0..3000).map(|_| test_client.create_device(at).unwrap()).collect();
         for _ in 0..3000 {
-            bench.create_context(at).unwrap();
+            test_client.create_context(at).unwrap();
         }
         for device in devices {
-            bench.client.destroy_device(at, device).unwrap();
+            test_client.client.destroy_device(at, device).unwrap();
         }
-        bench.close(at, &[]).unwrap();
+        test_client.close(at, &[]).unwrap();
     });
 }

@@ -1,13 +1,13 @@
 //! Video memory: residency, paging, locks, GPU virtual addresses, context allocations.
 
-mod calls;
 mod compaction;
+mod context_allocation;
+mod gpuva_reset;
+mod gpuva_working_set;
+mod instances;
 mod locks;
-mod moves;
-mod renamed;
+mod page_tables;
+mod paging;
+mod queries;
 mod residency;
-mod saved;
-mod tables;
-mod virtual_reset;
-mod virtual_set;
 mod working_set;

@@ -1,6 +1,6 @@
 //! Residency: allocations made resident, evicted, offered and reclaimed, byte by byte.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};
@@ -18,7 +18,7 @@ use windtunnel::HostKind;
 const SMALL: MemoryPlan = pages_of_each(16);
 
 fn orders() -> impl Iterator<Item = HostKind> {
-    (1..=5).map(HostKind::Deterministic).chain([HostKind::Threaded; 3])
+    (1..=5).map(HostKind::deterministic).chain([HostKind::Threaded; 3])
 }
 
 fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
@@ -29,30 +29,30 @@ fn place(events: &[Event], is: impl Fn(&EventKind) -> bool) -> Option<usize> {
 #[test]
 fn a_discarded_allocation_is_reclaimed_as_zeroes_and_reported() {
     for on in orders() {
-        with_clean_memory_testbed(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |testbed, at| {
             // The page between them is the context's save area.
             for (wants, rest) in [(hidden(), 8), (only_in(&[APERTURE]), 12)] {
-                let list = [(); 2].map(|()| bay.resident(at, 4, &wants));
+                let list = [(); 2].map(|()| testbed.resident(at, 4, &wants));
                 for it in list {
-                    bay.fill(at, it, 4, 0x77);
+                    testbed.fill(at, it, 4, 0x77);
                 }
-                bay.run_until_idle(at);
-                let client = &bay.test_client.client;
-                client.offer(at, bay.names(&list), 1).unwrap();
-                let other = bay.resident(at, rest, &wants);
-                let queue = bay.test_client.paging_queue(at).unwrap();
+                testbed.run_until_idle(at);
+                let client = &testbed.test_client.client;
+                client.offer(at, testbed.names(&list), 1).unwrap();
+                let other = testbed.resident(at, rest, &wants);
+                let queue = testbed.test_client.paging_queue(at).unwrap();
                 let (results, _) = client.reclaim2(at, queue.queue, &list).unwrap();
                 assert_eq!(results, [DISCARDED; 2], "{on:?}");
-                bay.test_client.destroy_list(at, &[other]).unwrap();
-                bay.run_until_idle(at);
-                bay.test_client.make_resident(at, &list).unwrap();
+                testbed.test_client.destroy_list(at, &[other]).unwrap();
+                testbed.run_until_idle(at);
+                testbed.test_client.make_resident(at, &list).unwrap();
                 for it in list {
-                    assert_eq!(bay.held(it, 4), Some(vec![0; 4 * 4096]), "{on:?}");
+                    assert_eq!(testbed.held(it, 4), Some(vec![0; 4 * 4096]), "{on:?}");
                 }
-                bay.test_client.destroy_list(at, &list).unwrap();
-                bay.run_until_idle(at);
+                testbed.test_client.destroy_list(at, &list).unwrap();
+                testbed.run_until_idle(at);
             }
-            bay.close(at);
+            testbed.close(at);
         });
     }
 }
@@ -60,22 +60,22 @@ fn a_discarded_allocation_is_reclaimed_as_zeroes_and_reported() {
 /// RESID-OFFER-004.
 #[test]
 fn an_offer_behind_work_counts_when_the_work_is_done() {
-    let events = with_clean_memory_testbed(1, SMALL, |bay, at| {
-        let it = bay.resident(at, 12, &hidden());
-        bay.fill(at, it, 12, 1);
-        bay.run_until_idle(at);
-        bay.fill(at, it, 12, 2);
-        let client = &bay.test_client.client;
-        client.offer(at, bay.names(&[it]), 1).unwrap();
+    let events = with_clean_memory_testbed(1, SMALL, |testbed, at| {
+        let it = testbed.resident(at, 12, &hidden());
+        testbed.fill(at, it, 12, 1);
+        testbed.run_until_idle(at);
+        testbed.fill(at, it, 12, 2);
+        let client = &testbed.test_client.client;
+        client.offer(at, testbed.names(&[it]), 1).unwrap();
         // It is not available to others yet: the work writes to it.
-        let other = bay.create(at, 12, &hidden());
-        let queue = bay.test_client.paging_queue(at).unwrap();
+        let other = testbed.create(at, 12, &hidden());
+        let queue = testbed.test_client.paging_queue(at).unwrap();
         let made = client.make_resident(at, queue.queue, &[other], 0).unwrap();
         assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
-        bay.run_until_idle(at);
-        bay.test_client.make_resident(at, &[other]).unwrap();
+        testbed.run_until_idle(at);
+        testbed.test_client.make_resident(at, &[other]).unwrap();
         assert_eq!(client.reclaim2(at, queue.queue, &[it]).unwrap().0, [DISCARDED]);
-        bay.close(at);
+        testbed.close(at);
     });
     let ready = place(&events, |kind| matches!(kind, EventKind::OfferReady {})).unwrap();
     let thrown = place(&events, |kind| matches!(kind, EventKind::MemoryEvicted { .. })).unwrap();
@@ -84,23 +84,23 @@ fn an_offer_behind_work_counts_when_the_work_is_done() {
 
 /// RESID-MAKE-002.
 #[test]
-fn as_many_evicts_as_requests_take_it_off_the_list() {
+fn as_many_evicts_as_requests_end_residency() {
     for on in orders() {
-        with_clean_memory_testbed(on, SMALL, |bay, at| {
-            let it = bay.resident(at, 4, &hidden());
-            bay.test_client.make_resident(at, &[it, it]).unwrap();
-            bay.fill(at, it, 4, 5);
+        with_clean_memory_testbed(on, SMALL, |testbed, at| {
+            let it = testbed.resident(at, 4, &hidden());
+            testbed.test_client.make_resident(at, &[it, it]).unwrap();
+            testbed.fill(at, it, 4, 5);
             for _ in 0..2 {
-                bay.evict(at, it, 0);
-                bay.run_until_idle(at);
-                assert_eq!(bay.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
+                testbed.evict(at, it, 0);
+                testbed.run_until_idle(at);
+                assert_eq!(testbed.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
             }
-            bay.evict(at, it, 0);
-            bay.run_until_idle(at);
-            assert_eq!(bay.address(it), None, "{on:?}");
-            bay.test_client.make_resident(at, &[it]).unwrap();
-            assert_eq!(bay.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
-            bay.close(at);
+            testbed.evict(at, it, 0);
+            testbed.run_until_idle(at);
+            assert_eq!(testbed.address(it), None, "{on:?}");
+            testbed.test_client.make_resident(at, &[it]).unwrap();
+            assert_eq!(testbed.held(it, 4), Some(vec![5; 4 * 4096]), "{on:?}");
+            testbed.close(at);
         });
     }
 }
@@ -109,20 +109,20 @@ fn as_many_evicts_as_requests_take_it_off_the_list() {
 #[test]
 fn an_unwritten_allocation_is_unchanged() {
     for on in orders() {
-        let events = with_clean_memory_testbed(on, SMALL, |bay, at| {
-            let it = bay.resident(at, 4, &hidden());
-            bay.fill(at, it, 4, 6);
-            bay.evict(at, it, 0);
-            bay.run_until_idle(at);
-            bay.test_client.make_resident(at, &[it, it]).unwrap();
-            bay.fill(at, it, 4, 7);
-            bay.run_until_idle(at);
-            bay.evict(at, it, EvictFlags::NotWrittenTo);
-            bay.evict(at, it, 0);
-            bay.run_until_idle(at);
-            bay.test_client.make_resident(at, &[it]).unwrap();
-            assert_eq!(bay.held(it, 4), Some(vec![6; 4 * 4096]), "{on:?}");
-            bay.close(at);
+        let events = with_clean_memory_testbed(on, SMALL, |testbed, at| {
+            let it = testbed.resident(at, 4, &hidden());
+            testbed.fill(at, it, 4, 6);
+            testbed.evict(at, it, 0);
+            testbed.run_until_idle(at);
+            testbed.test_client.make_resident(at, &[it, it]).unwrap();
+            testbed.fill(at, it, 4, 7);
+            testbed.run_until_idle(at);
+            testbed.evict(at, it, EvictFlags::NotWrittenTo);
+            testbed.evict(at, it, 0);
+            testbed.run_until_idle(at);
+            testbed.test_client.make_resident(at, &[it]).unwrap();
+            assert_eq!(testbed.held(it, 4), Some(vec![6; 4 * 4096]), "{on:?}");
+            testbed.close(at);
         });
         let discards = events
             .iter()
@@ -134,34 +134,34 @@ fn an_unwritten_allocation_is_unchanged() {
 #[test]
 fn an_allocation_stays_resident_until_both_devices_evict_it() {
     for on in orders() {
-        with_clean_memory_testbed(on, SMALL, |bay, at| {
+        with_clean_memory_testbed(on, SMALL, |testbed, at| {
             let private = vec![describe_in(4 * PAGE, PAGE, &hidden())];
-            let create = CreateAllocation::new(bay.test_client.device, private).with_resource();
+            let create = CreateAllocation::new(testbed.test_client.device, private).with_resource();
             let flags = create.flags | CreateFlags::CreateShared;
             let made =
-                bay.test_client.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
-            let other = bay.another_client(at);
+                testbed.test_client.create_with(at, &CreateAllocation { flags, ..create }).unwrap();
+            let other = testbed.another_client(at);
             let opened =
                 other.test_client.client.open_resource(at, other.test_client.device, made.global);
             let opened = opened.unwrap().allocations;
             let (mine, theirs) = (made.allocations[0], opened[0]);
-            bay.test_client.make_resident(at, &[mine]).unwrap();
+            testbed.test_client.make_resident(at, &[mine]).unwrap();
             other.test_client.make_resident(at, &[theirs]).unwrap();
-            bay.fill(at, mine, 4, 8);
-            bay.run_until_idle(at);
-            bay.evict(at, mine, 0);
-            bay.run_until_idle(at);
+            testbed.fill(at, mine, 4, 8);
+            testbed.run_until_idle(at);
+            testbed.evict(at, mine, 0);
+            testbed.run_until_idle(at);
             assert_eq!(other.held(theirs, 4), Some(vec![8; 4 * 4096]), "{on:?}");
             other.fill(at, theirs, 2, 9);
             other.evict(at, theirs, 0);
-            bay.run_until_idle(at);
+            testbed.run_until_idle(at);
             assert_eq!(other.address(theirs), None, "{on:?}");
-            bay.test_client.make_resident(at, &[mine]).unwrap();
-            let held = bay.held(mine, 4).unwrap();
+            testbed.test_client.make_resident(at, &[mine]).unwrap();
+            let held = testbed.held(mine, 4).unwrap();
             assert_eq!((held[0], held[2 * 4096]), (9, 8), "{on:?}");
             other.close(at);
-            assert_eq!(bay.held(mine, 1), Some(vec![9; 4096]), "{on:?}");
-            bay.close(at);
+            assert_eq!(testbed.held(mine, 1), Some(vec![9; 4096]), "{on:?}");
+            testbed.close(at);
         });
     }
 }
@@ -170,16 +170,16 @@ fn an_allocation_stays_resident_until_both_devices_evict_it() {
 /// others.
 #[test]
 fn a_lost_device_frees_its_memory_when_it_ends() {
-    with_memory_testbed(1, SMALL, |bay, at| {
-        let mine = bay.resident(at, 12, &hidden());
-        let away = bay.create(at, 1, &hidden());
-        bay.fill(at, away, 1, 1);
-        bay.run_until_idle(at);
-        let refused = bay.test_client.client.evict(at, bay.test_client.device, &[mine], 0);
+    with_memory_testbed(1, SMALL, |testbed, at| {
+        let mine = testbed.resident(at, 12, &hidden());
+        let away = testbed.create(at, 1, &hidden());
+        testbed.fill(at, away, 1, 1);
+        testbed.run_until_idle(at);
+        let refused = testbed.test_client.client.evict(at, testbed.test_client.device, &[mine], 0);
         assert!(refused.is_err(), "the device is lost");
-        bay.close(at);
-        bay.run_until_idle(at);
-        let other = bay.another_client(at);
+        testbed.close(at);
+        testbed.run_until_idle(at);
+        let other = testbed.another_client(at);
         let theirs = other.resident(at, 12, &hidden());
         other.fill(at, theirs, 12, 3);
         other.run_until_idle(at);
@@ -189,44 +189,44 @@ fn a_lost_device_frees_its_memory_when_it_ends() {
 }
 
 /// One of everything: resident, locked, offered, evicted, mapped.
-fn fill_up(bay: &MemoryTestbed<'_>, at: &mut flight::Passive) -> usize {
-    bay.resident(at, 2, &hidden());
-    bay.resident(at, 2, &only_in(&[APERTURE]));
-    let offered = bay.resident(at, 2, &anywhere());
-    bay.test_client.client.offer(at, bay.names(&[offered]), 1).unwrap();
-    let away = bay.resident(at, 2, &anywhere());
-    bay.fill(at, away, 2, 1);
-    bay.evict(at, away, 0);
-    let locked = bay.resident(at, 2, &only_in(&[VISIBLE, APERTURE]));
-    let fresh = bay.create(at, 2, &anywhere());
-    bay.lock(at, fresh);
-    bay.lock(at, locked)
+fn fill_up(testbed: &MemoryTestbed<'_>, at: &mut flight::Passive) -> usize {
+    testbed.resident(at, 2, &hidden());
+    testbed.resident(at, 2, &only_in(&[APERTURE]));
+    let offered = testbed.resident(at, 2, &anywhere());
+    testbed.test_client.client.offer(at, testbed.names(&[offered]), 1).unwrap();
+    let away = testbed.resident(at, 2, &anywhere());
+    testbed.fill(at, away, 2, 1);
+    testbed.evict(at, away, 0);
+    let locked = testbed.resident(at, 2, &only_in(&[VISIBLE, APERTURE]));
+    let fresh = testbed.create(at, 2, &anywhere());
+    testbed.lock(at, fresh);
+    testbed.lock(at, locked)
 }
 
 /// `with_memory_testbed` counts the machine's pages, and its callee checks the live objects.
 #[test]
-fn an_adapter_goes_with_everything_that_is_in_its_memory() {
+fn an_adapter_is_removed_with_all_resident_allocations() {
     for on in orders() {
-        with_memory_testbed(on, SMALL, |bay, at| {
-            let before = bay.ram.allocated_bytes();
-            let address = fill_up(bay, at);
-            assert!(write_cpu(address, &[1]) && bay.ram.allocated_bytes() > before, "{on:?}");
-            bay.testbed.kernel.remove_adapter(at, bay.testbed.adapter);
+        with_memory_testbed(on, SMALL, |testbed, at| {
+            let before = testbed.ram.allocated_bytes();
+            let address = fill_up(testbed, at);
+            assert!(write_cpu(address, &[1]) && testbed.ram.allocated_bytes() > before, "{on:?}");
+            testbed.testbed.kernel.remove_adapter(at, testbed.testbed.adapter);
             // From here on the address is the system's, which may reuse it.
-            bay.test_client.client.kill(at);
+            testbed.test_client.client.kill(at);
         });
     }
 }
 
 #[test]
-fn a_process_goes_with_everything_that_it_has_in_memory() {
+fn a_process_ends_with_all_its_resident_allocations() {
     for on in orders() {
-        with_memory_testbed(on, SMALL, |bay, at| {
-            let address = fill_up(bay, at);
-            bay.test_client.client.kill(at);
-            bay.run_until_idle(at);
+        with_memory_testbed(on, SMALL, |testbed, at| {
+            let address = fill_up(testbed, at);
+            testbed.test_client.client.kill(at);
+            testbed.run_until_idle(at);
             assert_eq!(peek(address, 1), None, "{on:?}");
-            let other = bay.another_client(at);
+            let other = testbed.another_client(at);
             let all = [hidden(), only_in(&[APERTURE])]
                 .map(|requirements| other.resident(at, 15, &requirements));
             assert!(

@@ -28,8 +28,8 @@ struct Held {
     pages: Vec<u8>,
 }
 
-/// A process with its half of the allocations.
-struct Half {
+/// A process with its workload of the allocations.
+struct ProcessWorkload {
     client: Client,
     adapter: u32,
     device: u32,
@@ -39,7 +39,7 @@ struct Half {
     random: u64,
 }
 
-impl Half {
+impl ProcessWorkload {
     fn open(kernel: &Arc<Kernel>, at: &mut Passive, seed: u64, count: usize) -> Self {
         let client = Client::new(kernel);
         let adapter = client.adapters(at).unwrap()[0];
@@ -48,12 +48,12 @@ impl Half {
         let node = u32::try_from(seed % 2).unwrap();
         let context = client.create_context(at, device, node).unwrap();
         let queue = client.create_paging_queue(at, device, 0).unwrap();
-        let mut half =
+        let mut workload =
             Self { client, adapter, device, context, queue, held: Vec::new(), random: seed };
         for _ in 0..count {
-            half.create(at);
+            workload.create(at);
         }
-        half
+        workload
     }
 
     /// An allocation of 4 to 512 KiB, most of them in local memory.
@@ -153,30 +153,30 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
     let (miniport, machine) = SoftGpu::with_memory(ram.clone(), PLAN);
     let before = ram.allocated_bytes();
     let gpu: Arc<dyn HardwareModel> = machine.clone();
-    let plug = |log: &Arc<Log>| DriverSetup {
+    let set_up = |log: &Arc<Log>| DriverSetup {
         miniport,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    run(on, plug, |wing: &KernelTestbed, at| {
+    run(on, set_up, |testbed: &KernelTestbed, at| {
         let work = |seed: u64| {
-            let (kernel, gpu) = (wing.kernel.clone(), gpu.clone());
-            wing.host.spawn(&format!("client {seed}"), move |at| {
-                let mut half = Half::open(&kernel, at, seed, allocations / 2);
-                let pages: usize = half.held.iter().map(|held| held.pages.len()).sum();
+            let (kernel, gpu) = (testbed.kernel.clone(), gpu.clone());
+            testbed.host.spawn(&format!("client {seed}"), move |at| {
+                let mut workload = ProcessWorkload::open(&kernel, at, seed, allocations / 2);
+                let pages: usize = workload.held.iter().map(|held| held.pages.len()).sum();
                 let share = (PLAN.visible + PLAN.local) * allocations as u64 / 4096;
-                assert!(pages as u64 * PAGE >= 2 * share, "half of four times the memory");
+                assert!(pages as u64 * PAGE >= 2 * share, "workload of four times the memory");
                 for _ in 0..packets / 2 {
-                    half.packet(at);
+                    workload.packet(at);
                 }
                 // Submitted work is complete when its context is destroyed.
-                half.client.destroy_context(at, half.context).unwrap();
-                half.compare(at, &kernel, &*gpu);
-                half.close(at);
+                workload.client.destroy_context(at, workload.context).unwrap();
+                workload.compare(at, &kernel, &*gpu);
+                workload.close(at);
             })
         };
         for end in [work(1), work(2)] {
-            assert_eq!(wing.host.park(at, &end, None), WaitResult::Woken);
+            assert_eq!(testbed.host.park(at, &end, None), WaitResult::Woken);
         }
     });
     assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were left behind");
@@ -184,7 +184,7 @@ fn go(on: HostKind, allocations: usize, packets: usize) {
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(HostKind::Deterministic(1), 4096, 10_000);
+    go(HostKind::deterministic(1), 4096, 10_000);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn every_byte_is_right_with_threads_side_by_side() {
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(HostKind::DeterministicPressure(7), 2048, 2_000);
+    go(HostKind::under_pressure(7), 2048, 2_000);
 }
 
 fn set(pages: &mut [u8], first: u64, values: &[u8]) {

@@ -7,7 +7,7 @@ mod client;
 
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use client::{FlightResult, fly, fly_with};
-use drivers::{ALL, GOOD, Listed, find, plug};
+use drivers::{ALL, GOOD, Listed, find, set_up};
 use flight::{EventKind, Log, RuleId};
 use kernel::CreateAllocationRequest;
 use softgpu::format::Command;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 const SEEDS: u64 = 16;
 
-fn said(flown: &FlightResult) -> Vec<String> {
+fn messages(flown: &FlightResult) -> Vec<String> {
     flown
         .findings
         .iter()
@@ -30,9 +30,10 @@ fn check(driver: &Listed) -> Result<(), String> {
         let flown = fly(driver, seed);
         let first: Vec<RuleId> =
             flown.findings.iter().take(1).map(|finding| finding.rule).collect();
-        if first != driver.breaks || !flown.census.is_empty() {
-            let (name, said, live_objects) = (driver.name, said(&flown), flown.census);
-            return Err(format!("{name}, seed {seed}: {said:#?}\n{live_objects}"));
+        if first != driver.breaks || !flown.live_objects.is_empty() {
+            let (name, messages, live_objects) =
+                (driver.name, messages(&flown), flown.live_objects);
+            return Err(format!("{name}, seed {seed}: {messages:#?}\n{live_objects}"));
         }
     }
     Ok(())
@@ -47,17 +48,17 @@ fn check_all(good: bool) {
 }
 
 #[test]
-fn good_drivers_are_quiet() {
+fn good_drivers_have_no_findings() {
     check_all(true);
 }
 
 #[test]
-fn bad_drivers_are_named() {
+fn bad_drivers_are_reported() {
     check_all(false);
 }
 
 #[test]
-fn names_are_there_once_and_good_ones_first() {
+fn driver_names_are_unique_and_good_drivers_come_first() {
     let names: BTreeSet<&str> = ALL.iter().map(|listed| listed.name).collect();
     assert_eq!(names.len(), ALL.len());
     assert_eq!(
@@ -102,9 +103,9 @@ fn acquired_data_delays_the_destruction() {
 fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let log = Arc::new(Log::new());
     // SAFETY: The table is the good driver's.
-    let (plugged, state) = unsafe { plug(&GOOD, &log) };
+    let (setup, state) = unsafe { set_up(&GOOD, &log) };
     let seen = state.clone();
-    let flown = fly_with(&log, &plugged, 1, |client, at| {
+    let flown = fly_with(&log, &setup, 1, |client, at| {
         let made = client.create(at, client.order(&[4096, 4096])).unwrap();
         let [from, to] = made.allocations[..] else { panic!("{made:?}") };
         let commands = [
@@ -116,18 +117,18 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
         assert_eq!(seen.read(to, 0..6), Some(vec![0, 9, 9, 0, 0, 0]));
         assert!(!seen.is_empty());
     });
-    assert_eq!((said(&flown), flown.census), (Vec::new(), String::new()));
+    assert_eq!((messages(&flown), flown.live_objects), (Vec::new(), String::new()));
     assert!(state.is_empty());
     assert_eq!(state.faults(), 0);
 }
 
 #[test]
-fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
+fn a_driver_without_describe_allocation_is_reported_for_primaries_only() {
     let log = Arc::new(Log::new());
     let table = DRIVER_INITIALIZATION_DATA { DxgkDdiDescribeAllocation: None, ..GOOD };
     // SAFETY: The table is the good driver's without one entry.
-    let (plugged, _board) = unsafe { plug(&table, &log) };
-    let flown = fly_with(&log, &plugged, 1, |client, at| {
+    let (setup, _board) = unsafe { set_up(&table, &log) };
+    let flown = fly_with(&log, &setup, 1, |client, at| {
         client.create(at, client.order(&[4096])).unwrap();
         let made = client
             .create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
@@ -139,6 +140,6 @@ fn a_driver_that_cannot_describe_is_named_for_its_primaries_only() {
     });
     let found: Vec<_> =
         flown.findings.iter().map(|finding| (finding.rule, finding.count)).collect();
-    assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", said(&flown));
-    assert!(flown.findings[0].message.contains("absent"), "{:?}", said(&flown));
+    assert_eq!(found, [(RuleId::KMD_STD_001, 1)], "{:?}", messages(&flown));
+    assert!(flown.findings[0].message.contains("absent"), "{:?}", messages(&flown));
 }

@@ -4,17 +4,17 @@
 //! trace can: it has no findings as recorded, and has findings with one event missing, moved or
 //! changed. The first finding is the rule, and it blames the kernel.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 mod address;
 mod interrupt;
-mod keyed;
+mod keyed_mutex;
 mod memory;
 mod pnp;
-mod recover;
 mod render;
 mod stream;
 mod sync;
+mod tdr;
 
 use flight::{Component, Event, EventKind, Passive, RuleId, Subject};
 use harness::{KernelTestbed, VariantDriver, flown, run, softgpu, verified};
@@ -366,13 +366,13 @@ fn cases() -> impl Iterator<Item = &'static Case> {
     CASES
         .iter()
         .chain(memory::CASES)
-        .chain(keyed::CASES)
+        .chain(keyed_mutex::CASES)
         .chain(pnp::CASES)
         .chain(interrupt::CASES)
         .chain(sync::CASES)
         .chain(render::CASES)
         .chain(address::CASES)
-        .chain(recover::CASES)
+        .chain(tdr::CASES)
         .chain(stream::CASES)
 }
 
@@ -382,10 +382,10 @@ const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 /// Rules that bind the kernel and are not in the table: the thunks judge them on a client's
 /// arguments, so a client shows them (`windows.rs`, and the scenario of that name).
 const AT_THE_DOOR: &[(RuleId, &str)] = &[
-    (RuleId::ALLOC_CREATE_006, "windows.rs"),
-    (RuleId::ALLOC_CREATE_011, "windows.rs"),
-    (RuleId::ALLOC_DESTROY_003, "windows.rs"),
-    (RuleId::ALLOC_DESTROY_004, "windows.rs"),
+    (RuleId::ALLOC_CREATE_006, "windows_observations.rs"),
+    (RuleId::ALLOC_CREATE_011, "windows_observations.rs"),
+    (RuleId::ALLOC_DESTROY_003, "windows_observations.rs"),
+    (RuleId::ALLOC_DESTROY_004, "windows_observations.rs"),
     (RuleId::ALLOC_DESTROY_018, "destroy-shared-member"),
     (RuleId::ALLOC_DESTROY_024, "destroy-count-without-list"),
 ];
@@ -489,7 +489,7 @@ fn recorded(flight: &'static str) -> Vec<Event> {
         sync::SEEN => return flown("softgpu-memory", "sync-cpu-signal-and-wait", 1).events,
         memory::PAGED => harness::memory_client::fly_paging(4096),
         memory::LOCKED => harness::memory_client::locked(),
-        memory::TOLD => harness::memory_client::told(),
+        memory::QUERIED => harness::memory_client::queried(),
         memory::RECLAIMED => harness::memory_client::reclaimed(),
         other => {
             let named = address::DRIVERS.iter().find_map(|(before, driver)| {
@@ -505,8 +505,8 @@ fn recorded(flight: &'static str) -> Vec<Event> {
     events
 }
 
-fn many_names(wing: &KernelTestbed, at: &mut Passive) {
-    let client = Client::new(&wing.kernel);
+fn many_names(testbed: &KernelTestbed, at: &mut Passive) {
+    let client = Client::new(&testbed.kernel);
     let adapter = client.adapters(at).unwrap()[0];
     let device = client.create_device(at, adapter).unwrap();
     let many = CreateAllocation::new(device, vec![format::describe(1); 896]);
@@ -525,23 +525,23 @@ fn many_names(wing: &KernelTestbed, at: &mut Passive) {
 /// Two threads of one process on one device, in a slow driver.
 fn side_by_side(generation: Generation) -> Vec<Event> {
     let driver = VariantDriver::of(generation);
-    let story = |wing: &KernelTestbed, at: &mut Passive| {
-        driver.yield_in_calls(&wing.host);
-        let client = Client::new(&wing.kernel);
+    let body = |testbed: &KernelTestbed, at: &mut Passive| {
+        driver.yield_in_calls(&testbed.host);
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let threads = ["client 1", "client 2"].map(|name| {
             let client = client.clone();
-            wing.host.spawn(name, move |at| live(&client, at, device))
+            testbed.host.spawn(name, move |at| live(&client, at, device))
         });
         for end in threads {
-            wing.host.park(at, &end, None);
+            testbed.host.park(at, &end, None);
         }
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
     };
-    run(1, |log| driver.plug(log), story)
+    run(1, |log| driver.set_up(log), body)
 }
 
 fn live(client: &Client, at: &mut Passive, device: u32) {
@@ -585,10 +585,11 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
     let history: BTreeSet<RuleId> =
         rule::ALL.iter().copied().flatten().map(|rule| rule.id).collect();
     let excused = |rule: RuleId| {
-        let (_, story) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
-        let flown = windtunnel::find_scenario(story)
+        let (_, scenario) = AT_THE_DOOR.iter().find(|(it, _)| *it == rule)?;
+        let flown = windtunnel::find_scenario(scenario)
             .is_some_and(|scenario| scenario.breaks.contains(&rule));
-        (!history.contains(&rule) && (flown || *story == "windows.rs")).then_some(())
+        (!history.contains(&rule) && (flown || *scenario == "windows_observations.rs"))
+            .then_some(())
     };
     let listed = windtunnel::Driver::all().flat_map(windtunnel::Driver::breaks);
     let clients =
@@ -608,7 +609,7 @@ fn every_live_rule_is_broken_by_a_driver_a_client_or_a_changed_trace() {
 #[test]
 fn a_bad_memory_client_breaks_only_its_rule() {
     let below = harness::memory_client::BAD_CLIENTS.iter();
-    let below = below.map(|(rule, story)| (rule, harness::memory_client::fly_client(*story)));
+    let below = below.map(|(rule, client)| (rule, harness::memory_client::fly_client(*client)));
     let alone = harness::memory_client::BAD_FLIGHTS.iter().chain(harness::sync::BAD_FLIGHTS);
     let alone = alone.map(|(rule, fly)| (rule, fly()));
     for (rule, events) in below.chain(alone) {

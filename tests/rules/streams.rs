@@ -33,7 +33,7 @@ impl FlightResult {
         self.findings.iter().map(|finding| finding.rule).collect()
     }
 
-    fn said(&self) -> Vec<String> {
+    fn messages(&self) -> Vec<String> {
         self.findings
             .iter()
             .map(|finding| format!("{}: {}", finding.rule.name(), finding.message))
@@ -48,12 +48,12 @@ impl FlightResult {
 }
 
 /// The driver of a flight.
-struct Pilot {
+struct CaptureClient {
     stream: Arc<Stream>,
     driver: Arc<KsDriver>,
 }
 
-impl Pilot {
+impl CaptureClient {
     fn add(&self, at: &mut Passive) -> Option<DeviceId> {
         self.stream.add_device(at, self.driver.set_up()).ok()
     }
@@ -63,18 +63,22 @@ impl Pilot {
     }
 }
 
-fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)) -> FlightResult {
+fn fly(
+    table: &ListedStream,
+    seed: u64,
+    body: impl FnOnce(&CaptureClient, &mut Passive),
+) -> FlightResult {
     let log = Arc::new(Log::new());
     let driver = make(table, &log);
     DeterministicHost::fly(seed, &log, |host, at| {
         let stream = Stream::new(host.clone(), log.clone());
-        let crew: Arc<dyn Spawner> = host.clone();
-        stream.start_workers(&crew);
-        let pilot = Pilot { stream, driver: driver.clone() };
-        story(&pilot, at);
-        let census = pilot.stream.live_objects();
-        assert_eq!(census.count(), 0, "{}: {census}", table.name);
-        pilot.stream.validate().unwrap();
+        let spawner: Arc<dyn Spawner> = host.clone();
+        stream.start_workers(&spawner);
+        let client = CaptureClient { stream, driver: driver.clone() };
+        body(&client, at);
+        let live_objects = client.stream.live_objects();
+        assert_eq!(live_objects.count(), 0, "{}: {live_objects}", table.name);
+        client.stream.validate().unwrap();
     })
     .unwrap();
     assert_eq!(driver.pool().live_blocks(), 0, "{}: its pool is not empty", table.name);
@@ -91,55 +95,55 @@ fn fly(table: &ListedStream, seed: u64, story: impl FnOnce(&Pilot, &mut Passive)
 }
 
 /// A complete flight, whatever the driver does.
-fn story(pilot: &Pilot, at: &mut Passive) {
-    let Some(device) = pilot.add(at) else { return };
-    if let Some(graph) = pilot.open(at, device, &format(0)) {
+fn capture(client: &CaptureClient, at: &mut Passive) {
+    let Some(device) = client.add(at) else { return };
+    if let Some(graph) = client.open(at, device, &format(0)) {
         let _ = graph.run(at, 4);
-        pilot.stream.validate().unwrap();
-        let _ = pilot.stream.cancel_frames(at, graph.pin);
-        let _ = pilot.stream.requeue_cancelled_frames(at, graph.pin);
+        client.stream.validate().unwrap();
+        let _ = client.stream.cancel_frames(at, graph.pin);
+        let _ = client.stream.requeue_cancelled_frames(at, graph.pin);
         let _ = graph.run(at, 2);
         let _ = graph.stop(at);
-        let _ = pilot.stream.set_format(at, graph.pin, &format(0));
+        let _ = client.stream.set_format(at, graph.pin, &format(0));
         let _ = graph.run(at, 2);
-        pilot.stream.validate().unwrap();
+        client.stream.validate().unwrap();
         let _ = graph.close(at);
     }
-    let _ = pilot.stream.stop_device(at, device);
-    if pilot.stream.start_device(at, device).is_ok()
-        && let Some(graph) = pilot.open(at, device, &format(3))
+    let _ = client.stream.stop_device(at, device);
+    if client.stream.start_device(at, device).is_ok()
+        && let Some(graph) = client.open(at, device, &format(3))
     {
         let _ = graph.run(at, 9);
-        let _ = pilot.stream.surprise_remove_device(at, device);
+        let _ = client.stream.surprise_remove_device(at, device);
     } else {
-        let _ = pilot.stream.remove_device(at, device);
+        let _ = client.stream.remove_device(at, device);
     }
 }
 
 fn check(table: &ListedStream) -> Result<(), String> {
     for seed in 0..12 {
-        let flown = fly(table, seed, story);
+        let flown = fly(table, seed, capture);
         let first: Vec<RuleId> = flown.rules().into_iter().take(1).collect();
         let wanted: Vec<RuleId> = table.breaks.iter().copied().take(1).collect();
         let all: BTreeSet<RuleId> = flown.rules().into_iter().collect();
         let named = table.breaks.iter().all(|rule_id| all.contains(rule_id));
         let hostile = table.name == "table-ks-passes-invalid-pointers";
         if (first != wanted || !named) && !hostile || hostile && all.len() < 4 {
-            return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.said()));
+            return Err(format!("{}, seed {seed}: {:#?}", table.name, flown.messages()));
         }
     }
     Ok(())
 }
 
 #[test]
-fn good_tables_are_quiet() {
+fn good_tables_have_no_findings() {
     let good = tables().filter(|listed_stream| listed_stream.breaks.is_empty());
     let wrong: Vec<String> = good.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn bad_tables_are_named() {
+fn bad_tables_are_reported() {
     let bad = tables().filter(|listed_stream| !listed_stream.breaks.is_empty());
     let wrong: Vec<String> = bad.filter_map(|listed_stream| check(listed_stream).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -149,9 +153,9 @@ fn bad_tables_are_named() {
 fn frames_arrive_with_the_right_pattern_and_time_stamps() {
     for name in ["table-capture", "table-capture-default-allocator", "table-capture-driver-entry"] {
         let own = name != "table-capture-default-allocator";
-        let flown = fly(find_stream(name).unwrap(), 5, |pilot, at| {
-            let device = pilot.add(at).unwrap();
-            let graph = pilot.open(at, device, &format(7)).unwrap();
+        let flown = fly(find_stream(name).unwrap(), 5, |client, at| {
+            let device = client.add(at).unwrap();
+            let graph = client.open(at, device, &format(7)).unwrap();
             assert_eq!((graph.framing.frames, graph.framing.bytes), (3, BYTES));
             let pictures = graph.run(at, 99).unwrap();
             assert_eq!(pictures.len(), 7, "it ends with the last one");
@@ -165,12 +169,12 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
                     (number == 0, number == 6)
                 );
             }
-            assert_eq!(pilot.stream.state(graph.pin).unwrap(), (PinState::Run, PinState::Run));
+            assert_eq!(client.stream.state(graph.pin).unwrap(), (PinState::Run, PinState::Run));
             graph.stop(at).unwrap();
             graph.close(at).unwrap();
-            pilot.stream.remove_device(at, device).unwrap();
+            client.stream.remove_device(at, device).unwrap();
         });
-        assert_eq!(flown.said(), Vec::<String>::new());
+        assert_eq!(flown.messages(), Vec::<String>::new());
         let states: Vec<String> = flown
             .events
             .iter()
@@ -194,18 +198,18 @@ fn frames_arrive_with_the_right_pattern_and_time_stamps() {
 }
 
 #[test]
-fn every_good_table_shows_the_same_pictures() {
+fn every_good_table_captures_the_same_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         for seed in 0..6 {
-            fly(table, seed, |pilot, at| {
-                let device = pilot.add(at).unwrap();
-                let graph = pilot.open(at, device, &format(5)).unwrap();
+            fly(table, seed, |client, at| {
+                let device = client.add(at).unwrap();
+                let graph = client.open(at, device, &format(5)).unwrap();
                 let pictures = graph.run(at, 9).unwrap();
                 let shown: Vec<_> =
                     pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..5).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
-                pilot.stream.remove_device(at, device).unwrap();
+                client.stream.remove_device(at, device).unwrap();
             });
         }
     }
@@ -215,7 +219,7 @@ fn every_good_table_shows_the_same_pictures() {
 fn a_flight_repeats() {
     for table in tables() {
         let lines = || -> Vec<String> {
-            fly(table, 3, story).events.iter().map(ToString::to_string).collect()
+            fly(table, 3, capture).events.iter().map(ToString::to_string).collect()
         };
         let (one, other) = (lines(), lines());
         let first = one.iter().zip(&other).find(|(one, other)| one != other);
@@ -225,49 +229,49 @@ fn a_flight_repeats() {
 
 #[test]
 fn a_larger_format_makes_the_frames_of_one_pin_larger() {
-    let flown = fly(find_stream("table-capture").unwrap(), 1, |pilot, at| {
-        let device = pilot.add(at).unwrap();
+    let flown = fly(find_stream("table-capture").unwrap(), 1, |client, at| {
+        let device = client.add(at).unwrap();
         let large = Format { sample_size: BYTES * 2, ..format(0) };
-        let graph = pilot.open(at, device, &large).unwrap();
+        let graph = client.open(at, device, &large).unwrap();
         assert_eq!(graph.framing.bytes, BYTES * 2);
         assert_eq!(graph.run(at, 2).unwrap()[1].bytes, picture(1));
         graph.close(at).unwrap();
-        let graph = pilot.open(at, device, &format(0)).unwrap();
+        let graph = client.open(at, device, &format(0)).unwrap();
         assert_eq!(graph.framing.bytes, BYTES, "the others have what they had");
-        pilot.stream.surprise_remove_device(at, device).unwrap();
+        client.stream.surprise_remove_device(at, device).unwrap();
     });
-    assert_eq!(flown.said(), Vec::<String>::new());
+    assert_eq!(flown.messages(), Vec::<String>::new());
 }
 
 #[test]
 fn allocators_with_one_context_are_each_called_to_their_end() {
     let table = find_stream("table-ks-omits-every-allocator-context").unwrap();
-    let flown = fly(table, 1, |pilot, at| {
-        let device = pilot.add(at).unwrap();
-        let [one, other] = [0, 1].map(|_| pilot.open(at, device, &format(0)).unwrap());
+    let flown = fly(table, 1, |client, at| {
+        let device = client.add(at).unwrap();
+        let [one, other] = [0, 1].map(|_| client.open(at, device, &format(0)).unwrap());
         one.run(at, 2).unwrap();
         other.run(at, 2).unwrap();
         one.close(at).unwrap();
         other.close(at).unwrap();
-        pilot.stream.remove_device(at, device).unwrap();
+        client.stream.remove_device(at, device).unwrap();
     });
     // All frames of both are freed: only the context is reported.
-    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.said());
+    assert_eq!(flown.rules(), [RuleId::KS_ALLOC_003], "{:#?}", flown.messages());
 }
 
 #[test]
 fn frame_mappings_end_with_the_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
-        fly(table, 4, |pilot, at| {
-            let device = pilot.add(at).unwrap();
-            let graph = pilot.open(at, device, &format(0)).unwrap();
+        fly(table, 4, |client, at| {
+            let device = client.add(at).unwrap();
+            let graph = client.open(at, device, &format(0)).unwrap();
             for _ in 0..3 {
                 graph.run(at, 3).unwrap();
                 graph.stop(at).unwrap();
-                assert_eq!(pilot.driver.shown_counts(), (0, 0), "{}", table.name);
+                assert_eq!(client.driver.shown_counts(), (0, 0), "{}", table.name);
             }
             graph.close(at).unwrap();
-            pilot.stream.remove_device(at, device).unwrap();
+            client.stream.remove_device(at, device).unwrap();
         });
     }
 }
@@ -277,45 +281,45 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
     let table = find_stream("table-capture").unwrap();
     for seed in 0..40 {
         for end in 0..4 {
-            let flown = fly(table, seed, |pilot, at| {
-                let device = pilot.add(at).unwrap();
-                let graph = pilot.open(at, device, &format(0)).unwrap();
+            let flown = fly(table, seed, |client, at| {
+                let device = client.add(at).unwrap();
+                let graph = client.open(at, device, &format(0)).unwrap();
                 let _ = graph.run(at, usize::try_from(seed % 7).unwrap());
                 match end {
                     0 => graph.close(at).unwrap(),
                     1 => graph.stop(at).unwrap(),
-                    2 => pilot.stream.stop_device(at, device).unwrap(),
-                    _ => pilot.stream.surprise_remove_device(at, device).unwrap(),
+                    2 => client.stream.stop_device(at, device).unwrap(),
+                    _ => client.stream.surprise_remove_device(at, device).unwrap(),
                 }
-                let _ = pilot.stream.remove_device(at, device);
+                let _ = client.stream.remove_device(at, device);
             });
-            assert_eq!(flown.said(), Vec::<String>::new(), "seed {seed}, end {end}");
+            assert_eq!(flown.messages(), Vec::<String>::new(), "seed {seed}, end {end}");
             assert_eq!(flown.calls("AVStrMiniDeleteAllocator"), 1, "seed {seed}, end {end}");
         }
     }
 }
 
 #[test]
-fn threads_side_by_side_show_the_same_pictures() {
+fn threads_side_by_side_capture_the_same_frames() {
     for table in tables().filter(|listed_stream| listed_stream.breaks.is_empty()) {
         let log = Arc::new(Log::new());
         let driver = make(table, &log);
         ThreadedHost::fly(&log, |host, at| {
             let stream = Stream::new(host.clone(), log.clone());
-            let crew: Arc<dyn Spawner> = host.clone();
-            stream.start_workers(&crew);
-            let pilot = Pilot { stream, driver: driver.clone() };
-            let device = pilot.add(at).unwrap();
+            let spawner: Arc<dyn Spawner> = host.clone();
+            stream.start_workers(&spawner);
+            let client = CaptureClient { stream, driver: driver.clone() };
+            let device = client.add(at).unwrap();
             for _ in 0..5 {
-                let graph = pilot.open(at, device, &format(20)).unwrap();
+                let graph = client.open(at, device, &format(20)).unwrap();
                 let pictures = graph.run(at, 99).unwrap();
                 let shown: Vec<_> =
                     pictures.iter().map(|received_frame| received_frame.bytes.clone()).collect();
                 assert_eq!(shown, (0..20).map(picture).collect::<Vec<_>>(), "{}", table.name);
                 graph.close(at).unwrap();
             }
-            pilot.stream.remove_device(at, device).unwrap();
-            assert_eq!(pilot.stream.live_objects().count(), 0, "{}", table.name);
+            client.stream.remove_device(at, device).unwrap();
+            assert_eq!(client.stream.live_objects().count(), 0, "{}", table.name);
         })
         .unwrap();
         assert_eq!(driver.pool().live_blocks(), 0, "{}", table.name);
@@ -326,7 +330,7 @@ fn threads_side_by_side_show_the_same_pictures() {
 
 #[test]
 fn a_missing_entry_is_reported_by_name() {
-    let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, story);
+    let flown = fly(find_stream("table-ks-passes-invalid-pointers").unwrap(), 2, capture);
     let absent =
         flown.events.iter().any(|event| matches!(&event.kind, EventKind::EntryMissing { .. }));
     assert!(absent);

@@ -28,14 +28,14 @@ fn rules() -> impl Iterator<Item = RuleId> {
     RuleId::LIVE.iter().copied().filter(of_umd)
 }
 
-fn assert_clean(flown: &FlightResult, said: &str) {
-    assert_eq!(flown.outcome, Outcome::Clean, "{said}: {:?}", flown.findings);
-    assert!(flown.findings.is_empty(), "{said}: {:?}", flown.findings);
-    assert_eq!(flown.live.count(), 0, "{said}:\n{}", flown.live);
+fn assert_clean(flown: &FlightResult, label: &str) {
+    assert_eq!(flown.outcome, Outcome::Clean, "{label}: {:?}", flown.findings);
+    assert!(flown.findings.is_empty(), "{label}: {:?}", flown.findings);
+    assert_eq!(flown.live.count(), 0, "{label}:\n{}", flown.live);
 }
 
 #[test]
-fn every_bad_user_mode_driver_is_named_first_by_its_rule() {
+fn every_bad_user_mode_driver_is_reported_by_its_rule_first() {
     let mut broken = BTreeSet::new();
     for driver in drivers::ALL.iter().filter(|listed| listed.name.starts_with("umd-")) {
         let rule = driver.breaks[0];
@@ -67,7 +67,7 @@ fn good_user_mode_drivers_keep_every_rule() {
     for driver in good_drivers() {
         for scenario in good_scenarios() {
             for seed in 1..=4 {
-                for on in [HostKind::Deterministic(seed), HostKind::DeterministicPressure(seed)] {
+                for on in [HostKind::deterministic(seed), HostKind::under_pressure(seed)] {
                     let flown = flown(driver, scenario.name, on);
                     assert_clean(&flown, &format!("{driver}, {}, {on:?}", scenario.name));
                     judged
@@ -93,7 +93,7 @@ fn good_user_mode_drivers_fly_clean_side_by_side() {
 }
 
 #[test]
-fn bad_applications_are_named_on_every_driver() {
+fn bad_applications_are_reported_on_every_driver() {
     for driver in good_drivers() {
         for scenario in scenarios().filter(|scenario| !scenario.breaks.is_empty()) {
             let flown = flown(driver, scenario.name, 1);

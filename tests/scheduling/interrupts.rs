@@ -33,7 +33,7 @@ impl Reporter {
         Arc::new(Self { driver, gpu, services, routine, answers })
     }
 
-    fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.gpu.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
@@ -55,13 +55,13 @@ impl Miniport for Reporter {
 }
 
 /// A device fills an allocation.
-fn fill(wing: &KernelTestbed, at: &mut Passive) {
-    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.create_context(at).unwrap();
-    let one = bench.create(at, 1).unwrap().allocations[0];
-    bench.fill(at, context, one).unwrap();
-    wing.host.run_until_idle(at);
-    bench.close(at, &[context]).unwrap();
+fn fill(testbed: &KernelTestbed, at: &mut Passive) {
+    let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+    let context = test_client.create_context(at).unwrap();
+    let one = test_client.create(at, 1).unwrap().allocations[0];
+    test_client.fill(at, context, one).unwrap();
+    testbed.host.run_until_idle(at);
+    test_client.close(at, &[context]).unwrap();
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_page_fault_is_reported_by_a_driver_with_a_table() {
 
 #[test]
 fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
-    for on in [HostKind::Deterministic(1), HostKind::Threaded] {
+    for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let driver = Reporter::new(|it, at, services| {
             let ours = it.driver.interrupt(at).unwrap();
             if ours {
@@ -104,7 +104,7 @@ fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
             }
             ours
         });
-        let events = run(on, |log| driver.plug(log), fill);
+        let events = run(on, |log| driver.set_up(log), fill);
         assert!(verified(&events).findings().is_empty());
         let answers = driver.answers.lock().unwrap();
         assert!(!answers.is_empty() && answers.iter().all(|fresh| !fresh), "{answers:?}");
@@ -133,9 +133,9 @@ fn unknown_faults(it: &Reporter, at: &mut DeviceLevel, services: &KernelCallback
 }
 
 #[test]
-fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
+fn a_fault_of_an_unknown_packet_loses_one_device() {
     let driver = Reporter::new(unknown_faults);
-    let events = run(1, |log| driver.plug(log), fill);
+    let events = run(1, |log| driver.set_up(log), fill);
     let fences: Vec<Fence> = events
         .iter()
         .filter_map(|event| {
@@ -150,7 +150,7 @@ fn a_fault_of_an_unknown_packet_is_one_of_the_oldest() {
 }
 
 #[test]
-fn vsyncs_come_when_they_are_switched_on() {
+fn vsyncs_arrive_when_enabled() {
     for driver in ["softgpu", "table", "softgpu-memory"] {
         let flown = flown(driver, "interrupt-vsync-control", 1);
         let names: Vec<&str> = flown.events.iter().map(|event| event.kind.name()).collect();
@@ -164,20 +164,21 @@ fn only_vsync_interrupts_are_switched() {
     let driver = Reporter::new(|it, at, _| it.driver.interrupt(at).unwrap());
     run(
         1,
-        |log| driver.plug(log),
-        |wing, at| {
-            let switch =
-                |at: &mut Passive, of| wing.kernel.control_interrupt(at, wing.adapter, of, true);
+        |log| driver.set_up(log),
+        |testbed, at| {
+            let switch = |at: &mut Passive, of| {
+                testbed.kernel.control_interrupt(at, testbed.adapter, of, true)
+            };
             assert_eq!(switch(at, Interrupt::Completed), Err(DriverError::Unimplemented));
             assert_eq!(switch(at, Interrupt::Vsync), Ok(()));
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
         },
     );
 }
 
 #[test]
-fn a_bad_driver_is_told_what_it_did() {
-    for (driver, scenario, said) in [
+fn the_message_of_a_bad_driver_names_its_fault() {
+    for (driver, scenario, message) in [
         (
             "kmd-claims-every-interrupt",
             "interrupt-shared-line",
@@ -211,7 +212,7 @@ fn a_bad_driver_is_told_what_it_did() {
         ),
     ] {
         let flown = flown(driver, scenario, 1);
-        assert_eq!(flown.findings[0].message, said, "{driver}");
+        assert_eq!(flown.findings[0].message, message, "{driver}");
         assert_eq!(flown.findings[0].component, Component::Driver, "{driver}");
     }
 }

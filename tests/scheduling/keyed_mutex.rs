@@ -327,7 +327,7 @@ fn row_127_destroying_the_owner_abandons_it() {
 
 /// Not a row: a wait through a handle that another thread destroys fails.
 #[test]
-fn a_wait_through_a_handle_that_goes_is_refused() {
+fn a_wait_through_a_destroyed_handle_fails() {
     let (mutex, global) = create(0);
     let (_, second) = open(global);
     let waiter = waiting(second, 1, None);
@@ -339,7 +339,7 @@ fn a_wait_through_a_handle_that_goes_is_refused() {
 
 /// Not a row, but documented: a release has data for the next acquire.
 #[test]
-fn a_release_brings_data_and_an_acquire_gets_it() {
+fn an_acquire_gets_the_data_of_the_release() {
     let (_, made) = create2(b"sample", 0);
     let take = |key: u64, room: &mut [u8]| {
         let asked = D3DKMT_ACQUIREKEYEDMUTEX2 {
@@ -373,7 +373,7 @@ fn a_release_brings_data_and_an_acquire_gets_it() {
 
 /// Not a row: the global handle of a mutex is not that of a resource.
 #[test]
-fn a_keyed_mutex_is_no_resource() {
+fn a_keyed_mutex_handle_is_not_a_resource_handle() {
     let (mutex, global) = create(0);
     let asked = D3DKMT_QUERYRESOURCEINFO { hGlobalShare: global, ..D3DKMT_QUERYRESOURCEINFO::ZERO };
     assert_eq!(call!(D3DKMTQueryResourceInfo, asked).0, INVALID);

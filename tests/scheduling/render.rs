@@ -1,7 +1,7 @@
 //! Packets with allocation lists, byte by byte: listed allocations are resident, wherever they
 //! were.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -23,15 +23,15 @@ const SIZE: u64 = 6 * PAGE;
 const SMALL: MemoryPlan = pages_of_each(16);
 
 /// A client with a device, a context with allocation lists, and its hardware.
-struct StreamTestbed<'a> {
-    wing: &'a KernelTestbed,
+struct RenderClient<'a> {
+    testbed: &'a KernelTestbed,
     gpu: Arc<Gpu>,
     client: Client,
     device: u32,
     context: RenderContext,
 }
 
-impl StreamTestbed<'_> {
+impl RenderClient<'_> {
     fn create(&self, at: &mut Passive, count: usize) -> Vec<u32> {
         let private = vec![describe_in(SIZE, PAGE, &hidden()); count];
         self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations
@@ -47,7 +47,7 @@ impl StreamTestbed<'_> {
     /// The first bytes of an allocation at its current location.
     fn peek(&self, name: u32, offset: u64) -> Option<u8> {
         let process = self.client.session().process();
-        let address = self.wing.kernel.address_of(process, Handle(name))?;
+        let address = self.testbed.kernel.address_of(process, Handle(name))?;
         let mut byte = [0];
         self.gpu.peek(address + offset, &mut byte).then_some(byte[0])
     }
@@ -63,26 +63,26 @@ fn copy(from: u32, to: u32) -> Command {
 }
 
 /// Runs a test with a client of a WDDM 1.x driver that has little memory.
-fn in_studio(
+fn run_client(
     on: impl Into<HostKind>,
-    story: impl FnOnce(&mut StreamTestbed<'_>, &mut Passive),
+    body: impl FnOnce(&mut RenderClient<'_>, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(16 << 20).unwrap();
     let (driver, gpu) = SoftGpu::with_lists(ram, SMALL);
     let machine = gpu.clone();
-    let plug = move |log: &Arc<Log>| DriverSetup {
+    let set_up = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let events = run(on, plug, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    let events = run(on, set_up, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context_with_lists(at, device, 0).unwrap();
-        let mut studio = StreamTestbed { wing, gpu, client, device, context };
-        story(&mut studio, at);
-        let StreamTestbed { client, device, context, .. } = studio;
+        let mut render_client = RenderClient { testbed, gpu, client, device, context };
+        body(&mut render_client, at);
+        let RenderClient { client, device, context, .. } = render_client;
         client.destroy_context(at, context.context).unwrap();
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
@@ -98,22 +98,22 @@ fn in_studio(
 
 #[test]
 fn listed_allocations_are_resident_in_a_small_memory() {
-    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 2]) {
-        let events = in_studio(on, |studio, at| {
-            let list = studio.create(at, 3);
+    for on in (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded; 2]) {
+        let events = run_client(on, |render_client, at| {
+            let list = render_client.create(at, 3);
             for turn in 0..9_u8 {
                 let (one, two) = (list[turn as usize % 3], list[(turn as usize + 1) % 3]);
                 let commands = [fill(one, 0, turn + 1), copy(one, two)];
-                studio.render(at, &commands, &[one, two], 0);
+                render_client.render(at, &commands, &[one, two], 0);
             }
-            studio.wing.host.run_until_idle(at);
+            render_client.testbed.host.run_until_idle(at);
             // The last packet used the third and the first allocation.
-            let seen = [studio.peek(list[2], 0), studio.peek(list[0], PAGE)];
+            let seen = [render_client.peek(list[2], 0), render_client.peek(list[0], PAGE)];
             assert_eq!(seen, [Some(9), Some(9)], "{on:?}");
             // Another allocation is resident again, as its own last packet left it.
-            studio.render(at, &[], &[list[1]], 0);
-            studio.wing.host.run_until_idle(at);
-            assert_eq!(studio.peek(list[1], 0), Some(8), "{on:?}");
+            render_client.render(at, &[], &[list[1]], 0);
+            render_client.testbed.host.run_until_idle(at);
+            assert_eq!(render_client.peek(list[1], 0), Some(8), "{on:?}");
         });
         let left = |event: &Event| matches!(event.kind, EventKind::MemoryEvicted { .. });
         assert!(events.iter().any(left), "{on:?}: no allocation was evicted");
@@ -121,13 +121,13 @@ fn listed_allocations_are_resident_in_a_small_memory() {
 }
 
 #[test]
-fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
-    let events = in_studio(1, |studio, at| {
-        let list = studio.create(at, 1);
-        studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
-        studio.render(at, &[fill(list[0], 0, 6)], &list, Flags::NullRendering);
-        studio.wing.host.run_until_idle(at);
-        assert_eq!(studio.peek(list[0], 0), Some(5));
+fn a_null_rendering_packet_changes_nothing_and_completes() {
+    let events = run_client(1, |render_client, at| {
+        let list = render_client.create(at, 1);
+        render_client.render(at, &[fill(list[0], 0, 5)], &list, 0);
+        render_client.render(at, &[fill(list[0], 0, 6)], &list, Flags::NullRendering);
+        render_client.testbed.host.run_until_idle(at);
+        assert_eq!(render_client.peek(list[0], 0), Some(5));
     });
     let done = |event: &&Event| matches!(event.kind, EventKind::PacketDone { .. });
     assert_eq!(events.iter().filter(done).count(), 2);
@@ -135,33 +135,33 @@ fn a_packet_that_is_not_to_be_rendered_changes_nothing_and_is_done() {
 
 #[test]
 fn rendering_continues_in_the_next_buffer() {
-    in_studio(1, |studio, at| {
-        let list = studio.create(at, 1);
+    run_client(1, |render_client, at| {
+        let list = render_client.create(at, 1);
         let resize = RenderCommand {
             flags: Flags::ResizeCommandBuffer,
             resize: (1 << 20, 0, 0),
             ..RenderCommand::default()
         };
-        studio.client.render(at, &mut studio.context, &resize).unwrap();
-        assert_eq!(studio.context.commands.1, 2048, "a part of what was asked for");
+        render_client.client.render(at, &mut render_client.context, &resize).unwrap();
+        assert_eq!(render_client.context.commands.1, 2048, "a part of what was asked for");
         let many: Vec<Command> =
             (0..60).map(|byte| fill(list[0], u64::from(byte) * 64, byte)).collect();
-        assert_eq!(studio.render(at, &many, &list, 0), 2, "two buffers");
-        studio.wing.host.run_until_idle(at);
+        assert_eq!(render_client.render(at, &many, &list, 0), 2, "two buffers");
+        render_client.testbed.host.run_until_idle(at);
         for it in 0..60 {
-            assert_eq!(studio.peek(list[0], u64::from(it) * 64), Some(it));
+            assert_eq!(render_client.peek(list[0], u64::from(it) * 64), Some(it));
         }
     });
 }
 
 #[test]
-fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
-    let events = in_studio(1, |studio, at| {
-        let list = studio.create(at, 2);
+fn moved_allocations_are_patched_and_others_may_be_skipped() {
+    let events = run_client(1, |render_client, at| {
+        let list = render_client.create(at, 2);
         for turn in 0..12 {
-            studio.render(at, &[fill(list[0], 0, turn), copy(list[0], list[1])], &list, 0);
-            studio.wing.host.run_until_idle(at);
-            assert_eq!(studio.peek(list[1], PAGE), Some(turn));
+            render_client.render(at, &[fill(list[0], 0, turn), copy(list[0], list[1])], &list, 0);
+            render_client.testbed.host.run_until_idle(at);
+            assert_eq!(render_client.peek(list[1], PAGE), Some(turn));
         }
     });
     let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
@@ -173,19 +173,22 @@ fn addresses_are_patched_where_something_moved_and_may_be_left_where_not() {
 
 #[test]
 fn a_failed_render_leaves_new_buffers_and_a_working_context() {
-    in_studio(1, |studio, at| {
-        let list = studio.create(at, 1);
-        let before = studio.context;
+    run_client(1, |render_client, at| {
+        let list = render_client.create(at, 1);
+        let before = render_client.context;
         let packet = RenderCommand { commands: vec![1, 2, 3], ..RenderCommand::default() };
-        let refused = studio.client.render(at, &mut studio.context, &packet);
+        let refused = render_client.client.render(at, &mut render_client.context, &packet);
         assert_eq!(refused, Err(STATUS_INVALID_PARAMETER));
-        assert_ne!(studio.context.commands.0, before.commands.0, "the buffers change places");
-        let refused = studio.client.render(at, &mut studio.context, &packet);
+        assert_ne!(
+            render_client.context.commands.0, before.commands.0,
+            "the buffers change places"
+        );
+        let refused = render_client.client.render(at, &mut render_client.context, &packet);
         assert_eq!(refused, Err(STATUS_INVALID_PARAMETER));
-        assert_eq!(studio.context.commands.0, before.commands.0);
-        studio.render(at, &[fill(list[0], 0, 5)], &list, 0);
-        studio.wing.host.run_until_idle(at);
-        assert_eq!(studio.peek(list[0], 0), Some(5));
+        assert_eq!(render_client.context.commands.0, before.commands.0);
+        render_client.render(at, &[fill(list[0], 0, 5)], &list, 0);
+        render_client.testbed.host.run_until_idle(at);
+        assert_eq!(render_client.peek(list[0], 0), Some(5));
     });
 }
 
@@ -194,12 +197,12 @@ fn a_process_that_is_killed_leaves_no_buffer() {
     for seed in 1..8 {
         let ram = nt::Ram::new(16 << 20).unwrap();
         let (driver, machine) = SoftGpu::with_lists(ram, SMALL);
-        let plug = move |log: &Arc<Log>| {
+        let set_up = move |log: &Arc<Log>| {
             let pool = nt::Pool::new(log.clone());
             DriverSetup { miniport: driver, hardware: machine, pool }
         };
-        run(seed, plug, |wing, at| {
-            let client = Client::new(&wing.kernel);
+        run(seed, set_up, |testbed, at| {
+            let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             let device = client.create_device(at, adapter).unwrap();
             let mut context = client.create_context_with_lists(at, device, 0).unwrap();
@@ -221,7 +224,7 @@ fn a_process_that_is_killed_leaves_no_buffer() {
 }
 
 #[test]
-fn bad_clients_are_named() {
+fn bad_clients_are_reported() {
     let mut bad = 0;
     for scenario in SCENARIOS.iter().copied().flatten() {
         let renders = scenario.needs.contains(&"DxgkDdiRender");
@@ -242,7 +245,7 @@ fn bad_clients_are_named() {
 }
 
 #[test]
-fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
+fn good_clients_are_clean_in_many_orders_and_under_pressure() {
     for driver in
         ["softgpu-allocation-lists", "softgpu-guaranteed-dma-buffer", "table-allocation-lists"]
     {
@@ -251,9 +254,7 @@ fn good_clients_are_quiet_in_many_orders_and_under_pressure() {
                 continue;
             }
             for on in (1..6)
-                .flat_map(|value| {
-                    [HostKind::Deterministic(value), HostKind::DeterministicPressure(value)]
-                })
+                .flat_map(|value| [HostKind::deterministic(value), HostKind::under_pressure(value)])
                 .chain([HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);

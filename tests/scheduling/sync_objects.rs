@@ -4,7 +4,7 @@
 //! threads of one client: the library has one kernel, and each test has its own device. Tests with
 //! two processes use two sessions of the thunks.
 #![expect(unsafe_code, reason = "calls the exported functions as a client in C would")]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE,
@@ -73,8 +73,8 @@ impl Device {
         args.hContext
     }
 
-    fn create(&self, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
-        create(self.0, kind, flags, word)
+    fn create(&self, kind: i32, flags: u32, reserved: u64) -> (NTSTATUS, Made2) {
+        create(self.0, kind, flags, reserved)
     }
 
     fn fence(&self, value: u64) -> D3DKMT_HANDLE {
@@ -137,9 +137,9 @@ impl Drop for Event {
     }
 }
 
-fn create(device: u32, kind: i32, flags: u32, word: u64) -> (NTSTATUS, Made2) {
+fn create(device: u32, kind: i32, flags: u32, reserved: u64) -> (NTSTATUS, Made2) {
     let mut args = Made2 { hDevice: device, ..Made2::ZERO };
-    (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, word);
+    (args.Info.Type, args.Info.Flags.Value, args.Info.Reserved[0]) = (kind, flags, reserved);
     args.Info.SharedHandle = GARBAGE;
     // SAFETY: The argument is a local of this function.
     (unsafe { D3DKMTCreateSynchronizationObject2(&raw mut args) }, args)
@@ -254,8 +254,8 @@ fn a_global_handle_is_opened_while_a_local_one_is_there() {
 /// Row 91: a process that ends releases its references.
 #[test]
 fn a_process_that_ends_drops_what_it_opened() {
-    let events = run(1, softgpu, |wing, at| {
-        let (one, two) = (Client::new(&wing.kernel), Client::new(&wing.kernel));
+    let events = run(1, softgpu, |testbed, at| {
+        let (one, two) = (Client::new(&testbed.kernel), Client::new(&testbed.kernel));
         let adapter = one.adapters(at).unwrap()[0];
         let device = one.create_device(at, adapter).unwrap();
         let made = one.create_sync(at, device, SyncObject::Semaphore(0, 1), Flags::Shared).unwrap();
@@ -272,7 +272,7 @@ fn a_process_that_ends_drops_what_it_opened() {
 
 /// Row 93: the CPU signals monitored fences only.
 #[test]
-fn the_cpu_signals_no_other_kind() {
+fn the_cpu_signals_only_monitored_fences() {
     let device = Device::new();
     for kind in [D3DDDI_SYNCHRONIZATION_MUTEX, D3DDDI_SEMAPHORE, D3DDDI_FENCE] {
         let made = device.create(kind, 0, 0).1.hSyncObject;
@@ -315,7 +315,7 @@ fn events_are_set_when_a_fence_has_the_value() {
 
 /// Row 231: fences are shared by NT handles only. Row 232: a shared one goes back.
 #[test]
-fn a_shared_fence_goes_back_for_all() {
+fn a_shared_fence_needs_nt_sharing_and_can_be_rewound() {
     let device = Device::new();
     assert_eq!(device.create(D3DDDI_MONITORED_FENCE, Flags::Shared, 0).0, INVALID);
     let flags = Flags::Shared | Flags::NtSecuritySharing;

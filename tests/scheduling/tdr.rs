@@ -1,6 +1,6 @@
 //! TDR: engines that hang, are slow, report wrong results and fail, and the effect on clients.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET,
@@ -23,19 +23,19 @@ use windtunnel::{HostKind, Outcome, TestClient};
 /// A second, in the host's time.
 const SECOND: u64 = 10_000_000;
 
-fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
-    TestClient::open(Client::new(&wing.kernel), at).unwrap()
+fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&testbed.kernel), at).unwrap()
 }
 
 /// Lets this many seconds pass.
-fn pass(wing: &KernelTestbed, at: &mut Passive, seconds: u64) {
-    let deadline = wing.host.now() + seconds * SECOND;
-    wing.host.park(at, &WaitToken::new("some time"), Some(deadline));
-    wing.host.run_until_idle(at);
+fn pass(testbed: &KernelTestbed, at: &mut Passive, seconds: u64) {
+    let deadline = testbed.host.now() + seconds * SECOND;
+    testbed.host.park(at, &WaitToken::new("some time"), Some(deadline));
+    testbed.host.run_until_idle(at);
 }
 
-fn state(bench: &TestClient, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
-    bench.client.device_state(at, bench.device).unwrap()
+fn state(test_client: &TestClient, at: &mut Passive) -> D3DKMT_DEVICEEXECUTION_STATE {
+    test_client.client.device_state(at, test_client.device).unwrap()
 }
 
 fn count(events: &[Event], name: &str) -> usize {
@@ -72,10 +72,10 @@ fn with_sight() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
 
 #[test]
 fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
-    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
+    for on in (0..20).map(HostKind::deterministic).chain([HostKind::Threaded, HostKind::Threaded]) {
         let (driver, make) = with_sight();
-        let events = run(on, make, |wing, at| {
-            let (bad, good) = (bench(wing, at), bench(wing, at));
+        let events = run(on, make, |testbed, at| {
+            let (bad, good) = (test_client(testbed, at), test_client(testbed, at));
             let (hangs, works) =
                 (bad.create_context(at).unwrap(), good.create_context(at).unwrap());
             let made = good.create(at, 1).unwrap().allocations[0];
@@ -85,7 +85,7 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
                 let it = fill(made, u64::from(turn) * 4, turn + 1);
                 good.submit(at, works, &[it]).unwrap();
             }
-            pass(wing, at, 30);
+            pass(testbed, at, 30);
             assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
             assert_eq!(state(&good, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
             let right: Vec<u8> = (1..=8).flat_map(|byte| [byte; 4]).collect();
@@ -106,7 +106,7 @@ fn a_stuck_engine_is_reset_and_others_keep_their_bytes() {
 }
 
 #[test]
-fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
+fn a_slow_engine_is_queried_and_preempted_but_not_reset() {
     for seed in 0..10 {
         let (miniport, gpu) = SoftGpu::new();
         let (driver, slow) = (miniport.clone(), PausableGpu::new(gpu));
@@ -116,24 +116,26 @@ fn a_slow_engine_is_asked_and_preempted_but_not_reset() {
             hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
-        let events = run(seed, make, |wing, at| {
-            let bench = bench(wing, at);
-            let context = bench.create_context(at).unwrap();
-            let made = bench.create(at, 1).unwrap().allocations[0];
+        let events = run(seed, make, |testbed, at| {
+            let test_client = test_client(testbed, at);
+            let context = test_client.create_context(at).unwrap();
+            let made = test_client.create(at, 1).unwrap().allocations[0];
             slow.pause();
             for turn in 0..4_u8 {
-                bench.submit(at, context, &[fill(made, u64::from(turn) * 4, turn + 1)]).unwrap();
+                test_client
+                    .submit(at, context, &[fill(made, u64::from(turn) * 4, turn + 1)])
+                    .unwrap();
             }
             // Longer than the timeout of a node, and less than twice as long.
-            pass(wing, at, 3);
+            pass(testbed, at, 3);
             slow.resume();
-            wing.host.wake(&wing.kernel.hardware_work_available(wing.adapter).unwrap());
-            pass(wing, at, 10);
-            assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
+            testbed.host.wake(&testbed.kernel.hardware_work_available(testbed.adapter).unwrap());
+            pass(testbed, at, 10);
+            assert_eq!(state(&test_client, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
             let right: Vec<u8> = (1..=4).flat_map(|byte| [byte; 4]).collect();
             assert_eq!(driver.read(Handle(made), 0..16), Some(right));
-            bench.destroy_list(at, &[made]).unwrap();
-            bench.close(at, &[context]).unwrap();
+            test_client.destroy_list(at, &[made]).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         quiet(&events);
         assert_eq!(called(&events, "DxgkDdiPreemptCommand"), 1);
@@ -178,19 +180,19 @@ fn an_aborted_fence_of_zero_is_found_after_completed_work() {
 
 #[test]
 fn an_adapter_is_reset_for_all_its_clients() {
-    for on in (0..10).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
+    for on in (0..10).map(HostKind::deterministic).chain([HostKind::Threaded]) {
         let make = |log: &Arc<Log>| (drivers::find("table-no-engine-reset").unwrap().make)(log);
-        let events = run(on, make, |wing, at| {
-            let (bad, good) = (bench(wing, at), bench(wing, at));
+        let events = run(on, make, |testbed, at| {
+            let (bad, good) = (test_client(testbed, at), test_client(testbed, at));
             let context = bad.create_context(at).unwrap();
             bad.submit(at, context, &[Command::Hang]).unwrap();
-            pass(wing, at, 30);
+            pass(testbed, at, 30);
             assert_eq!(state(&bad, at), D3DKMT_DEVICEEXECUTION_HUNG);
             assert_eq!(state(&good, at), D3DKMT_DEVICEEXECUTION_RESET);
-            let after = bench(wing, at);
+            let after = test_client(testbed, at);
             assert_eq!(state(&after, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
-            for bench in [after, good] {
-                bench.close(at, &[]).unwrap();
+            for test_client in [after, good] {
+                test_client.close(at, &[]).unwrap();
             }
             bad.close(at, &[context]).unwrap();
         });
@@ -201,13 +203,13 @@ fn an_adapter_is_reset_for_all_its_clients() {
 }
 
 #[test]
-fn the_sixth_reset_within_a_minute_is_the_end() {
+fn the_sixth_reset_within_a_minute_stops_the_adapter() {
     for (gap, fatal) in [(1, true), (13, false)] {
-        let events = run(1, softgpu, |wing, at| {
+        let events = run(1, softgpu, |testbed, at| {
             for turn in 1..=6 {
-                wing.kernel.force_reset(wing.adapter);
-                pass(wing, at, gap);
-                let client = Client::new(&wing.kernel);
+                testbed.kernel.force_reset(testbed.adapter);
+                pass(testbed, at, gap);
+                let client = Client::new(&testbed.kernel);
                 let adapter = client.adapters(at).unwrap()[0];
                 match client.create_device(at, adapter) {
                     Ok(device) => client.destroy_device(at, device).unwrap(),
@@ -233,13 +235,13 @@ fn an_adapter_whose_reset_fails_blocks_no_thread() {
     ] {
         for seed in 0..5 {
             let make = |log: &Arc<Log>| (drivers::find(driver).unwrap().make)(log);
-            let events = run(seed, make, |wing, at| {
-                let (bad, good) = (bench(wing, at), bench(wing, at));
+            let events = run(seed, make, |testbed, at| {
+                let (bad, good) = (test_client(testbed, at), test_client(testbed, at));
                 let (hangs, works) =
                     (bad.create_context(at).unwrap(), good.create_context_on(at, 1).unwrap());
                 let made = good.create(at, 1).unwrap();
                 bad.submit(at, hangs, &[Command::Hang]).unwrap();
-                pass(wing, at, 30);
+                pass(testbed, at, 30);
                 assert_ne!(state(&good, at), D3DKMT_DEVICEEXECUTION_ACTIVE);
                 let later = good.client.submit(at, works, &format::encode(&[]));
                 assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
@@ -259,28 +261,28 @@ fn a_context_with_a_higher_priority_overtakes_and_nothing_is_done_twice() {
     let overtaken = AtomicU64::new(0);
     for seed in 0..40 {
         let (driver, make) = with_sight();
-        let events = run(seed, make, |wing, at| {
-            let bench = bench(wing, at);
+        let events = run(seed, make, |testbed, at| {
+            let test_client = test_client(testbed, at);
             let (low, high) =
-                (bench.create_context(at).unwrap(), bench.create_context(at).unwrap());
-            bench.client.set_context_priority(at, high, 3).unwrap();
-            assert_eq!(bench.client.context_priority(at, high), Ok(3));
-            assert_eq!(bench.client.context_priority(at, low), Ok(0));
-            let made = bench.create(at, 1).unwrap().allocations[0];
+                (test_client.create_context(at).unwrap(), test_client.create_context(at).unwrap());
+            test_client.client.set_context_priority(at, high, 3).unwrap();
+            assert_eq!(test_client.client.context_priority(at, high), Ok(3));
+            assert_eq!(test_client.client.context_priority(at, low), Ok(0));
+            let made = test_client.create(at, 1).unwrap().allocations[0];
             // Each packet overwrites the previous one: the last one stays.
             for turn in 0..10_u8 {
-                bench.submit(at, low, &[fill(made, 0, turn + 1), fill(made, 8, 1)]).unwrap();
+                test_client.submit(at, low, &[fill(made, 0, turn + 1), fill(made, 8, 1)]).unwrap();
             }
             for turn in 0..3_u8 {
-                bench.submit(at, high, &[fill(made, 4, turn + 1)]).unwrap();
+                test_client.submit(at, high, &[fill(made, 4, turn + 1)]).unwrap();
             }
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
             assert_eq!(
                 driver.read(Handle(made), 0..12),
                 Some(vec![10, 10, 10, 10, 3, 3, 3, 3, 1, 1, 1, 1])
             );
-            bench.destroy_list(at, &[made]).unwrap();
-            bench.close(at, &[low, high]).unwrap();
+            test_client.destroy_list(at, &[made]).unwrap();
+            test_client.close(at, &[low, high]).unwrap();
         });
         quiet(&events);
         assert_eq!(count(&events, "packet.done"), 13, "seed {seed}: each once");
@@ -317,45 +319,45 @@ fn good_drivers_recover_clean_in_many_orders() {
         let good = good_scenarios(driver);
         for scenario in good.iter().filter(|scenario| NAMES.contains(&scenario.name)) {
             for on in
-                (0..8).map(HostKind::Deterministic).chain([HostKind::Threaded, HostKind::Threaded])
+                (0..8).map(HostKind::deterministic).chain([HostKind::Threaded, HostKind::Threaded])
             {
                 let flown = flown(driver, scenario.name, on);
-                let said = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
-                assert_eq!(flown.outcome, Outcome::Clean, "{said}");
-                assert_eq!(flown.live.count(), 0, "{said}");
+                let label = format!("{driver}, {}: {:?}", scenario.name, flown.findings);
+                assert_eq!(flown.outcome, Outcome::Clean, "{label}");
+                assert_eq!(flown.live.count(), 0, "{label}");
             }
         }
     }
 }
 
 #[test]
-fn a_driver_that_holds_up_its_own_recovery_is_said_to_be_stuck() {
-    let keeper = RecordingDriver::new(MemoryPlan::default());
+fn a_driver_that_blocks_its_own_recovery_is_reported_as_stuck() {
+    let recorder = RecordingDriver::new(MemoryPlan::default());
     let events = run(
         1,
-        |log| keeper.plug(log),
-        |wing, at| {
-            let bench = bench(wing, at);
-            let context = bench.create_context(at).unwrap();
-            bench.submit(at, context, &[]).unwrap();
-            wing.host.run_until_idle(at);
-            let made = bench.create(at, 1).unwrap().allocations[0];
-            bench.submit(at, context, &[Command::Hang]).unwrap();
+        |log| recorder.set_up(log),
+        |testbed, at| {
+            let test_client = test_client(testbed, at);
+            let context = test_client.create_context(at).unwrap();
+            test_client.submit(at, context, &[]).unwrap();
+            testbed.host.run_until_idle(at);
+            let made = test_client.create(at, 1).unwrap().allocations[0];
+            test_client.submit(at, context, &[Command::Hang]).unwrap();
             let held = WaitToken::new("something outside");
-            let (on, ticket) = (wing.host.clone(), held.clone());
+            let (on, ticket) = (testbed.host.clone(), held.clone());
             let first = AtomicBool::new(true);
-            keeper.on(HookPoint::Pages, move |_, at| {
+            recorder.on(HookPoint::Pages, move |_, at| {
                 if first.swap(false, SeqCst) {
                     on.park(at, &ticket, None);
                 }
                 Ok(())
             });
             // No thread can query the node, and endless time would not help.
-            assert!(bench.make_resident(at, &[made]).is_err());
-            wing.host.wake(&held);
-            pass(wing, at, 30);
-            assert_eq!(state(&bench, at), D3DKMT_DEVICEEXECUTION_HUNG);
-            bench.close(at, &[context]).unwrap();
+            assert!(test_client.make_resident(at, &[made]).is_err());
+            testbed.host.wake(&held);
+            pass(testbed, at, 30);
+            assert_eq!(state(&test_client, at), D3DKMT_DEVICEEXECUTION_HUNG);
+            test_client.close(at, &[context]).unwrap();
         },
     );
     let stuck =

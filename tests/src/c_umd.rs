@@ -60,14 +60,14 @@ pub fn build_c(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     command.args(flags);
     command.arg(root.join(source)).arg("-o").arg(&built).arg("-ldl");
     let output = command.output().unwrap_or_else(|why| panic!("gcc: {why}"));
-    assert!(output.status.success(), "{source}:\n{}", said(&output));
+    assert!(output.status.success(), "{source}:\n{}", output_text(&output));
     let place = folder.join(name);
     std::fs::rename(&built, &place).unwrap_or_else(|why| panic!("{}: {why}", place.display()));
     place
 }
 
 /// The output of a program.
-pub fn said(output: &Output) -> String {
+pub fn output_text(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }

@@ -57,7 +57,7 @@ impl Faulty {
     }
 
     /// The driver as a setup.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    pub fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }

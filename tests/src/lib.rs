@@ -93,11 +93,11 @@ pub fn attempt(
     let on = on.into();
     let flown = on.fly(&log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let HostKind::DeterministicPressure(seed) = on {
+        if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(at, setup).map_err(|reason| format!("{reason:?}"))?;
         kernel.start_workers(host, adapter);
         let testbed = KernelTestbed { kernel, adapter, host: host.clone() };
@@ -117,7 +117,7 @@ pub fn attempt(
 /// The list of live objects shows what the kernel still knows. This checks the events: every
 /// created object was destroyed.
 fn check_no_leaks(events: &[Event]) -> Result<(), String> {
-    const LIVES: [(&str, &str); 9] = [
+    const LIFETIMES: [(&str, &str); 9] = [
         ("device.created", "device.destroyed"),
         ("context.created", "context.destroyed"),
         ("resource.created", "resource.destroyed"),
@@ -129,10 +129,10 @@ fn check_no_leaks(events: &[Event]) -> Result<(), String> {
         ("instance.created", "instance.destroyed"),
     ];
     let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
-    match LIVES.iter().find(|(outcomes, went)| count(outcomes) != count(went)) {
+    match LIFETIMES.iter().find(|(created, destroyed)| count(created) != count(destroyed)) {
         None => Ok(()),
-        Some((outcomes, went)) => {
-            Err(format!("{} {outcomes}, {} {went}", count(outcomes), count(went)))
+        Some((created, destroyed)) => {
+            Err(format!("{} {created}, {} {destroyed}", count(created), count(destroyed)))
         }
     }
 }

@@ -202,12 +202,12 @@ impl<'a> MemoryClient<'a> {
         let device = Handle(self.device);
         let order = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
         let kernel = self.testbed.kernel.clone();
-        let told: Arc<dyn TrimCallback> = if trims {
+        let callback: Arc<dyn TrimCallback> = if trims {
             Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
         } else {
             Arc::new(IgnoresInterrupts)
         };
-        let registered = self.testbed.kernel.register_trim(process, device, told).unwrap();
+        let registered = self.testbed.kernel.register_trim(process, device, callback).unwrap();
         let other = MemoryClient::open(self.testbed, at);
         let theirs = other.create(at, 16, &hidden());
         assert!(other.request_residency(&[theirs], false).is_err(), "this process has it");
@@ -240,7 +240,7 @@ pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(paging_buffer));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let unseen = |order: &[u32]| {
@@ -294,7 +294,7 @@ pub fn locked() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let seen = test_client.create(at, 2, &only_in(&[VISIBLE, APERTURE]));
@@ -319,11 +319,11 @@ pub fn locked() -> Vec<Event> {
 }
 
 /// What clients can query: residency, budget, and use beyond the budget.
-pub fn told() -> Vec<Event> {
+pub fn queried() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let (client, device) = (&test_client.client, test_client.device);
@@ -358,7 +358,7 @@ pub fn reclaimed() -> Vec<Event> {
     let driver = SharedContextAllocationDriver::new(small_memory(4096));
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
             let requirements = only_in(&[APERTURE]);
@@ -390,7 +390,7 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
     let driver = VariantDriver::with_memory(Generation::One);
     run(
         1,
-        |log| driver.plug(log),
+        |log| driver.set_up(log),
         |testbed, at| {
             let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
@@ -407,13 +407,13 @@ fn fly_wddm1_paging_queue() -> Vec<Event> {
 }
 
 /// A client with little memory makes an invalid call.
-fn short(story: Story) -> Vec<Event> {
+fn short(body: ClientBody) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, small_memory(4096)).0,
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
-            story(&test_client, at);
+            body(&test_client, at);
             test_client.close(at);
         },
     )
@@ -441,10 +441,10 @@ pub const BAD_FLIGHTS: &[(RuleId, FlightResult)] = &[
 ];
 
 /// An invalid call about memory.
-type Story = fn(&MemoryClient<'_>, &mut Passive);
+type ClientBody = fn(&MemoryClient<'_>, &mut Passive);
 
 /// Clients that break one rule each, with direct calls of the kernel.
-pub const BAD_CLIENTS: &[(RuleId, Story)] = &[
+pub const BAD_CLIENTS: &[(RuleId, ClientBody)] = &[
     (RuleId::RESID_MAKE_005, |test_client, at| {
         let it = test_client.create(at, 1, &format::anywhere());
         test_client.fill(at, it);
@@ -508,13 +508,13 @@ impl TrimCallback for IgnoresInterrupts {
 }
 
 /// The flight of a bad client.
-pub fn fly_client(story: Story) -> Vec<Event> {
+pub fn fly_client(body: ClientBody) -> Vec<Event> {
     run(
         1,
         |log| set_up_memory(log, MemoryPlan::default()).0,
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
-            story(&test_client, at);
+            body(&test_client, at);
             test_client.close(at);
         },
     )

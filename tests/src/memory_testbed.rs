@@ -182,8 +182,7 @@ pub fn with_memory_testbed(
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     };
     let events = run(on, make, |testbed, at| {
-        let gpu: Arc<dyn HardwareModel> =
-            kept.borrow().as_ref().expect("it is plugged in").0.clone();
+        let gpu: Arc<dyn HardwareModel> = kept.borrow().as_ref().expect("it is setup in").0.clone();
         let test_client = TestClient::open(Client::new(&testbed.kernel), at).expect("a device");
         let context = test_client.create_context(at).expect("a context");
         body(&MemoryTestbed { testbed, ram: ram.clone(), gpu, test_client, context }, at);

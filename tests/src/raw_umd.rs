@@ -64,7 +64,7 @@ pub struct Board {
     /// The function that panics.
     pub panics: Option<&'static str>,
     /// The missing slot of the device's table.
-    pub lacks: Option<&'static str>,
+    pub missing: Option<&'static str>,
     adapter: usize,
     adapter_callbacks: D3DDDI_ADAPTERCALLBACKS,
     callbacks: D3DDDI_DEVICECALLBACKS,
@@ -86,7 +86,7 @@ impl Board {
         open_behaviour: OpenBehaviour::Success,
         hostile: false,
         panics: None,
-        lacks: None,
+        missing: None,
         adapter: 0,
         adapter_callbacks: D3DDDI_ADAPTERCALLBACKS::ZERO,
         callbacks: D3DDDI_DEVICECALLBACKS::ZERO,
@@ -165,9 +165,9 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         OpenBehaviour::WithNoCloseAdapter => functions.pfnCloseAdapter = None,
         _ => (),
     }
-    let mut told = [0_u8; 32];
+    let mut info = [0_u8; 32];
     let query = D3DDDICB_QUERYADAPTERINFO {
-        pPrivateDriverData: told.as_mut_ptr().cast(),
+        pPrivateDriverData: info.as_mut_ptr().cast(),
         PrivateDriverDataSize: 32,
     };
     if let (OpenBehaviour::QueriesCapsWithCb2, Some(ask)) =
@@ -218,7 +218,7 @@ fn device_functions() -> D3DDDI_DEVICEFUNCS {
         pfnDestroyDevice: Some(destroy_device),
         ..D3DDDI_DEVICEFUNCS::ZERO
     };
-    match held(&STATE).lacks {
+    match held(&STATE).missing {
         Some("pfnCreateResource") => all.pfnCreateResource = None,
         Some("pfnCreateResource2") => all.pfnCreateResource2 = None,
         Some("pfnOpenResource") => all.pfnOpenResource = None,

@@ -58,7 +58,7 @@ impl RecordingDriver {
     }
 
     /// The driver as a setup.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    pub fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
@@ -90,13 +90,13 @@ impl RecordingDriver {
     }
 
     /// Creates an allocation of one page for the newest device, shared across its contexts.
-    pub fn share(&self, at: &mut Passive, word: usize) -> DriverResult<usize> {
-        let order = CreateContextAllocationArgs { shared: true, ..self.order(word) };
+    pub fn share(&self, at: &mut Passive, driver_handle: usize) -> DriverResult<usize> {
+        let order = CreateContextAllocationArgs { shared: true, ..self.order(driver_handle) };
         self.services().create_context_allocation(at, &order)
     }
 
     /// A request for one page, neither shared nor of a context.
-    pub fn order(&self, word: usize) -> CreateContextAllocationArgs {
+    pub fn order(&self, driver_handle: usize) -> CreateContextAllocationArgs {
         let wants = PlacementRequirements {
             segments: SegmentSet::of(&[1, 2, 3]),
             ..PlacementRequirements::default()
@@ -106,7 +106,7 @@ impl RecordingDriver {
             device,
             size: 4096,
             requirements: wants,
-            driver_handle: word,
+            driver_handle,
             ..CreateContextAllocationArgs::default()
         }
     }
@@ -148,11 +148,11 @@ impl Miniport for RecordingDriver {
     fn create_device(
         &self,
         at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        self.state().devices.push(word.kernel_handle());
+        self.state().devices.push(slot.kernel_handle());
         self.run(HookPoint::CreateDevice, at)?;
-        self.driver.create_device(at, word)
+        self.driver.create_device(at, slot)
     }
 
     fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
@@ -165,11 +165,11 @@ impl Miniport for RecordingDriver {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.state().contexts.push(word.kernel_handle());
+        self.state().contexts.push(slot.kernel_handle());
         self.run(HookPoint::CreateContext, at)?;
-        self.driver.create_context(at, device, order, word)
+        self.driver.create_context(at, device, order, slot)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -182,25 +182,25 @@ impl Miniport for RecordingDriver {
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
     ) -> DriverResult<()> {
-        let word = word(&args.operation);
-        self.state().paging_operations.push((args.operation.name(), word));
+        let driver_handle = driver_handle(&args.operation);
+        self.state().paging_operations.push((args.operation.name(), driver_handle));
         self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
         self.driver.build_paging(at, args)
     }
 }
 
-fn word(operation: &Operation<'_>) -> usize {
+fn driver_handle(operation: &Operation<'_>) -> usize {
     match *operation {
         Operation::Transfer(ref it) => it.driver_handle.unwrap_or(0),
-        Operation::Fill { driver_handle: word, .. }
-        | Operation::Discard { driver_handle: word, .. }
-        | Operation::InitContext { driver_handle: word, .. }
-        | Operation::UpdateContext { driver_handle: word, .. }
-        | Operation::Notify { driver_handle: word, .. } => word,
-        Operation::MapAperture { driver_handle: word, .. }
-        | Operation::UnmapAperture { driver_handle: word, .. }
-        | Operation::VirtualTransfer { driver_handle: word, .. }
-        | Operation::VirtualFill { driver_handle: word, .. } => word.unwrap_or(0),
+        Operation::Fill { driver_handle, .. }
+        | Operation::Discard { driver_handle, .. }
+        | Operation::InitContext { driver_handle, .. }
+        | Operation::UpdateContext { driver_handle, .. }
+        | Operation::Notify { driver_handle, .. } => driver_handle,
+        Operation::MapAperture { driver_handle, .. }
+        | Operation::UnmapAperture { driver_handle, .. }
+        | Operation::VirtualTransfer { driver_handle, .. }
+        | Operation::VirtualFill { driver_handle, .. } => driver_handle.unwrap_or(0),
         Operation::UpdateTable(ref it) => it.driver_handle.unwrap_or(0),
         Operation::FlushTlb { .. } | Operation::CopyEntries(_) => 0,
     }

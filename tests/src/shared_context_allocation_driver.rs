@@ -40,7 +40,7 @@ impl SharedContextAllocationDriver {
     }
 
     /// The driver as a setup.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    pub fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
@@ -81,10 +81,10 @@ impl Miniport for SharedContextAllocationDriver {
     fn create_device(
         &self,
         at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        let name = word.kernel_handle();
-        let device = self.driver.create_device(at, word)?;
+        let name = slot.kernel_handle();
+        let device = self.driver.create_device(at, slot)?;
         let flags = PlacementFlags { physical: true, notify: true, ..PlacementFlags::default() };
         let order = CreateContextAllocationArgs {
             device: name,
@@ -112,9 +112,9 @@ impl Miniport for SharedContextAllocationDriver {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        let context = self.driver.create_context(at, device, order, word)?;
+        let context = self.driver.create_context(at, device, order, slot)?;
         let shared = self.state(|state| state.shared.get(&device.as_raw()).copied());
         if let Some(shared) = shared {
             self.services()?.update_context_allocation(at, shared, b"one more context")?;

@@ -37,15 +37,15 @@ impl Miniport for Fence32Driver {
 }
 
 /// Runs a test with a client that has a device, on a driver.
-fn told(
+fn run_client(
     make: impl FnOnce(&Arc<Log>) -> DriverSetup,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Client, u32),
 ) -> Vec<Event> {
     run(1, make, |testbed, at| {
         let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        story(testbed, at, &client, device);
+        body(testbed, at, &client, device);
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
@@ -53,8 +53,8 @@ fn told(
 }
 
 /// Runs a test with a client whose fences have 32 bits.
-pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
-    let plug = |log: &Arc<Log>| {
+pub fn narrow(body: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Event> {
+    let set_up = |log: &Arc<Log>| {
         let (driver, machine): (Arc<SoftGpu>, Arc<Gpu>) = SoftGpu::new();
         DriverSetup {
             miniport: Arc::new(Fence32Driver(driver)),
@@ -62,13 +62,13 @@ pub fn narrow(story: fn(&KernelTestbed, &mut Passive, &Client, u32)) -> Vec<Even
             pool: nt::Pool::new(log.clone()),
         }
     };
-    told(plug, story)
+    run_client(set_up, body)
 }
 
 /// A client that signals a fence by writing to its memory.
 fn written() -> Vec<Event> {
     let make = drivers::find("softgpu-memory").unwrap().make;
-    told(make, |_, at, client, device| {
+    run_client(make, |_, at, client, device| {
         let fence = client.create_sync(at, device, SyncObject::Monitored(1), 0).unwrap();
         assert!(write_cpu(fence.value, &2_u64.to_le_bytes()));
         client.signal_cpu(at, device, &[(fence.object, 3)], 0).unwrap();

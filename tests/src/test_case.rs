@@ -39,7 +39,7 @@ pub struct Case {
 
 impl Case {
     /// Decodes a case: the first three bytes are the seed and the driver's failure.
-    pub fn told(bytes: &[u8]) -> Self {
+    pub fn decode(bytes: &[u8]) -> Self {
         let mut rng = Rng::Bytes(bytes);
         let seed = rng.of(256) as u64;
         let (call, panics) = (u32::try_from(rng.of(64)).unwrap_or_default(), rng.one_in(2));
@@ -56,24 +56,26 @@ impl Case {
             let mut model = Model::default();
             model.forgetful = self.forgetful;
             for step in &self.steps {
-                let told = runner.run_step(at, step);
+                let outcome = runner.run_step(at, step);
                 let failed = driver.failed();
-                seen.outcomes.insert(format!("{} {told:?}", kind(step)));
+                seen.outcomes.insert(format!("{} {outcome:?}", kind(step)));
                 seen.outcomes.extend(failed.map(str::to_owned));
-                let expected = model.step(step, failed, told);
+                let expected = model.step(step, failed, outcome);
                 testbed.kernel.validate().map_err(|reason| format!("after '{step}': {reason}"))?;
                 if model.deaf {
                     continue;
                 }
-                if told != expected {
-                    return Err(format!("'{step}' was {told:?}, the model expects {expected:?}"));
+                if outcome != expected {
+                    return Err(format!(
+                        "'{step}' was {outcome:?}, the model expects {expected:?}"
+                    ));
                 }
                 compare(testbed, &model, step)?;
             }
             runner.kill_processes(at);
             Ok(())
         };
-        let events = attempt(self.seed, |log| driver.plug(log), body)?;
+        let events = attempt(self.seed, |log| driver.set_up(log), body)?;
         let verifier = verified(&events);
         let ours =
             verifier.findings().iter().find(|finding| finding.component == Component::Kernel);
@@ -89,9 +91,10 @@ impl Case {
         let mut steps = self.steps.clone();
         steps.drain(from..(from + count).min(steps.len()));
         steps.retain(|step| {
-            let told = step.used_names().iter().all(|name| known.iter().any(|text| text == name));
-            known.extend(step.defined_name().filter(|_| told).map(str::to_owned));
-            told
+            let defined =
+                step.used_names().iter().all(|name| known.iter().any(|text| text == name));
+            known.extend(step.defined_name().filter(|_| defined).map(str::to_owned));
+            defined
         });
         Self { steps, ..self.clone() }
     }
@@ -150,9 +153,9 @@ impl Case {
 
 /// Compares the live objects with the model: exactly, once the kernel is idle.
 fn compare(testbed: &KernelTestbed, model: &Model, step: &Step) -> Result<(), String> {
-    let census = testbed.kernel.live_objects();
+    let live_objects = testbed.kernel.live_objects();
     let count = |kind: Kind| {
-        census.objects.iter().filter(|live_object| live_object.subject.kind == kind).count()
+        live_objects.objects.iter().filter(|live_object| live_object.subject.kind == kind).count()
     };
     let kinds = [Kind::View, Kind::ResourceView, Kind::Context, Kind::Device];
     for (kind, expected) in kinds.into_iter().zip(model.alive()) {

@@ -18,8 +18,8 @@ pub fn read_as_trace_and_steps(bytes: &[u8]) -> bool {
         verified(events);
     }
     let steps = steps::read(&text);
-    if let Ok(told) = &steps {
-        assert_eq!(steps::read(&steps::write(told)).as_ref(), Ok(told), "{text}");
+    if let Ok(parsed) = &steps {
+        assert_eq!(steps::read(&steps::write(parsed)).as_ref(), Ok(parsed), "{text}");
     }
     trace.is_ok() || steps.is_ok()
 }

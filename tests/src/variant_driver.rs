@@ -57,7 +57,7 @@ impl VariantDriver {
     }
 
     /// The driver as a setup.
-    pub fn plug(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
+    pub fn set_up(self: &Arc<Self>, log: &Arc<Log>) -> DriverSetup {
         let (miniport, machine) = (self.clone(), self.hardware.clone());
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     }
@@ -98,10 +98,10 @@ impl Miniport for VariantDriver {
     fn create_device(
         &self,
         at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
         self.yield_in_call(at);
-        self.driver.create_device(at, word)
+        self.driver.create_device(at, slot)
     }
 
     fn destroy_device(&self, at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
@@ -114,10 +114,10 @@ impl Miniport for VariantDriver {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.yield_in_call(at);
-        self.driver.create_context(at, device, order, word)
+        self.driver.create_context(at, device, order, slot)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -132,16 +132,16 @@ impl Miniport for VariantDriver {
     ) -> DriverResult<CreatedAllocations> {
         self.yield_in_call(at);
         let CreateAllocationArgs { allocations, resource, private } = args;
-        let (mut privates, words): (Vec<_>, Vec<_>) = allocations
+        let (mut privates, slots): (Vec<_>, Vec<_>) = allocations
             .into_iter()
             .map(|new_allocation| {
                 (new_allocation.private, (new_allocation.primary, new_allocation.slot))
             })
             .unzip();
-        let lent = privates.iter_mut().zip(words).map(|(private, (primary, word))| NewAllocation {
+        let lent = privates.iter_mut().zip(slots).map(|(private, (primary, slot))| NewAllocation {
             private,
             primary,
-            slot: word,
+            slot,
         });
         let args = CreateAllocationArgs { allocations: lent.collect(), resource, private };
         let created = self.driver.create_allocations(at, args)?;

@@ -138,7 +138,7 @@ fn a_resource_in_use_is_released_at_the_next_flush() {
 }
 
 #[test]
-fn a_lock_waits_or_says_that_the_gpu_draws() {
+fn a_lock_waits_or_returns_was_still_drawing() {
     let mut flown = open(Flaw::None, ADDRESSES);
     flown.fake.slow.store(true, SeqCst);
     let it = flown.create(&[8], 0).unwrap();
@@ -199,7 +199,7 @@ fn a_discard_in_use_switches_to_another_instance() {
 }
 
 #[test]
-fn a_refused_instance_is_waited_for_but_a_removed_device_is_said() {
+fn a_discard_without_memory_waits_but_a_removed_device_fails() {
     for (code, waits) in [(E_OUTOFMEMORY, true), (D3DDDIERR_DEVICEREMOVED, false)] {
         let mut flown = open(Flaw::None, ADDRESSES);
         flown.fake.slow.store(true, SeqCst);
@@ -268,7 +268,7 @@ fn an_asynchronous_lock_counts_from_the_rename_on() {
 }
 
 #[test]
-fn the_runtimes_memory_is_the_cpus() {
+fn system_memory_resources_are_cpu_memory() {
     let mut flown = open(Flaw::None, ADDRESSES);
     let (mut first, mut second) = (vec![0_u8; 256], vec![0_u8; 256]);
     let one = flown.create_in(8, &mut first);
@@ -293,7 +293,7 @@ fn the_runtimes_memory_is_the_cpus() {
 }
 
 #[test]
-fn a_refusal_is_handed_back_as_it_is() {
+fn a_callback_error_is_returned_unchanged() {
     const MARK: i32 = u32::cast_signed(0x8123_4567);
     for name in ["allocate", "map", "resident", "wait"] {
         let mut flown = open(Flaw::None, ADDRESSES);
@@ -324,7 +324,7 @@ fn a_refusal_is_handed_back_as_it_is() {
 }
 
 #[test]
-fn made_up_handles_and_indices_are_refused() {
+fn invalid_handles_and_indices_are_rejected() {
     let mut flown = open(Flaw::None, LISTS);
     let it = flown.create(&[8], 0).unwrap();
     assert_eq!(flown.create(&[], 0), Err(E_INVALIDARG));
@@ -373,7 +373,7 @@ fn flaws_show_where_a_resource_ends() {
 }
 
 #[test]
-fn one_calls_after_its_device() {
+fn a_flawed_driver_calls_back_after_destroying_its_device() {
     let flown = open(Flaw::CallsBackAfterDestroy, LISTS);
     let notes = flown.close();
     assert_eq!(notes[notes.len() - 2..], ["free 0 []", "render  uses []"]);

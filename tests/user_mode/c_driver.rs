@@ -1,6 +1,6 @@
 //! The user-mode driver in C, driven by a runtime in C that only prints the callbacks.
 
-use harness::c_umd::{FLAWS, build_c, c_umd_with, said};
+use harness::c_umd::{FLAWS, build_c, c_umd_with, output_text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -27,13 +27,13 @@ fn with_flags<T>(build: impl FnOnce(&[&str]) -> T) -> T {
 }
 
 /// Runs a test of the C runtime with a driver. Returns its output.
-fn told(driver: &Path, adapter: &str, story: &str) -> (bool, String) {
+fn run_test(driver: &Path, adapter: &str, test: &str) -> (bool, String) {
     let mut command = Command::new("timeout");
-    command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(story);
+    command.arg("60").arg(runtime()).arg(driver).arg(adapter).arg(test);
     // Leaks of a flawed driver are counted by the test itself.
     let output = command.env("ASAN_OPTIONS", "detect_leaks=0").output();
     let output = output.unwrap_or_else(|why| panic!("timeout: {why}"));
-    (output.status.success(), said(&output))
+    (output.status.success(), output_text(&output))
 }
 
 #[test]
@@ -43,25 +43,25 @@ fn the_batch_is_submitted_before_its_resources_are_released() {
         let expected = "allocate 2\nlock\nunlock\nDestroyResource\nrender\nanswers 0x00000000\n\
             Flush\ndeallocate resource\nDestroyDevice\nno context\n0 allocations left\n\
             CloseAdapter\n";
-        assert_eq!(told(&driver, adapter, "life"), (true, expected.to_owned()), "{adapter}");
+        assert_eq!(run_test(&driver, adapter, "life"), (true, expected.to_owned()), "{adapter}");
     }
 }
 
 #[test]
-fn pictures_locks_and_errors_are_right_each_way() {
+fn drawing_locks_and_errors_are_right_on_each_adapter() {
     let driver = driver(None);
     for adapter in ADAPTERS {
-        for story in ["draws", "locks", "errors"] {
-            let (right, text) = told(&driver, adapter, story);
+        for test in ["draws", "locks", "errors"] {
+            let (right, text) = run_test(&driver, adapter, test);
             let right = right && text.contains("\n0 allocations left\n");
-            assert!(right, "{story} on {adapter}:\n{text}");
+            assert!(right, "{test} on {adapter}:\n{text}");
         }
     }
 }
 
 #[test]
 fn a_discarded_surface_that_has_no_other_instance_is_tried_again_after_the_batch() {
-    let (right, text) = told(&driver(None), "1", "locks");
+    let (right, text) = run_test(&driver(None), "1", "locks");
     assert!(right && text.contains("lock discard\nrender\nlock discard for good\n"), "{text}");
     assert!(
         text.ends_with(
@@ -73,7 +73,7 @@ fn a_discarded_surface_that_has_no_other_instance_is_tried_again_after_the_batch
 }
 
 #[test]
-fn each_flaw_is_what_its_name_says() {
+fn each_flaw_does_what_its_name_says() {
     let shows = |flaw: &str| match flaw {
         "releases-before-flush" => "DestroyResource\ndeallocate resource\nanswers 0x00000000\n",
         "frees-the-list-only" => "Flush\ndeallocate list of 2\nDestroyDevice\n",
@@ -92,7 +92,7 @@ fn each_flaw_is_what_its_name_says() {
     for flaw in FLAWS {
         let driver = driver(Some(flaw));
         for adapter in ADAPTERS {
-            let (ended, text) = told(&driver, adapter, "life");
+            let (ended, text) = run_test(&driver, adapter, "life");
             // Commands that use freed memory stop this GPU.
             let right = ended != (flaw == "releases-before-flush");
             assert!(right && text.contains(shows(flaw)), "{flaw} on {adapter}:\n{text}");

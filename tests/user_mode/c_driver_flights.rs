@@ -16,7 +16,7 @@ fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> Flig
 }
 
 #[test]
-fn the_good_one_keeps_every_rule() {
+fn the_good_c_driver_keeps_every_rule() {
     let umd = load(None);
     let all =
         SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs == ["OpenAdapter"]);

@@ -1,7 +1,7 @@
 //! Streaming minidrivers: their frames are right, every flaw is found, and a flight that is
 //! interrupted at any call leaks nothing.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use drivers::stream::{Capture, VideoMemory, pattern};
 use drivers::{ListedStream, STREAMS, find_stream};
@@ -67,9 +67,8 @@ fn good_minidrivers_fly_clean_in_many_orders() {
     for driver in good() {
         let seeds = if driver.name == "capture" { 40 } else { 8 };
         for scenario in scenarios() {
-            for on in (0..seeds)
-                .map(HostKind::Deterministic)
-                .chain((0..4).map(HostKind::DeterministicPressure))
+            for on in
+                (0..seeds).map(HostKind::deterministic).chain((0..4).map(HostKind::under_pressure))
             {
                 let flown = flown(driver.name, scenario.name, on);
                 assert_clean(&flown, &format!("{}, {}, {on:?}", driver.name, scenario.name));
@@ -102,7 +101,7 @@ fn frames_have_the_right_pattern_and_rising_time_stamps() {
 }
 
 #[test]
-fn a_bad_minidriver_is_named_by_its_rule_first() {
+fn a_bad_minidriver_is_reported_by_its_rule_first() {
     let mut wrong = Vec::new();
     for driver in bad() {
         let all = scenarios().flat_map(|scenario| {
@@ -127,7 +126,7 @@ fn a_bad_minidriver_is_named_by_its_rule_first() {
 }
 
 #[test]
-fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
+fn a_bad_minidriver_is_reported_when_threads_run_side_by_side() {
     for driver in bad() {
         let named = scenarios().any(|scenario| {
             let flown = flown(driver.name, scenario.name, HostKind::Threaded);
@@ -138,11 +137,10 @@ fn a_bad_minidriver_is_named_when_threads_run_side_by_side() {
 }
 
 #[test]
-fn frames_come_and_go_at_both_levels_under_pressure() {
+fn frames_are_captured_at_both_levels_under_pressure() {
     let (mut levels, mut named) = (BTreeMap::<String, BTreeSet<Irql>>::new(), BTreeSet::new());
     for seed in 0..6 {
-        let flown =
-            flown("table-capture", "ks-state-transitions", HostKind::DeterministicPressure(seed));
+        let flown = flown("table-capture", "ks-state-transitions", HostKind::under_pressure(seed));
         for it in &flown.events {
             if let EventKind::KsCall { name, level, .. } = &it.kind {
                 levels.entry(name.to_string()).or_default().insert(*level);
@@ -151,7 +149,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
         let waits = harness::flown(
             "ks-waits-in-allocate-frame",
             "ks-state-transitions",
-            HostKind::DeterministicPressure(seed),
+            HostKind::under_pressure(seed),
         );
         named.extend(waits.findings.iter().map(|finding| finding.rule));
     }
@@ -168,7 +166,7 @@ fn frames_come_and_go_at_both_levels_under_pressure() {
 }
 
 #[test]
-fn a_bad_client_is_named() {
+fn a_bad_client_is_reported() {
     let flown = flown("capture", "ks-close-filter-before-pin", 1);
     let found: Vec<_> =
         flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
@@ -254,10 +252,15 @@ fn order(events: &[Event]) -> Result<(), String> {
 }
 
 /// The interrupted flight: results do not matter, leaks do.
-fn story(stream: &Arc<Stream>, at: &mut Passive, plugged: DriverSetup, wish: &FramingRequest) {
-    let Ok(device) = stream.add_device(at, plugged) else { return };
+fn capture(
+    stream: &Arc<Stream>,
+    at: &mut Passive,
+    setup: DriverSetup,
+    framing_request: &FramingRequest,
+) {
+    let Ok(device) = stream.add_device(at, setup) else { return };
     let format = pattern::format(0);
-    if let Ok(graph) = Graph::open(stream, at, device, &format, wish) {
+    if let Ok(graph) = Graph::open(stream, at, device, &format, framing_request) {
         let _ = graph.run(at, 4);
         stream.validate().unwrap();
         let _ = graph.stop(at);
@@ -285,65 +288,80 @@ impl Minidriver for Heard {
 type Ring = Box<dyn Fn() + Send + Sync>;
 
 /// What interrupts a flight.
-type Blow = fn(&Stream, &mut Passive);
+type Interruption = fn(&Stream, &mut Passive);
 
 /// Flies the steps while another thread waits for its wake-up and then interrupts.
-fn hit(
+fn capture_interrupted(
     (host, at, log): (&Arc<dyn Spawner>, &mut Passive, &Arc<Log>),
-    plug: impl FnOnce(Ring) -> DriverSetup,
-    wish: &FramingRequest,
-    blow: Blow,
+    set_up: impl FnOnce(Ring) -> DriverSetup,
+    framing_request: &FramingRequest,
+    interrupt: Interruption,
 ) {
     let stream = Stream::new(host.clone(), log.clone());
     stream.start_workers(host);
     let work_available = WaitToken::new("a call of the driver");
     let (ringer, ring) = (host.clone(), work_available.clone());
-    let plugged = plug(Box::new(move || ringer.wake(&ring)));
-    let memory = plugged.memory.clone();
+    let setup = set_up(Box::new(move || ringer.wake(&ring)));
+    let memory = setup.memory.clone();
     let (waits, other, theirs) = (work_available.clone(), stream.clone(), host.clone());
     let ended = host.spawn("interrupter", move |at| {
         theirs.park(at, &waits, None);
-        blow(&other, at);
+        interrupt(&other, at);
     });
-    story(&stream, at, plugged, wish);
+    capture(&stream, at, setup, framing_request);
     host.wake(&work_available); // If the call never came.
     host.park(at, &ended, None);
     let _ = stream.surprise_remove_device(at, first_device(&stream));
-    let census = stream.live_objects();
-    assert_eq!(census.count(), 0, "{census}");
+    let live_objects = stream.live_objects();
+    assert_eq!(live_objects.count(), 0, "{live_objects}");
     assert_eq!(memory.allocation_count(), 0, "memory is left");
     memory.close();
     stream.validate().unwrap();
 }
 
 /// As above, with frames in system memory.
-fn cut(seed: u64, plug: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup, blow: Blow) -> Vec<Event> {
+fn run_interrupted(
+    seed: u64,
+    set_up: impl FnOnce(&Arc<Log>, Ring) -> DriverSetup,
+    interrupt: Interruption,
+) -> Vec<Event> {
     let log = Arc::new(Log::new());
     let flight = |host: &_, at: &mut _| {
-        hit((host, at, &log), |ring| plug(&log, ring), &FramingRequest::default(), blow);
+        capture_interrupted(
+            (host, at, &log),
+            |ring| set_up(&log, ring),
+            &FramingRequest::default(),
+            interrupt,
+        );
     };
-    HostKind::Deterministic(seed).fly(&log, flight).unwrap();
+    HostKind::deterministic(seed).fly(&log, flight).unwrap();
     log.take()
 }
 
 /// As above, with frames that are allocations in video memory.
-fn cut_in_video_memory(
+fn run_interrupted_in_video_memory(
     seed: u64,
-    plug: impl FnOnce(Ring) -> DriverSetup,
-    blow: Blow,
+    set_up: impl FnOnce(Ring) -> DriverSetup,
+    interrupt: Interruption,
 ) -> Vec<Event> {
     let log = OnceCell::new();
     let make = |it: &Arc<Log>| {
         log.get_or_init(|| it.clone());
         (drivers::find("softgpu-memory").unwrap().make)(it)
     };
-    harness::run(seed, make, |wing, at| {
+    harness::run(seed, make, |testbed, at| {
         let system: Arc<dyn FrameMemory> = Arc::new(SystemMemory::default());
-        let video = VideoMemory::open(&wing.kernel, at, &system).unwrap();
-        let wish = FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
+        let video = VideoMemory::open(&testbed.kernel, at, &system).unwrap();
+        let framing_request =
+            FramingRequest { kind: MemoryKind::Device, ..FramingRequest::default() };
         let memory: Arc<dyn FrameMemory> = video.clone();
-        let plug = |ring: Ring| DriverSetup { memory, ..plug(ring) };
-        hit((&wing.host, at, log.get().unwrap()), plug, &wish, blow);
+        let set_up = |ring: Ring| DriverSetup { memory, ..set_up(ring) };
+        capture_interrupted(
+            (&testbed.host, at, log.get().unwrap()),
+            set_up,
+            &framing_request,
+            interrupt,
+        );
         assert_eq!(video.frames(), 0);
         video.close(at).unwrap();
     })
@@ -386,7 +404,7 @@ fn at_every_call(seeds: u64, mut fly: impl FnMut(u64, u32, &Arc<AtomicU32>)) {
     }
 }
 
-const BLOWS: [(&str, Blow); 5] = [
+const INTERRUPTIONS: [(&str, Interruption); 5] = [
     ("stop", |stream, at| {
         let _ = stream.set_state(at, first_pin(stream), PinState::Stop);
     }),
@@ -413,12 +431,13 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
         ("table-capture", 2),
         ("table-capture-default-allocator", 1),
     ];
-    let all = flown.into_iter().flat_map(|pair| BLOWS.map(|blow| (pair, blow)));
-    for ((name, seeds), (end, blow)) in all {
+    let all = flown.into_iter().flat_map(|pair| INTERRUPTIONS.map(|interrupt| (pair, interrupt)));
+    for ((name, seeds), (end, interrupt)) in all {
         let driver = find_stream(name).unwrap();
         at_every_call(seeds, |seed, n, count| {
-            let plug = |log: &_, ring: Ring| ringing(&driver.plug(log).unwrap(), ring, n, count);
-            let events = cut(seed, plug, blow);
+            let set_up =
+                |log: &_, ring: Ring| ringing(&driver.set_up(log).unwrap(), ring, n, count);
+            let events = run_interrupted(seed, set_up, interrupt);
             // A filter may be closed before the other client has closed its pin.
             let but = [RuleId::KS_PIN_013];
             assert_quiet(&events, &but, &format!("{name}, {end}, seed {seed}, call {n}"));
@@ -427,12 +446,12 @@ fn stop_close_and_removal_at_every_call_leave_nothing() {
 }
 
 #[test]
-fn the_same_holds_of_frames_in_video_memory() {
-    for (end, blow) in BLOWS {
+fn stop_close_and_removal_leave_no_frames_in_video_memory() {
+    for (end, interrupt) in INTERRUPTIONS {
         at_every_call(1, |seed, n, count| {
-            let driver = find_stream("capture").unwrap().plug(&Arc::new(Log::silent())).unwrap();
-            let plug = |ring: Ring| ringing(&driver, ring, n, count);
-            let events = cut_in_video_memory(seed, plug, blow);
+            let driver = find_stream("capture").unwrap().set_up(&Arc::new(Log::silent())).unwrap();
+            let set_up = |ring: Ring| ringing(&driver, ring, n, count);
+            let events = run_interrupted_in_video_memory(seed, set_up, interrupt);
             let but = [RuleId::KS_PIN_013];
             assert_quiet(&events, &but, &format!("video memory, {end}, seed {seed}, call {n}"));
         });
@@ -440,18 +459,19 @@ fn the_same_holds_of_frames_in_video_memory() {
 }
 
 #[test]
-fn a_refusal_at_every_call_is_undone() {
+fn a_failure_at_every_call_is_undone() {
     at_every_call(3, |seed, n, count| {
         let counts = count.clone();
         let refuses = move |entry: Entry| {
             // Notifications cannot fail.
-            let told = [Entry::DeleteAllocator, Entry::PointerCancelled];
-            let here = counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !told.contains(&entry);
+            let notifications = [Entry::DeleteAllocator, Entry::PointerCancelled];
+            let here =
+                counts.fetch_add(1, Ordering::Relaxed) + 1 == n && !notifications.contains(&entry);
             if here { Err(DriverError::NoMemory) } else { Ok(()) }
         };
         let memory = Arc::new(SystemMemory::default());
-        let plugged = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
-        let events = cut(seed, |_, _| plugged, |_, _| ());
+        let setup = DriverSetup { minidriver: Arc::new(Capture::watched(refuses)), memory };
+        let events = run_interrupted(seed, |_, _| setup, |_, _| ());
         // A driver that fails to process has to restart processing itself.
         assert_quiet(&events, &[RuleId::KS_PROC_002], &format!("seed {seed}, call {n}"));
     });
@@ -461,25 +481,25 @@ fn a_refusal_at_every_call_is_undone() {
 fn memory_that_ends_after_every_piece_leaves_nothing() {
     for driver in good() {
         for (seed, pieces) in (0..3).flat_map(|seed| (0..14).map(move |pieces| (seed, pieces))) {
-            let plug = |log: &_, _| {
-                let plugged = driver.plug(log).unwrap();
-                plugged.memory.limit_allocations(Some(pieces));
-                plugged
+            let set_up = |log: &_, _| {
+                let setup = driver.set_up(log).unwrap();
+                setup.memory.limit_allocations(Some(pieces));
+                setup
             };
-            let events = cut(seed, plug, |_, _| ());
+            let events = run_interrupted(seed, set_up, |_, _| ());
             assert_quiet(&events, &[], &format!("{}, seed {seed}, {pieces} pieces", driver.name));
         }
     }
 }
 
 #[test]
-fn frames_are_pictures() {
+fn frames_are_written_as_images() {
     let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
     let path = directory.to_str().unwrap();
     let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
-    let (code, said) = harness::command::text(&asked);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains(&format!("5 frames written to {path}")), "{said}");
+    let (code, output) = harness::command::text(&asked);
+    assert_eq!(code, 0, "{output}");
+    assert!(output.contains(&format!("5 frames written to {path}")), "{output}");
     let first = fs::read(directory.join("ks-state-transitions-000.png")).unwrap();
     assert_eq!(first[..8], *b"\x89PNG\r\n\x1a\n");
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);

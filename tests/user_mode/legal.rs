@@ -25,34 +25,34 @@ use windtunnel::{Application, HostKind};
 /// What is unusual about a driver.
 const NOTHING: u8 = 0;
 /// Frees memory when it is flushed.
-const TRIMS: u8 = 1;
+const FREES_IN_FLUSH: u8 = 1;
 /// Frees a resource that it could not open.
-const GIVES_BACK: u8 = 2;
+const FREES_AFTER_FAILED_OPEN: u8 = 2;
 /// Waits in a flush for something that never happens.
-const WAITS: u8 = 3;
+const WAITS_IN_FLUSH: u8 = 3;
 /// Has no memory of its own for a resource with the runtime's memory.
-const FULL: u8 = 4;
+const HAS_NO_MEMORY: u8 = 4;
 /// Draws with the CPU into memory that stays mapped.
-const MAPS: u8 = 5;
+const DRAWS_WITH_CPU: u8 = 5;
 /// Collects drawing commands, and makes memory resident when it submits.
-const PAGES: u8 = 6;
+const MAKES_RESIDENT_IN_SUBMIT: u8 = 6;
 /// Submits when it is flushed, and uses the returned buffers, whatever the result is.
-const RENDERS: u8 = 7;
+const SUBMITS_IN_FLUSH: u8 = 7;
 /// As above, with an invalid context.
-const MISNAMES: u8 = 8;
+const PASSES_INVALID_CONTEXT: u8 = 8;
 /// Frees memory when it is flushed, and allocates other memory for the same resources.
-const RECYCLES: u8 = 9;
+const REALLOCATES_IN_FLUSH: u8 = 9;
 /// Has one allocation more than surfaces, at the front, and reads it when it is flushed.
-const HEADS: u8 = 10;
+const HAS_EXTRA_ALLOCATION: u8 = 10;
 /// Numbers its resources in its private data.
-const NUMBERS: u8 = 11;
+const NUMBERS_PRIVATE_DATA: u8 = 11;
 /// A second lock returns nothing.
-const DARKENS: u8 = 12;
+const FAILS_SECOND_LOCK: u8 = 12;
 
 /// A driver that locks at each request and collects nothing.
-struct Plain<const WAY: u8>;
+struct Plain<const BEHAVIOUR: u8>;
 
-struct Made<const WAY: u8> {
+struct Made<const BEHAVIOUR: u8> {
     callbacks: Callbacks,
     /// The runtime's handles of resources, by the driver's handles, with allocations and their
     /// locks.
@@ -64,7 +64,7 @@ struct Made<const WAY: u8> {
     buffers: Option<(RuntimeContext, ContextBuffers)>,
 }
 
-impl<const WAY: u8> UserDriver for Plain<WAY> {
+impl<const BEHAVIOUR: u8> UserDriver for Plain<BEHAVIOUR> {
     fn open(
         _order: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
@@ -74,7 +74,7 @@ impl<const WAY: u8> UserDriver for Plain<WAY> {
     }
 }
 
-impl<const WAY: u8> UserAdapter for Plain<WAY> {
+impl<const BEHAVIOUR: u8> UserAdapter for Plain<BEHAVIOUR> {
     fn caps(&self, _kind: i32, _answer: &mut [u8]) -> UmdResult<()> {
         Ok(())
     }
@@ -86,19 +86,26 @@ impl<const WAY: u8> UserAdapter for Plain<WAY> {
     ) -> UmdResult<Box<dyn UserDevice>> {
         let resources = BTreeMap::new();
         let mut work = None;
-        if WAY == PAGES {
+        if BEHAVIOUR == MAKES_RESIDENT_IN_SUBMIT {
             let context = callbacks.create_context_virtual(0, 0, &mut [])?;
             work = Some((context, callbacks.create_paging_queue(0)?));
         }
         let mut buffers = None;
-        if matches!(WAY, RENDERS | MISNAMES) {
+        if matches!(BEHAVIOUR, SUBMITS_IN_FLUSH | PASSES_INVALID_CONTEXT) {
             buffers = Some(callbacks.create_context(0, 0, &mut [])?);
         }
-        Ok(Box::new(Made::<WAY> { callbacks, resources, last: 0, bare: false, work, buffers }))
+        Ok(Box::new(Made::<BEHAVIOUR> {
+            callbacks,
+            resources,
+            last: 0,
+            bare: false,
+            work,
+            buffers,
+        }))
     }
 }
 
-impl<const WAY: u8> Made<WAY> {
+impl<const BEHAVIOUR: u8> Made<BEHAVIOUR> {
     fn release(&self, runtime: RuntimeResource) -> UmdResult<()> {
         self.callbacks
             .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
@@ -110,39 +117,42 @@ impl<const WAY: u8> Made<WAY> {
     }
 }
 
-impl<const WAY: u8> UserDevice for Made<WAY> {
+impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
     fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
         let one = || NewAllocation { private: describe(4096), ..NewAllocation::default() };
         let mut all: Vec<NewAllocation> = order.surfaces.iter().map(|_| one()).collect();
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             all.push(one());
         }
         let number = (self.last + 1).to_ne_bytes();
-        let private: &[u8] = if WAY == NUMBERS { &number } else { &[] };
+        let private: &[u8] = if BEHAVIOUR == NUMBERS_PRIVATE_DATA { &number } else { &[] };
         let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             made.allocations.rotate_left(1);
         }
-        if WAY == FULL {
+        if BEHAVIOUR == HAS_NO_MEMORY {
             let of = DeallocateRequest { resource: order.runtime, ..DeallocateRequest::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
-        if WAY == MAPS {
+        if BEHAVIOUR == DRAWS_WITH_CPU {
             for it in &made.allocations {
                 self.callbacks.lock(*it, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
             }
         }
         self.last += 1;
-        let made =
-            made.allocations.into_iter().map(|number| (number, u32::from(WAY == MAPS))).collect();
+        let made = made
+            .allocations
+            .into_iter()
+            .map(|number| (number, u32::from(BEHAVIOUR == DRAWS_WITH_CPU)))
+            .collect();
         self.resources.insert(self.last, (order.runtime, made));
         Ok(self.last)
     }
 
     fn open_resource(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
-        if WAY == GIVES_BACK {
+        if BEHAVIOUR == FREES_AFTER_FAILED_OPEN {
             self.release(order.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
@@ -157,20 +167,20 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             return Ok(());
         }
         let of = DeallocateRequest { resource: runtime, ..DeallocateRequest::default() };
-        let said = self.callbacks.set_priority(&of, &[0x7800_0000]);
+        let result = self.callbacks.set_priority(&of, &[0x7800_0000]);
         for (allocation, locks) in list {
             for _ in 0..locks {
                 self.callbacks.unlock(&[allocation])?;
             }
         }
         self.release(runtime)?;
-        said.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
+        result.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
     }
 
     fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
         let callbacks = self.callbacks.clone();
         let (allocation, locks) = self.one(order.resource, order.index)?;
-        if WAY == DARKENS && *locks > 0 {
+        if BEHAVIOUR == FAILS_SECOND_LOCK && *locks > 0 {
             return Ok(LockResult::default());
         }
         let (_, seen) = callbacks.lock(*allocation, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
@@ -192,7 +202,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
     }
 
     fn flush(&mut self) -> UmdResult<()> {
-        if WAY == WAITS {
+        if BEHAVIOUR == WAITS_IN_FLUSH {
             let fence = self.callbacks.create_fence(0, 0)?;
             let gpu_wait = self.callbacks.wait_from_cpu(&[(fence.object, 1)], 0);
             self.callbacks.destroy_sync(fence.object)?;
@@ -206,20 +216,21 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
             return self.callbacks.submit(&[context], &[], &[]);
         }
         if let Some((context, buffers)) = &mut self.buffers {
-            let context = if WAY == MISNAMES { RuntimeContext(1) } else { *context };
+            let context =
+                if BEHAVIOUR == PASSES_INVALID_CONTEXT { RuntimeContext(1) } else { *context };
             let answer = self.callbacks.render(context, buffers, &RenderRequest::default());
             let room = buffers.write(0, &[0; 16]) && buffers.add_allocation(0, 0, false);
             assert!(room && buffers.add_patch_location(0, 0, 0, 0), "buffers to go on with");
             return answer.map(drop);
         }
-        if WAY == HEADS {
+        if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             for (_, list) in self.resources.values() {
                 let (head, _) = list.last().ok_or(E_FAIL)?;
                 self.callbacks.lock(*head, D3DDDICB_LOCKFLAGS::LockEntire, &[], 4096)?;
                 self.callbacks.unlock(&[*head])?;
             }
         }
-        if WAY == RECYCLES {
+        if BEHAVIOUR == REALLOCATES_IN_FLUSH {
             for (runtime, list) in self.resources.values_mut() {
                 let of = DeallocateRequest { resource: *runtime, ..DeallocateRequest::default() };
                 self.callbacks.deallocate(&of)?;
@@ -229,7 +240,7 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
                 *list = made.allocations.into_iter().map(|number| (number, 0)).collect();
             }
         }
-        if WAY == TRIMS {
+        if BEHAVIOUR == FREES_IN_FLUSH {
             self.resources.values().try_for_each(|pair| self.release(pair.0))?;
             self.bare = true;
         }
@@ -247,18 +258,18 @@ impl<const WAY: u8> UserDevice for Made<WAY> {
 }
 
 /// Runs a test with an application over a driver and hardware. Returns its events.
-fn told(
+fn run_application(
     hardware: &str,
     on: HostKind,
     umd: &Umd,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Application, &Runtime),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Application, &Runtime),
 ) -> Vec<Event> {
     let listed = drivers::find(hardware).unwrap_or_else(|| panic!("there is no {hardware}"));
-    run(on, listed.make, |wing, at| {
-        let runtime = Runtime::new(&wing.kernel);
-        let app = Application::open(&runtime, &Client::new(&wing.kernel), umd, at);
+    run(on, listed.make, |testbed, at| {
+        let runtime = Runtime::new(&testbed.kernel);
+        let app = Application::open(&runtime, &Client::new(&testbed.kernel), umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
-        story(wing, at, &app, &runtime);
+        body(testbed, at, &app, &runtime);
         app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
         assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     })
@@ -283,8 +294,11 @@ const NONE: [(Component, RuleId, String); 0] = [];
 fn any_call_may_report_a_removed_device() {
     const REMOVED: Result<(), HRESULT> = Err(D3DDDIERR_DEVICEREMOVED);
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let device = &app.device;
             let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(device.lock(at, (one, 0), LockRequest::default()));
@@ -296,145 +310,186 @@ fn any_call_may_report_a_removed_device() {
             let two = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
             device.fail_next("pfnSetPriorityCb", D3DDDIERR_DEVICEREMOVED);
             assert_eq!(device.destroy_resource(at, two), REMOVED);
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_callback_failure_may_be_returned_for_a_buffer() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8);
             wanted.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
             app.device.fail_next("pfnAllocateCb", E_FAIL);
             assert_eq!(app.device.create_resource(at, &wanted), Err(E_FAIL));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_pending_result_is_not_a_failure() {
-    let umd = drivers::umd_from_rust::<Plain<FULL>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<HAS_NO_MEMORY>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             app.device.fail_next("pfnSetPriorityCb", E_PENDING);
             let made = app.device.create_resource(at, &ResourceDescription::texture(8, 8));
             assert_eq!(made, Err(E_OUTOFMEMORY), "for a reason of its own");
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn cpu_drawing_needs_no_submission() {
-    let umd = drivers::umd_from_rust::<Plain<MAPS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<DRAWS_WITH_CPU>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+            assert_eq!(app.device.destroy_resource(at, one), Ok(()));
+        },
+    );
+    assert_eq!(accused(&events), NONE);
+}
+
+#[test]
+fn drawing_may_wait_for_residency_at_submission() {
+    let umd = drivers::umd_from_rust::<Plain<MAKES_RESIDENT_IN_SUBMIT>>();
+    let events =
+        run_application("softgpu-gpummu", HostKind::deterministic(1), &umd, |_, at, app, _| {
+            let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
+            good(app.device.color_fill(at, (one, 0), WHOLE, 7));
+            assert_eq!(app.device.flush(at), Ok(()));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
         });
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
-fn a_wait_for_what_was_just_made_resident_may_hold_what_was_drawn() {
-    let umd = drivers::umd_from_rust::<Plain<PAGES>>();
-    let events = told("softgpu-gpummu", HostKind::Deterministic(1), &umd, |_, at, app, _| {
-        let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
-        good(app.device.color_fill(at, (one, 0), WHOLE, 7));
-        assert_eq!(app.device.flush(at), Ok(()));
-        assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-    });
-    assert_eq!(accused(&events), NONE);
-}
-
-#[test]
 fn a_failed_submission_always_returns_buffers() {
-    let umd = drivers::umd_from_rust::<Plain<RENDERS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<SUBMITS_IN_FLUSH>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             app.device.fail_next("pfnRenderCb", E_OUTOFMEMORY);
             assert_eq!(app.device.flush(at), Err(E_OUTOFMEMORY));
             assert!(app.device.cancel_failure());
             let _ = app.device.flush(at); // A packet with nothing in it may be refused.
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert!(!rules.contains(&RuleId::WT_CRASH_001), "{rules:?}");
 
-    let umd = drivers::umd_from_rust::<Plain<MISNAMES>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<PASSES_INVALID_CONTEXT>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             assert_eq!(app.device.flush(at), Err(E_INVALIDARG));
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_SUBMIT_006]);
 }
 
 #[test]
 fn a_reallocated_resource_is_released_again() {
-    let umd = drivers::umd_from_rust::<Plain<RECYCLES>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<REALLOCATES_IN_FLUSH>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             assert_eq!((app.device.flush(at), app.device.flush(at)), (Ok(()), Ok(())));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_driver_may_unlock_its_additional_allocations() {
-    let umd = drivers::umd_from_rust::<Plain<HEADS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+    let umd = drivers::umd_from_rust::<Plain<HAS_EXTRA_ALLOCATION>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::group(2, 8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             assert_eq!(app.device.flush(at), Ok(()));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
-fn private_data_may_have_numbers_in_it() {
-    let umd = drivers::umd_from_rust::<Plain<NUMBERS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+fn private_data_may_number_resources() {
+    let umd = drivers::umd_from_rust::<Plain<NUMBERS_PRIVATE_DATA>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let mut wanted = ResourceDescription::texture(8, 8).shared();
             for noise in [0, 0, 7] {
                 wanted.reserved_values = noise;
                 let one = good(app.device.create_resource(at, &wanted));
                 assert_eq!(app.device.destroy_resource(at, one), Ok(()));
             }
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
-fn a_second_lock_that_shows_nothing_has_failed() {
-    let umd = drivers::umd_from_rust::<Plain<DARKENS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+fn a_second_lock_without_a_pointer_has_failed() {
+    let umd = drivers::umd_from_rust::<Plain<FAILS_SECOND_LOCK>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let one = good(app.device.create_resource(at, &ResourceDescription::texture(8, 8)));
             good(app.device.lock(at, (one, 0), LockRequest::default()));
             let second = app.device.lock(at, (one, 0), LockRequest::default());
             assert_eq!(second.map(drop), Err(E_INVALIDARG));
             good(app.device.unlock(at, (one, 0)));
             assert_eq!(app.device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     let rules: Vec<RuleId> = accused(&events).into_iter().map(|entry| entry.1).collect();
     assert_eq!(rules, [RuleId::UMD_LOCK_001]);
 }
 
 #[test]
-fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
-    let umd = drivers::umd_from_rust::<Plain<TRIMS>>();
-    let events =
-        told("softgpu-allocation-lists", HostKind::Deterministic(1), &umd, |_, at, app, _| {
+fn an_application_may_destroy_a_resource_whose_memory_its_driver_freed() {
+    let umd = drivers::umd_from_rust::<Plain<FREES_IN_FLUSH>>();
+    let events = run_application(
+        "softgpu-allocation-lists",
+        HostKind::deterministic(1),
+        &umd,
+        |_, at, app, _| {
             let device = &app.device;
             let (one, _left) = (
                 good(device.create_resource(at, &ResourceDescription::texture(8, 8))),
@@ -442,19 +497,20 @@ fn an_application_may_drop_what_its_driver_has_no_memory_for_any_more() {
             );
             assert_eq!(device.flush(at), Ok(()));
             assert_eq!(device.destroy_resource(at, one), Ok(()));
-        });
+        },
+    );
     assert_eq!(accused(&events), NONE);
 }
 
 #[test]
 fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
-    let umd = drivers::umd_from_rust::<Plain<GIVES_BACK>>();
-    let events = told(
+    let umd = drivers::umd_from_rust::<Plain<FREES_AFTER_FAILED_OPEN>>();
+    let events = run_application(
         "softgpu-allocation-lists",
-        HostKind::Deterministic(1),
+        HostKind::deterministic(1),
         &umd,
-        |wing, at, app, runtime| {
-            let other = Application::open(runtime, &Client::new(&wing.kernel), &umd, at);
+        |testbed, at, app, runtime| {
+            let other = Application::open(runtime, &Client::new(&testbed.kernel), &umd, at);
             let other = other.unwrap_or_else(|why| panic!("{}", why.0));
             let made =
                 good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
@@ -469,7 +525,7 @@ fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
 
 /// Runs two bodies on a device that both may use.
 fn two(
-    wing: &KernelTestbed,
+    testbed: &KernelTestbed,
     at: &mut Passive,
     device: &Device,
     bodies: [fn(&Device, &mut Passive, runtime::Resource); 2],
@@ -477,10 +533,10 @@ fn two(
 ) {
     let spawn = |body: fn(&Device, &mut Passive, runtime::Resource)| {
         let device = device.clone();
-        wing.host.spawn("client", move |at| body(&device, at, made))
+        testbed.host.spawn("client", move |at| body(&device, at, made))
     };
     for end in bodies.map(spawn) {
-        wing.host.park(at, &end, None);
+        testbed.host.park(at, &end, None);
     }
 }
 
@@ -489,8 +545,8 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
     for driver in ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"] {
         let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
         let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-        for on in (0..30).map(HostKind::Deterministic).chain([HostKind::Threaded; 10]) {
-            let events = told(driver, on, &umd, |wing, at, app, _| {
+        for on in (0..30).map(HostKind::deterministic).chain([HostKind::Threaded; 10]) {
+            let events = run_application(driver, on, &umd, |testbed, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let draws = |device: &Device, at: &mut Passive, made| {
@@ -508,7 +564,7 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
                         good(device.destroy_resource(at, one));
                     }
                 };
-                two(wing, at, &device, [draws, makes], made);
+                two(testbed, at, &device, [draws, makes], made);
                 good(device.destroy(at));
                 assert_eq!(device.live_objects(), 0);
             });
@@ -520,49 +576,57 @@ fn work_of_another_thread_is_not_attributed_to_a_call() {
 #[test]
 fn destroying_a_resource_in_use_is_not_the_drivers_fault() {
     let umd = drivers::umd_from_rust::<Plain<NOTHING>>();
-    for on in (0..60).map(HostKind::Deterministic).chain([HostKind::Threaded; 60]) {
-        let events = told("softgpu-allocation-lists", on, &umd, |wing, at, app, _| {
-            let device = good(app.adapter.create_shared_device(at));
-            let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
-            let locks = |device: &Device, at: &mut Passive, made| {
-                let mut buffer = ResourceDescription::texture(8, 8);
-                buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
-                for _ in 0..2 {
-                    let _ = device.lock(at, (made, 0), LockRequest::default());
-                    let _ = device.create_resource(at, &buffer);
-                }
-                for _ in 0..2 {
-                    let _ = device.unlock(at, (made, 0));
-                }
-            };
-            let drops = |device: &Device, at: &mut Passive, made| {
-                let _ = device.destroy_resource(at, made);
-                let _ = device.destroy(at);
-            };
-            two(wing, at, &device, [locks, drops], made);
-            assert_eq!(device.live_objects(), 0);
-        });
-        let said = accused(&events);
-        assert!(said.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {said:?}");
+    for on in (0..60).map(HostKind::deterministic).chain([HostKind::Threaded; 60]) {
+        let events =
+            run_application("softgpu-allocation-lists", on, &umd, |testbed, at, app, _| {
+                let device = good(app.adapter.create_shared_device(at));
+                let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
+                let locks = |device: &Device, at: &mut Passive, made| {
+                    let mut buffer = ResourceDescription::texture(8, 8);
+                    buffer.flags = D3DDDI_RESOURCEFLAGS::VertexBuffer;
+                    for _ in 0..2 {
+                        let _ = device.lock(at, (made, 0), LockRequest::default());
+                        let _ = device.create_resource(at, &buffer);
+                    }
+                    for _ in 0..2 {
+                        let _ = device.unlock(at, (made, 0));
+                    }
+                };
+                let drops = |device: &Device, at: &mut Passive, made| {
+                    let _ = device.destroy_resource(at, made);
+                    let _ = device.destroy(at);
+                };
+                two(testbed, at, &device, [locks, drops], made);
+                assert_eq!(device.live_objects(), 0);
+            });
+        let findings = accused(&events);
+        assert!(findings.iter().all(|entry| entry.0 == Component::Client), "{on:?}: {findings:?}");
     }
 }
 
 #[test]
 fn a_wait_for_a_driver_that_never_returns_ends() {
-    let umd = drivers::umd_from_rust::<Plain<WAITS>>();
+    let umd = drivers::umd_from_rust::<Plain<WAITS_IN_FLUSH>>();
     for seed in 0..8 {
-        let events =
-            told("softgpu-gpummu", HostKind::Deterministic(seed), &umd, |wing, at, app, _| {
+        let events = run_application(
+            "softgpu-gpummu",
+            HostKind::deterministic(seed),
+            &umd,
+            |testbed, at, app, _| {
                 let device = good(app.adapter.create_shared_device(at));
                 let made = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
                 let waits = |device: &Device, at: &mut Passive, _| {
                     assert_ne!(device.flush(at).err().unwrap_or(S_OK), S_OK);
                 };
-                two(wing, at, &device, [waits, waits], made);
+                two(testbed, at, &device, [waits, waits], made);
                 good(device.destroy(at));
-            });
-        let said = accused(&events);
-        assert!(said.iter().any(|entry| entry.1 == RuleId::WT_STUCK_001), "seed {seed}: {said:?}");
+            },
+        );
+        let findings = accused(&events);
+        assert!(
+            findings.iter().any(|entry| entry.1 == RuleId::WT_STUCK_001),
+            "seed {seed}: {findings:?}"
+        );
     }
 }
 
@@ -602,19 +666,19 @@ fn an_adapter_that_two_threads_close_is_closed_once() {
     let umd = drivers::umd_from_rust::<Slow>();
     let listed =
         drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
-    run(HostKind::Threaded, listed.make, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    run(HostKind::Threaded, listed.make, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let kernel = client.adapters(at).unwrap_or_default()[0];
-        let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
+        let adapter = Runtime::new(&testbed.kernel).open(&client, kernel, &umd);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let spawn = |_: u32| {
             let adapter = adapter.clone();
-            wing.host.spawn("client", move |_| {
+            testbed.host.spawn("client", move |_| {
                 let _ = adapter.close(); // All but one are refused.
             })
         };
         for end in [1, 2, 3].map(spawn) {
-            wing.host.park(at, &end, None);
+            testbed.host.park(at, &end, None);
         }
         assert_eq!(CLOSED.load(SeqCst), 1);
         assert_eq!(adapter.create_device(at).err(), Some(E_INVALIDARG), "it is closed");

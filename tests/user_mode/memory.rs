@@ -154,12 +154,12 @@ fn good<T>(answer: Result<T, HRESULT>) -> T {
 }
 
 #[test]
-fn a_driver_in_safe_rust_touches_only_what_is_shown_to_it_now() {
+fn a_safe_driver_accesses_only_currently_mapped_memory() {
     let umd = drivers::umd_from_rust::<Peeks>();
     let listed = drivers::find("softgpu-allocation-lists").expect("it is there");
-    let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
-        let runtime = Runtime::new(&wing.kernel);
-        let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
+    let events = run(HostKind::deterministic(1), listed.make, |testbed, at| {
+        let runtime = Runtime::new(&testbed.kernel);
+        let app = Application::open(&runtime, &Client::new(&testbed.kernel), &umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
         let device = &app.device;
         let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));

@@ -40,7 +40,7 @@ struct Group {
 }
 
 #[derive(Default)]
-struct Story {
+struct Lifetimes {
     allocations: BTreeMap<Subject, Life>,
     groups: BTreeMap<Subject, Group>,
     /// A thread's current callback.
@@ -56,13 +56,13 @@ struct Story {
     used: BTreeMap<(Subject, u64), Vec<Subject>>,
 }
 
-impl Story {
+impl Lifetimes {
     fn of(events: &[Event]) -> Self {
-        let mut story = Self::default();
+        let mut lifetimes = Self::default();
         for event in events {
-            story.follow(event);
+            lifetimes.follow(event);
         }
-        story
+        lifetimes
     }
 
     fn follow(&mut self, event: &Event) {
@@ -133,9 +133,9 @@ fn in_order(driver: &str, scenario: &str, seed: u64) -> [usize; 3] {
     let flown = flown(driver, scenario, seed);
     let at = format!("{driver}, {scenario}, seed {seed}");
     assert_eq!(flown.outcome, Outcome::Clean, "{at}: {}", flown.report());
-    let story = Story::of(&flown.events);
+    let lifetimes = Lifetimes::of(&flown.events);
     let mut counts = [0; 3];
-    for (name, group) in &story.groups {
+    for (name, group) in &lifetimes.groups {
         let at = format!("{at}, {name}");
         let (released, dropped) = (group.released.unwrap(), group.dropped.unwrap());
         assert_eq!(group.before, released < dropped, "{at}: {group:?}");
@@ -143,7 +143,7 @@ fn in_order(driver: &str, scenario: &str, seed: u64) -> [usize; 3] {
         let (freed, callback) = group.freed.clone().unwrap();
         assert!(["pfnDeallocateCb", "pfnDeallocate2Cb"].contains(&&*callback), "{at}: {callback}");
         for allocation in &group.allocations {
-            let life = &story.allocations[allocation];
+            let life = &lifetimes.allocations[allocation];
             let (first, last) = (life.closed.iter().min(), life.closed.iter().max());
             let (first, last, gone) = (*first.unwrap(), *last.unwrap(), life.gone.unwrap());
             assert!(freed < last && last < gone, "{at}: {freed}, {life:?}");
@@ -176,7 +176,7 @@ fn all(driver: &str, seeds: u64) -> [usize; 3] {
 /// Where the kernel knows the allocations of a packet, the driver releases when its commands are
 /// submitted, and the kernel's retirement waits for the GPU.
 #[test]
-fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
+fn with_lists_a_resource_is_destroyed_after_the_last_packet_that_uses_it() {
     let [immediate, deferred, used] = all("softgpu-allocation-lists", 16);
     assert_eq!(deferred, 0);
     assert!(immediate > 100 && used > 100, "{immediate} resources, {used} allocations in packets");
@@ -184,7 +184,7 @@ fn with_lists_a_resource_goes_behind_the_last_packet_that_uses_it() {
 
 /// Where it does not, the driver has a fence, and defers the release while the GPU may use it.
 #[test]
-fn without_lists_a_release_is_put_off_until_a_flush_or_the_end_of_the_device() {
+fn without_lists_a_release_is_deferred_until_a_flush_or_the_end_of_the_device() {
     for driver in ["softgpu-memory", "softgpu-gpummu"] {
         let [immediate, deferred, _] = all(driver, 8);
         assert!(immediate > 20 && deferred > 20, "{driver}: {immediate} and {deferred}");

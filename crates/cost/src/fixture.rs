@@ -92,7 +92,7 @@ pub(crate) fn log(watch: Watch) -> Arc<Log> {
 
 fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureError> {
     match driver {
-        Driver::Idle => Ok(noop_driver::plug()),
+        Driver::Idle => Ok(noop_driver::set_up()),
         Driver::Table => {
             let listed = drivers::find("table");
             let listed = listed.ok_or(MeasureError("a driver with a table".to_owned()))?;
@@ -111,8 +111,8 @@ fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureEr
 
 /// Starts the threads of the kernel and the hardware, as in the C library.
 pub(crate) fn serve(host: &Arc<dyn Spawner>, kernel: &Arc<Kernel>, adapter: AdapterId) {
-    let (worker, bell) = (kernel.clone(), kernel.work_available());
-    host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+    let (worker, work_available) = (kernel.clone(), kernel.work_available());
+    host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
     kernel.start_workers(host, adapter);
 }
 
@@ -197,7 +197,7 @@ pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(),
 fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let kind = Kind {
         what: "counted",
-        way: crate::row_kinds::Way::Stepped,
+        way: crate::row_kinds::Way::Deterministic,
         driver: Driver::Idle,
         watch,
         threads: 1,

@@ -67,7 +67,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
     let log = Site::log(kind);
     let could_not = |why| MeasureError(format!("a flight to end: {why:?}"));
     match kind.way {
-        Way::Stepped => {
+        Way::Deterministic => {
             let body = |host: &Arc<DeterministicHost>, at: &mut Passive| {
                 let host: Arc<dyn Spawner> = host.clone();
                 let fixture = Site::open(&host, at, &log, kind)?;
@@ -78,7 +78,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
             };
             DeterministicHost::fly(0, &log, body).map_err(could_not)?
         }
-        Way::Free => {
+        Way::Threaded => {
             let body = |host: &Arc<ThreadedHost>, at: &mut Passive| {
                 let host: Arc<dyn Spawner> = host.clone();
                 let fixture = Site::open(&host, at, &log, kind)?;
@@ -130,7 +130,7 @@ impl Run<'_> {
         bytes: Option<isize>,
     ) -> Result<Row, MeasureError> {
         // Rows that start threads for each turn have longer turns.
-        let longer = self.kind.way != Way::Stepped;
+        let longer = self.kind.way != Way::Deterministic;
         let extent = if longer { self.extent.with_more_pairs() } else { self.extent.clone() };
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..extent.turns {

@@ -15,7 +15,7 @@ use std::vec::Drain;
 const PAGE: u64 = 4096;
 
 /// The driver, with hardware and memory that also do nothing.
-pub(crate) fn plug() -> DriverSetup {
+pub(crate) fn set_up() -> DriverSetup {
     let it = Arc::new(Idle::default());
     DriverSetup { miniport: it.clone(), hardware: it.clone(), pool: it }
 }
@@ -59,9 +59,9 @@ impl Miniport for Idle {
     fn create_device(
         &self,
         _at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        Ok(word.fill(self.next_handle()))
+        Ok(slot.fill(self.next_handle()))
     }
 
     fn destroy_device(&self, _at: &mut Passive, _device: DriverDevice) -> DriverResult<()> {

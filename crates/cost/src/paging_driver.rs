@@ -51,7 +51,7 @@ pub(crate) struct AdapterConfig {
 }
 
 /// The driver of an adapter with memory.
-pub(crate) fn plug(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
+pub(crate) fn set_up(ram: Arc<dyn Ram>, bytes: u64) -> DriverSetup {
     set_up_with(Some(AdapterConfig { ram, bytes, pages: 1, tables: None }))
 }
 
@@ -116,9 +116,9 @@ impl Miniport for PagingDriver {
         _at: &mut Passive,
         _device: &DriverDevice,
         _order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        Ok((word.fill(self.idle.next_handle()), u32::MAX))
+        Ok((slot.fill(self.idle.next_handle()), u32::MAX))
     }
 
     fn destroy_context(&self, _at: &mut Passive, _context: DriverContext) -> DriverResult<()> {
@@ -129,9 +129,9 @@ impl Miniport for PagingDriver {
         &self,
         _at: &mut Passive,
         _order: CreateProcessArgs,
-        word: HandleSlot<'_, AddressSpace>,
+        slot: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
-        Ok(word.fill(self.idle.next_handle()))
+        Ok(slot.fill(self.idle.next_handle()))
     }
 
     fn destroy_process(&self, _at: &mut Passive, _process: DriverProcess) -> DriverResult<()> {

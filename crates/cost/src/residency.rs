@@ -63,7 +63,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow
         let ram = nt::Ram::new(bytes + (16 << 20));
         let ram = ram.map_err(|why| MeasureError(format!("memory for the machine: {why}")))?;
         let place = if kind.short { (live as u64).div_ceil(2) * PAGE } else { bytes };
-        let setup = paging_driver::plug(ram, place);
+        let setup = paging_driver::set_up(ram, place);
         let fixture = ResidencyFixture::open(&host, at, &log, setup)?;
         let mut list = Vec::with_capacity(live.max(1));
         let (filled, bytes) = bytes_added(|| fixture.fill(at, &mut list, &[0xa5; 32], kind.lazily));

@@ -22,8 +22,8 @@ pub(crate) enum Driver {
 /// The API that the client uses, and the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    Stepped,
-    Free,
+    Deterministic,
+    Threaded,
     C,
 }
 
@@ -51,17 +51,17 @@ pub(crate) const RUST_TWO: &str = "built-in driver, through Rust, two threads";
 pub(crate) const C_TWO: &str = "built-in driver, through the C library, two threads";
 
 pub(crate) const KINDS: &[Kind] = &[
-    kind(OFF, Way::Stepped, Driver::Idle, Watch::Off, 1),
-    kind(VERIFIER, Way::Stepped, Driver::Idle, Watch::Verifier, 1),
-    kind(TRACE, Way::Stepped, Driver::Idle, Watch::Trace, 1),
-    kind(TABLE, Way::Stepped, Driver::Table, Watch::Off, 1),
-    kind(FREE, Way::Free, Driver::Idle, Watch::Off, 1),
-    kind(FREE_TWO, Way::Free, Driver::Idle, Watch::Off, 2),
-    kind(FREE_TWO_VERIFIER, Way::Free, Driver::Idle, Watch::Verifier, 2),
-    kind(FREE_TWO_TRACE, Way::Free, Driver::Idle, Watch::Trace, 2),
-    kind(RUST, Way::Free, Driver::BuiltIn, Watch::Off, 1),
+    kind(OFF, Way::Deterministic, Driver::Idle, Watch::Off, 1),
+    kind(VERIFIER, Way::Deterministic, Driver::Idle, Watch::Verifier, 1),
+    kind(TRACE, Way::Deterministic, Driver::Idle, Watch::Trace, 1),
+    kind(TABLE, Way::Deterministic, Driver::Table, Watch::Off, 1),
+    kind(FREE, Way::Threaded, Driver::Idle, Watch::Off, 1),
+    kind(FREE_TWO, Way::Threaded, Driver::Idle, Watch::Off, 2),
+    kind(FREE_TWO_VERIFIER, Way::Threaded, Driver::Idle, Watch::Verifier, 2),
+    kind(FREE_TWO_TRACE, Way::Threaded, Driver::Idle, Watch::Trace, 2),
+    kind(RUST, Way::Threaded, Driver::BuiltIn, Watch::Off, 1),
     kind(C, Way::C, Driver::BuiltIn, Watch::Off, 1),
-    kind(RUST_TWO, Way::Free, Driver::BuiltIn, Watch::Off, 2),
+    kind(RUST_TWO, Way::Threaded, Driver::BuiltIn, Watch::Off, 2),
     kind(C_TWO, Way::C, Driver::BuiltIn, Watch::Off, 2),
 ];
 

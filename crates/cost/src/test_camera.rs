@@ -116,20 +116,20 @@ impl Minidriver for TestCamera {
         _at: &mut Passive,
         _pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         lock(&self.inner).framing = Some(*framing);
         let context = self.services()?.allocate_memory(16, 7, MemoryKind::NonPaged);
-        Ok(word.fill(context.ok_or(DriverError::NoMemory)?))
+        Ok(slot.fill(context.ok_or(DriverError::NoMemory)?))
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let Framing { bytes, alignment, kind, .. } = lock(&self.inner).framing?;
-        Some(word.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
+        Some(slot.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {

@@ -110,8 +110,8 @@ impl GlobalKernel {
         host.expect_external_threads();
         let kernel = Kernel::new(host.clone(), log.clone());
         let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        workers.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        workers.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let ram = match nt::Ram::new(MACHINE_MEMORY) {
             Ok(ram) => ram,
             Err(why) => {

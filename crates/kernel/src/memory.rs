@@ -163,7 +163,7 @@ pub(crate) enum Owner {
     /// An instance of an allocation.
     Instance(Id<InstanceRecord>),
     /// A context allocation of a driver.
-    Saved(Id<ContextAllocation>),
+    ContextAllocation(Id<ContextAllocation>),
     /// A page table, by its serial number.
     Table(u32),
 }
@@ -174,7 +174,7 @@ impl Owner {
         match self {
             Self::Allocation(id) => id.subject(),
             Self::Instance(id) => id.subject(),
-            Self::Saved(id) => id.subject(),
+            Self::ContextAllocation(id) => id.subject(),
             Self::Table(serial) => Kind::PageTable.subject(serial),
         }
     }

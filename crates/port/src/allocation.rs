@@ -43,7 +43,7 @@ impl TableDriver {
         let (before, home) = match resource {
             None => (0, None),
             Some(OwningResource::New(slot)) => (0, Some((slot, true))),
-            Some(OwningResource::Existing(word, slot)) => (word.as_raw(), Some((slot, false))),
+            Some(OwningResource::Existing(handle, slot)) => (handle.as_raw(), Some((slot, false))),
         };
         let flags = if home.is_some() { DXGK_CREATEALLOCATIONFLAGS::Resource } else { 0 };
         let mut args = DXGKARG_CREATEALLOCATION {

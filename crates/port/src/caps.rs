@@ -49,10 +49,10 @@ impl CapsClaims<'_> {
     /// A capability in `SchedulingCaps` that requires others.
     fn requires(&self, claim: u32, name: &str, others: &[(&str, u32)]) -> Option<String> {
         let caps = self.caps.SchedulingCaps;
-        let lacks = others.iter().filter(|pair| caps.has(claim) && !caps.has(pair.1));
-        let lacks: Vec<&str> = lacks.map(|pair| pair.0).collect();
-        let text = || format!("SchedulingCaps has {name} without {}", lacks.join(" and "));
-        (!lacks.is_empty()).then(text)
+        let missing = others.iter().filter(|pair| caps.has(claim) && !caps.has(pair.1));
+        let missing: Vec<&str> = missing.map(|pair| pair.0).collect();
+        let text = || format!("SchedulingCaps has {name} without {}", missing.join(" and "));
+        (!missing.is_empty()).then(text)
     }
 }
 
@@ -62,9 +62,9 @@ fn engine_reset_error(it: &CapsClaims<'_>) -> Option<String> {
         ("DxgkDdiQueryEngineStatus", it.table.DxgkDdiQueryEngineStatus.is_some()),
         ("DxgkDdiQueryDependentEngineGroup", it.table.DxgkDdiQueryDependentEngineGroup.is_some()),
     ];
-    let lacks: Vec<&str> = entries.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
-    (it.caps.SupportPerEngineTDR != 0 && !lacks.is_empty())
-        .then(|| format!("SupportPerEngineTDR is claimed without {}", lacks.join(", ")))
+    let missing: Vec<&str> = entries.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
+    (it.caps.SupportPerEngineTDR != 0 && !missing.is_empty())
+        .then(|| format!("SupportPerEngineTDR is claimed without {}", missing.join(", ")))
 }
 
 fn address_kind_error(it: &CapsClaims<'_>) -> Option<String> {

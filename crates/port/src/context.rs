@@ -23,13 +23,13 @@ use std::ptr;
 impl TableDriver {
     pub(crate) fn call_create_device(
         &self,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
         let call = self.table.DxgkDdiCreateDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // WINDOWS: `hDevice` is the kernel's handle on input, for callbacks, and the driver's on
         // output.
-        let name = kernel_handle(&word);
+        let name = kernel_handle(&slot);
         let mut args = DXGKARG_CREATEDEVICE { hDevice: name, ..DXGKARG_CREATEDEVICE::ZERO };
 
         let status = self.run_driver(&door, || {
@@ -39,7 +39,7 @@ impl TableDriver {
         });
 
         result_from_status(status)?;
-        Ok(word.fill(driver_handle_from(name, args.hDevice)))
+        Ok(slot.fill(driver_handle_from(name, args.hDevice)))
     }
 
     pub(crate) fn call_destroy_device(&self, device: &DriverDevice) -> DriverResult<()> {
@@ -53,21 +53,20 @@ impl TableDriver {
     pub(crate) fn call_create_context(
         &self,
         device: &DriverDevice,
-        context_allocation_args: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        context_args: &CreateContextArgs,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
-        let mut private = PrivateData::copy(&context_allocation_args.private)?;
-        let name = kernel_handle(&word); // In and out, like `hDevice`.
+        let mut private = PrivateData::copy(&context_args.private)?;
+        let name = kernel_handle(&slot); // In and out, like `hDevice`.
         // Its packets are submitted with `DxgkDdiSubmitCommandVirtual`.
         let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
-        let system =
-            if context_allocation_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
+        let system = if context_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
-            NodeOrdinal: context_allocation_args.node,
-            EngineAffinity: context_allocation_args.engine,
+            NodeOrdinal: context_args.node,
+            EngineAffinity: context_args.engine,
             Flags: DXGK_CREATECONTEXTFLAGS { Value: flags | system },
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
@@ -83,7 +82,7 @@ impl TableDriver {
         result_from_status(status)?;
         judge_dma_segments(&adapter, args.Flags, &args.ContextInfo);
         let most = args.ContextInfo.DmaBufferPrivateDataSize;
-        Ok((word.fill(driver_handle_from(name, args.hContext)), most))
+        Ok((slot.fill(driver_handle_from(name, args.hContext)), most))
     }
 
     pub(crate) fn call_destroy_context(&self, context: &DriverContext) -> DriverResult<()> {
@@ -151,8 +150,8 @@ pub(crate) fn judge_dma_segments(
 }
 
 /// The kernel handle of the object being created, for the driver's callbacks.
-pub(crate) fn kernel_handle<T>(word: &HandleSlot<'_, T>) -> HANDLE {
-    ptr::without_provenance_mut(word.kernel_handle())
+pub(crate) fn kernel_handle<T>(slot: &HandleSlot<'_, T>) -> HANDLE {
+    ptr::without_provenance_mut(slot.kernel_handle())
 }
 
 /// The driver handle that a driver returned. An unchanged kernel handle counts as none.
@@ -166,8 +165,12 @@ mod tests {
 
     #[test]
     fn a_name_that_stays_is_no_word() {
-        let (name, word) = (ptr::without_provenance_mut(0x40), ptr::without_provenance_mut(0x1000));
-        assert_eq!((driver_handle_from(name, name), driver_handle_from(name, word)), (0, 0x1000));
+        let (kernel, driver) =
+            (ptr::without_provenance_mut(0x40), ptr::without_provenance_mut(0x1000));
+        assert_eq!(
+            (driver_handle_from(kernel, kernel), driver_handle_from(kernel, driver)),
+            (0, 0x1000)
+        );
         assert_eq!(driver_handle_from(ptr::null_mut(), ptr::null_mut()), 0);
     }
 }

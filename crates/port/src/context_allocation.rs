@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn what_a_driver_asks_for_is_what_the_kernel_hears() {
-        let word = |it| ptr::without_provenance_mut(it);
+        let handle = |address| ptr::without_provenance_mut(address);
         let args = DXGKARGCB_CREATECONTEXTALLOCATION {
             ContextAllocationFlags: CreateFlags { Value: CreateFlags::SharedAcrossContexts },
-            hAdapter: word(1),
-            hDevice: word(0x40),
-            hContext: word(0x80),
-            hDriverAllocation: word(0xd00d),
+            hAdapter: handle(1),
+            hDevice: handle(0x40),
+            hContext: handle(0x80),
+            hDriverAllocation: handle(0xd00d),
             Size: 12_288,
             Alignment: 8192,
             SupportedSegmentSet: 0b11,
@@ -207,20 +207,20 @@ mod tests {
 
     #[test]
     fn what_comes_for_no_door_is_refused() {
-        let nobody = ptr::without_provenance_mut(usize::MAX);
+        let unknown = ptr::without_provenance_mut(usize::MAX);
         let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
-        args.hAdapter = nobody;
+        args.hAdapter = unknown;
         // SAFETY: `args` is a valid structure.
         let error = unsafe { DxgkCbCreateContextAllocation(&raw mut args) };
         assert_eq!((error, args.hAllocation), (STATUS_INVALID_PARAMETER, ptr::null_mut()));
         // SAFETY: Null is allowed.
         let error = unsafe { DxgkCbCreateContextAllocation(ptr::null_mut()) };
         assert_eq!(error, STATUS_INVALID_PARAMETER);
-        assert_eq!(DxgkCbDestroyContextAllocation(nobody, nobody), STATUS_INVALID_PARAMETER);
+        assert_eq!(DxgkCbDestroyContextAllocation(unknown, unknown), STATUS_INVALID_PARAMETER);
         // SAFETY: Null is allowed.
-        let error = unsafe { DxgkCbUpdateContextAllocation(nobody, ptr::null()) };
+        let error = unsafe { DxgkCbUpdateContextAllocation(unknown, ptr::null()) };
         assert_eq!(error, STATUS_INVALID_PARAMETER);
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbMapContextAllocation(nobody, ptr::null()) }, 0);
+        assert_eq!(unsafe { DxgkCbMapContextAllocation(unknown, ptr::null()) }, 0);
     }
 }

@@ -38,14 +38,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
             return BAD_ARGUMENT;
         }
         let (context, device) = door.device_handles();
-        let said = DXGK_DEVICE_INFO {
+        let values = DXGK_DEVICE_INFO {
             MiniportDeviceContext: ptr::with_exposed_provenance_mut(context),
             PhysicalDeviceObject: ptr::with_exposed_provenance_mut(device),
             TranslatedResourceList: door.hardware().resources(),
             ..DXGK_DEVICE_INFO::ZERO
         };
         // SAFETY: The caller guarantees the same.
-        unsafe { write(info, said) };
+        unsafe { write(info, values) };
         STATUS_SUCCESS
     })
 }
@@ -101,9 +101,9 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
         BAD_ARGUMENT,
         |door, _| {
             // The message does not contain the address, because it differs from run to run.
-            let said =
+            let message =
                 || "VirtualAddress was not returned by DxgkCbMapMemory, or is already unmapped";
-            let broken = (!door.hardware().unmap(address.addr())).then(|| said().to_owned());
+            let broken = (!door.hardware().unmap(address.addr())).then(|| message().to_owned());
             let known = judge(door.services(), RuleId::CB_MEM_002, row.name, broken);
             if known { STATUS_SUCCESS } else { BAD_ARGUMENT }
         },
@@ -117,10 +117,15 @@ pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
         CallGuard::touch();
     }
     let left = door.hardware().unmap_all();
-    let said = || format!("the adapter is stopped, but {left} mappings were not unmapped");
-    judge(door.services(), RuleId::CB_MEM_002, row::DxgkCbMapMemory.name, (left != 0).then(said));
-    let said = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
-    judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(said));
+    let message = || format!("the adapter is stopped, but {left} mappings were not unmapped");
+    judge(
+        door.services(),
+        RuleId::CB_MEM_002,
+        row::DxgkCbMapMemory.name,
+        (left != 0).then(message),
+    );
+    let message = || format!("{stop} returned, but {left} mappings of DxgkCbMapMemory are left");
+    judge(door.services(), RuleId::KMD_PNP_005, stop, (left != 0).then(message));
 }
 
 /// Reads a space of the device.
@@ -223,8 +228,8 @@ impl DeviceSpaceAccess {
         if self.count.is_null() {
             return Some("there is no place for the count of bytes".to_owned());
         }
-        let lacks = self.buffer.is_null() && self.length != 0;
-        lacks.then(|| format!("Buffer is NULL, and Length is {}", self.length))
+        let missing = self.buffer.is_null() && self.length != 0;
+        missing.then(|| format!("Buffer is NULL, and Length is {}", self.length))
     }
 }
 
@@ -271,17 +276,17 @@ mod tests {
 
     #[test]
     fn what_comes_for_no_door_is_refused() {
-        let (nobody, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
-        assert_eq!(DxgkCbUnmapMemory(nobody, null), BAD_ARGUMENT);
-        assert_eq!(DxgkCbExcludeAdapterAccess(nobody, 0, None, null), BAD_ARGUMENT);
+        let (unknown, null) = (ptr::without_provenance_mut(usize::MAX), ptr::null_mut());
+        assert_eq!(DxgkCbUnmapMemory(unknown, null), BAD_ARGUMENT);
+        assert_eq!(DxgkCbExcludeAdapterAccess(unknown, 0, None, null), BAD_ARGUMENT);
         let mut at = ptr::without_provenance_mut(7);
         // SAFETY: The pointer is valid for the write of an address.
-        let status = unsafe { DxgkCbMapMemory(nobody, 0, 1, 0, 0, 0, &raw mut at) };
+        let status = unsafe { DxgkCbMapMemory(unknown, 0, 1, 0, 0, 0, &raw mut at) };
         assert_eq!((status, at.addr()), (BAD_ARGUMENT, 7));
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbGetDeviceInformation(nobody, ptr::null_mut()) }, BAD_ARGUMENT);
+        assert_eq!(unsafe { DxgkCbGetDeviceInformation(unknown, ptr::null_mut()) }, BAD_ARGUMENT);
         // SAFETY: Null is allowed.
-        assert_eq!(unsafe { DxgkCbIndicateChildStatus(nobody, ptr::null()) }, BAD_ARGUMENT);
+        assert_eq!(unsafe { DxgkCbIndicateChildStatus(unknown, ptr::null()) }, BAD_ARGUMENT);
     }
 
     #[test]

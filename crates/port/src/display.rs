@@ -70,8 +70,8 @@ impl Adapter {
     /// Logs the driver handle that a call passes.
     pub(crate) fn log_handle(&self) {
         let services = self.door.services();
-        let word = services.log().pointer_subject(self.context);
-        services.log().emit(services.adapter(), EventKind::DdiAdapter { driver_handle: word });
+        let handle = services.log().pointer_subject(self.context);
+        services.log().emit(services.adapter(), EventKind::DdiAdapter { driver_handle: handle });
     }
 }
 
@@ -199,12 +199,8 @@ impl Miniport for TableDriver {
         Ok(())
     }
 
-    fn set_power(
-        &self,
-        _at: &mut Passive,
-        context_allocation_args: SetPowerArgs,
-    ) -> DriverResult<()> {
-        self.call_set_power_state(context_allocation_args)
+    fn set_power(&self, _at: &mut Passive, power_args: SetPowerArgs) -> DriverResult<()> {
+        self.call_set_power_state(power_args)
     }
 
     fn pulled_out(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -222,9 +218,9 @@ impl Miniport for TableDriver {
     fn create_device(
         &self,
         _at: &mut Passive,
-        word: HandleSlot<'_, Device>,
+        slot: HandleSlot<'_, Device>,
     ) -> DriverResult<DriverDevice> {
-        self.call_create_device(word)
+        self.call_create_device(slot)
     }
 
     fn destroy_device(&self, _at: &mut Passive, device: DriverDevice) -> DriverResult<()> {
@@ -235,10 +231,10 @@ impl Miniport for TableDriver {
         &self,
         _at: &mut Passive,
         device: &DriverDevice,
-        context_allocation_args: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        context_args: &CreateContextArgs,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.call_create_context(device, context_allocation_args, word)
+        self.call_create_context(device, context_args, slot)
     }
 
     fn destroy_context(&self, _at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -248,10 +244,10 @@ impl Miniport for TableDriver {
     fn create_process(
         &self,
         _at: &mut Passive,
-        context_allocation_args: CreateProcessArgs,
-        word: HandleSlot<'_, AddressSpace>,
+        process_args: CreateProcessArgs,
+        slot: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
-        self.call_create_process(context_allocation_args, word)
+        self.call_create_process(process_args, slot)
     }
 
     fn destroy_process(&self, _at: &mut Passive, process: DriverProcess) -> DriverResult<()> {
@@ -339,10 +335,10 @@ impl Miniport for TableDriver {
         &self,
         _at: &mut Passive,
         device: &DriverDevice,
-        context_allocation_args: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        context_args: &CreateContextArgs,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.call_create_context_with_lists(device, context_allocation_args, word)
+        self.call_create_context_with_lists(device, context_args, slot)
     }
 
     fn render(&self, _at: &mut Passive, rendering: &mut RenderArgs<'_>) -> DriverResult<()> {

@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn what_comes_for_no_door_is_answered_with_nothing() {
-        let nobody = ptr::without_provenance_mut(usize::MAX);
-        assert_eq!(DxgkCbQueueDpc(nobody), 0);
-        DxgkCbNotifyDpc(nobody);
+        let unknown = ptr::without_provenance_mut(usize::MAX);
+        assert_eq!(DxgkCbQueueDpc(unknown), 0);
+        DxgkCbNotifyDpc(unknown);
         // SAFETY: Null is allowed.
-        unsafe { DxgkCbNotifyInterrupt(nobody, ptr::null()) };
+        unsafe { DxgkCbNotifyInterrupt(unknown, ptr::null()) };
         let null = ptr::null_mut();
         // SAFETY: The routine is `None`, and null is allowed.
-        let status = unsafe { DxgkCbSynchronizeExecution(nobody, None, null, 0, null.cast()) };
+        let status = unsafe { DxgkCbSynchronizeExecution(unknown, None, null, 0, null.cast()) };
         assert_eq!(status, STATUS_INVALID_PARAMETER);
     }
 }

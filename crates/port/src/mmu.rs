@@ -46,12 +46,12 @@ impl TableDriver {
         if result_from_status(status).is_err() {
             return Ok(None);
         }
-        let said = out.value;
-        if said.PageTableLevelCount > MAX_LEVELS {
+        let caps = out.value;
+        if caps.PageTableLevelCount > MAX_LEVELS {
             return Err(DriverError::Invalid);
         }
         let mut levels = Vec::new();
-        for level in 0..said.PageTableLevelCount {
+        for level in 0..caps.PageTableLevelCount {
             let level = u16::try_from(level).map_err(|_| DriverError::Invalid)?;
             let mut input =
                 DXGK_QUERYPAGETABLELEVELDESCIN { LevelIndex: level, PhysicalAdapterIndex: 0 };
@@ -73,30 +73,30 @@ impl TableDriver {
             });
         }
         Ok(Some(MmuFeatures {
-            address_bits: said.VirtualAddressBitCount,
+            address_bits: caps.VirtualAddressBitCount,
             levels,
-            mode: match said.PageTableUpdateMode {
+            mode: match caps.PageTableUpdateMode {
                 DXGK_PAGETABLEUPDATE_CPU_VIRTUAL => UpdateMode::Cpu,
                 DXGK_PAGETABLEUPDATE_GPU_VIRTUAL => UpdateMode::Virtual,
                 _ => UpdateMode::Physical,
             },
-            read_only: said.Flags.has(Flags::ReadOnlyMemorySupported),
-            no_execute: said.Flags.has(Flags::NoExecuteMemorySupported),
-            zero: said.Flags.has(Flags::ZeroInPteSupported),
-            invalidates: said.Flags.has(Flags::ExplicitPageTableInvalidation),
+            read_only: caps.Flags.has(Flags::ReadOnlyMemorySupported),
+            no_execute: caps.Flags.has(Flags::NoExecuteMemorySupported),
+            zero: caps.Flags.has(Flags::ZeroInPteSupported),
+            invalidates: caps.Flags.has(Flags::ExplicitPageTableInvalidation),
         }))
     }
 
     pub(crate) fn call_create_process(
         &self,
-        context_allocation_args: CreateProcessArgs,
-        word: HandleSlot<'_, AddressSpace>,
+        process_args: CreateProcessArgs,
+        slot: HandleSlot<'_, AddressSpace>,
     ) -> DriverResult<DriverProcess> {
         let call = self.table.DxgkDdiCreateProcess.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let system = if context_allocation_args.system { ProcessFlags::SystemProcess } else { 0 };
+        let system = if process_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
-            hDxgkProcess: ptr::without_provenance_mut(word.kernel_handle()),
+            hDxgkProcess: ptr::without_provenance_mut(slot.kernel_handle()),
             Flags: ProcessFlags { Value: system },
             ..DXGKARG_CREATEPROCESS::ZERO
         };
@@ -108,7 +108,7 @@ impl TableDriver {
         });
 
         result_from_status(status)?;
-        Ok(word.fill(args.hKmdProcess.expose_provenance()))
+        Ok(slot.fill(args.hKmdProcess.expose_provenance()))
     }
 
     pub(crate) fn call_destroy_process(&self, process: &DriverProcess) -> DriverResult<()> {

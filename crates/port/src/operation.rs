@@ -38,29 +38,29 @@ pub(crate) fn operation_args(
             (DXGK_OPERATION_SPECIAL_LOCK_TRANSFER, special_lock_args(it, list)?)
         }
         Operation::Transfer(it) => (DXGK_OPERATION_TRANSFER, transfer_args(it, list)?),
-        Operation::Fill { driver_handle: word, segment, address, bytes, pattern } => {
+        Operation::Fill { driver_handle, segment, address, bytes, pattern } => {
             let to = PagingAddress { SegmentId: *segment, SegmentAddress: address.cast_signed() };
             let fill = PagingFill {
-                hAllocation: pointer(*word),
+                hAllocation: pointer(*driver_handle),
                 FillSize: to_u32(*bytes)?,
                 FillPattern: *pattern,
                 Destination: to,
             };
             (DXGK_OPERATION_FILL, About { Fill: fill })
         }
-        Operation::Discard { driver_handle: word, segment, address, idle } => {
+        Operation::Discard { driver_handle, segment, address, idle } => {
             let discard = PagingDiscardContent {
-                hAllocation: pointer(*word),
+                hAllocation: pointer(*driver_handle),
                 Flags: DiscardFlags { Value: bit(*idle, DiscardFlags::AllocationIsIdle) },
                 SegmentId: *segment,
                 SegmentAddress: address.cast_signed(),
             };
             (DXGK_OPERATION_DISCARD_CONTENT, About { DiscardContent: discard })
         }
-        Operation::MapAperture { driver_handle: word, segment, page, pages, coherent } => {
+        Operation::MapAperture { driver_handle, segment, page, pages, coherent } => {
             let map = PagingMapApertureSegment {
                 hDevice: ptr::null_mut(),
-                hAllocation: handle_or_null(*word),
+                hAllocation: handle_or_null(*driver_handle),
                 SegmentId: *segment,
                 OffsetInPages: to_u32(*page)?,
                 NumberOfPages: to_u32(pages.count)?,
@@ -70,10 +70,10 @@ pub(crate) fn operation_args(
             };
             (DXGK_OPERATION_MAP_APERTURE_SEGMENT, About { MapApertureSegment: map })
         }
-        Operation::UnmapAperture { driver_handle: word, segment, page, pages, dummy } => {
+        Operation::UnmapAperture { driver_handle, segment, page, pages, dummy } => {
             let unmap = PagingUnmapApertureSegment {
                 hDevice: ptr::null_mut(),
-                hAllocation: handle_or_null(*word),
+                hAllocation: handle_or_null(*driver_handle),
                 SegmentId: *segment,
                 OffsetInPages: to_u32(*page)?,
                 NumberOfPages: to_u32(*pages)?,
@@ -81,7 +81,7 @@ pub(crate) fn operation_args(
             };
             (DXGK_OPERATION_UNMAP_APERTURE_SEGMENT, About { UnmapApertureSegment: unmap })
         }
-        Operation::InitContext { driver_handle: word, location: place, cpu, .. } => {
+        Operation::InitContext { driver_handle, location: place, cpu, .. } => {
             let PagingPlace { SegmentId, pMdl } = transfer_end(place, list)?;
             let to = PagingInitContextResourceDestination {
                 SegmentId,
@@ -89,7 +89,8 @@ pub(crate) fn operation_args(
                 VirtualAddress: handle_or_null(*cpu),
                 GpuVirtualAddress: 0,
             };
-            let init = PagingInitContextResource { hAllocation: pointer(*word), Destination: to };
+            let init =
+                PagingInitContextResource { hAllocation: pointer(*driver_handle), Destination: to };
             (DXGK_OPERATION_INIT_CONTEXT_RESOURCE, About { InitContextResource: init })
         }
         Operation::UpdateContext { location: place, bytes, .. } => {
@@ -108,9 +109,9 @@ pub(crate) fn operation_args(
             };
             (DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION, About { UpdateContextAllocation: update })
         }
-        Operation::Notify { driver_handle: word, segment, address, resident } => {
+        Operation::Notify { driver_handle, segment, address, resident } => {
             let notify = DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY {
-                hAllocation: pointer(*word),
+                hAllocation: pointer(*driver_handle),
                 PhysicalAddress: D3DGPU_PHYSICAL_ADDRESS {
                     SegmentId: *segment,
                     SegmentOffset: segment_offset(*segment, *address, bases)?,
@@ -193,8 +194,8 @@ pub(crate) fn segment_offset(segment: u32, address: u64, bases: &[u64]) -> Drive
     address.checked_sub(*base).ok_or(DriverError::Invalid)
 }
 
-pub(crate) fn handle_or_null(word: Option<usize>) -> HANDLE {
-    word.map_or(ptr::null_mut(), pointer)
+pub(crate) fn handle_or_null(driver_handle: Option<usize>) -> HANDLE {
+    driver_handle.map_or(ptr::null_mut(), pointer)
 }
 
 pub(crate) fn bit(set: bool, flag: u32) -> u32 {

@@ -78,9 +78,9 @@ pub(crate) fn table_operation_args(
             };
             (DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES, About { CopyPageTableEntries: copy })
         }
-        Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes } => {
+        Operation::VirtualTransfer { driver_handle, offset, from, to, bytes } => {
             let transfer = DXGK_BUILDPAGINGBUFFER_TRANSFERVIRTUAL {
-                hAllocation: handle_or_null(*word),
+                hAllocation: handle_or_null(*driver_handle),
                 AllocationOffsetInBytes: *offset,
                 TransferSizeInBytes: *bytes,
                 SourceVirtualAddress: *from,
@@ -91,9 +91,9 @@ pub(crate) fn table_operation_args(
             };
             (DXGK_OPERATION_VIRTUAL_TRANSFER, About { TransferVirtual: transfer })
         }
-        Operation::VirtualFill { driver_handle: word, offset, address, bytes, pattern } => {
+        Operation::VirtualFill { driver_handle, offset, address, bytes, pattern } => {
             let fill = DXGK_BUILDPAGINGBUFFER_FILLVIRTUAL {
-                hAllocation: handle_or_null(*word),
+                hAllocation: handle_or_null(*driver_handle),
                 AllocationOffsetInBytes: *offset,
                 FillSizeInBytes: *bytes,
                 FillPattern: *pattern,

@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn each_flag_is_its_own() {
-        let said = |bit: u32| {
+        let converted = |bit: u32| {
             let mut info = DXGK_ALLOCATIONINFO::ZERO;
             info.FlagsWddm2.Value = bit;
             let mut args = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
@@ -129,9 +129,9 @@ mod tests {
             (FlagsWddm2::PermanentSysMem, PlacementFlags { permanent_system: true, ..one }),
             (FlagsWddm2::Protected, PlacementFlags { protected: true, ..one }),
         ] {
-            assert_eq!(said(bit), (flags, flags), "{bit:#x}");
+            assert_eq!(converted(bit), (flags, flags), "{bit:#x}");
         }
         let swizzled = PlacementFlags { swizzled: true, ..one };
-        assert_eq!(said(1 << 7), (one, swizzled), "another flag at WDDM 2");
+        assert_eq!(converted(1 << 7), (one, swizzled), "another flag at WDDM 2");
     }
 }

@@ -151,21 +151,18 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn call_set_power_state(
-        &self,
-        context_allocation_args: SetPowerArgs,
-    ) -> DriverResult<()> {
+    pub(crate) fn call_set_power_state(&self, power_args: SetPowerArgs) -> DriverResult<()> {
         let call = self.table.DxgkDdiSetPowerState.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        let of = match context_allocation_args.of {
+        let of = match power_args.of {
             PowerTarget::Adapter => DISPLAY_ADAPTER_HW_ID,
             PowerTarget::Child(it) => it,
         };
-        let state = match context_allocation_args.state {
+        let state = match power_args.state {
             PowerState::D0 => PowerDeviceD0,
             PowerState::D3 => PowerDeviceD3,
         };
-        let action = match context_allocation_args.action {
+        let action = match power_args.action {
             PowerAction::None => PowerActionNone,
             PowerAction::Sleep => PowerActionSleep,
             PowerAction::Hibernate => PowerActionHibernate,

@@ -31,17 +31,17 @@ impl TableDriver {
     pub(crate) fn call_create_context_with_lists(
         &self,
         device: &DriverDevice,
-        context_allocation_args: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        context_args: &CreateContextArgs,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
-        let mut private = PrivateData::copy(&context_allocation_args.private)?;
-        let name = kernel_handle(&word); // In and out, like `hDevice`.
+        let mut private = PrivateData::copy(&context_args.private)?;
+        let name = kernel_handle(&slot); // In and out, like `hDevice`.
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
-            NodeOrdinal: context_allocation_args.node,
-            EngineAffinity: context_allocation_args.engine,
+            NodeOrdinal: context_args.node,
+            EngineAffinity: context_args.engine,
             pPrivateDriverData: private.pointer(),
             PrivateDriverDataSize: private.size(),
             ..DXGKARG_CREATECONTEXT::ZERO
@@ -64,7 +64,7 @@ impl TableDriver {
             // It is a property of a device, which is not queried for it.
             guaranteed: false,
         };
-        Ok((word.fill(driver_handle_from(name, args.hContext)), sizes))
+        Ok((slot.fill(driver_handle_from(name, args.hContext)), sizes))
     }
 
     /// Reads the client's memory once: the driver sees a copy.

@@ -137,8 +137,9 @@ fn changed_members(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -
         ("SegmentDescriptorStride", asked.SegmentDescriptorStride != out.SegmentDescriptorStride),
     ];
     let touched: Vec<&str> = members.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
-    let said = || format!("queried for NbSegment only, the driver changed {}", touched.join(", "));
-    (!touched.is_empty()).then(said)
+    let message =
+        || format!("queried for NbSegment only, the driver changed {}", touched.join(", "));
+    (!touched.is_empty()).then(message)
 }
 
 /// How the second pass differs from the first.
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn each_flag_is_its_own() {
-        let said = |bit: u32| flags(Flags { Value: bit });
+        let converted = |bit: u32| flags(Flags { Value: bit });
         let none = SegmentFlags::default();
         for (bit, flags) in [
             (0, none),
@@ -239,7 +240,7 @@ mod tests {
             (Flags::SupportsCpuHostAperture, SegmentFlags { host_aperture: true, ..none }),
             (Flags::ApplicationTarget, SegmentFlags { application_target: true, ..none }),
         ] {
-            assert_eq!(said(bit), flags, "{bit:#x}");
+            assert_eq!(converted(bit), flags, "{bit:#x}");
         }
     }
 

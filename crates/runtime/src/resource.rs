@@ -101,8 +101,8 @@ impl Device {
             let mut ledger = inner.ledger();
             // Some buffers have a specific error result that hides the reason.
             let buffer = ledger.resources.get(&handle).is_some_and(ResourceEntry::is_buffer);
-            let told = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
-            let broken = failed.last().filter(|_| !told).map(|value| {
+            let propagated = failed.contains(&answer) || (buffer && answer == D3DERR_NOTAVAILABLE);
+            let broken = failed.last().filter(|_| !propagated).map(|value| {
                 let (private_data, answer) =
                     (result::hresult_name(*value), result::hresult_name(answer));
                 format!("a callback returned {private_data}, and {name} returns {answer}")

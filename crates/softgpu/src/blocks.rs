@@ -56,9 +56,9 @@ mod tests {
     use std::sync::Mutex;
 
     /// A pool of a few blocks that records requests: `+` allocates, `-` frees.
-    struct Few(usize, Mutex<Vec<String>>);
+    struct LimitedPool(usize, Mutex<Vec<String>>);
 
-    impl Pool for Few {
+    impl Pool for LimitedPool {
         fn allocate_pool(&self, bytes: usize, tag: u32) -> Option<usize> {
             assert_eq!((bytes, tag.to_le_bytes()), (64, *b"Wtsg"));
             let mut said = self.1.lock().unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     fn check(size: usize, body: impl FnOnce(&mut Blocks<'_>) -> DriverResult<()>, said: &str) {
-        let pool = Few(size, Mutex::default());
+        let pool = LimitedPool(size, Mutex::default());
         let _ = build(&pool, body);
         assert_eq!(pool.1.into_inner().unwrap().join(" "), said);
     }

@@ -22,8 +22,8 @@ pub struct Stream {
 impl Stream {
     /// A class driver without devices.
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
-        let bell = WaitToken::new("streaming work");
-        Arc::new(Self { state: Lock::new(StreamState::default()), host, log, work_available: bell })
+        let work_available = WaitToken::new("streaming work");
+        Arc::new(Self { state: Lock::new(StreamState::default()), host, log, work_available })
     }
 
     /// Puts drivers under pressure (`--pressure`): calls that are allowed at two levels come at

@@ -71,8 +71,8 @@ pub(crate) unsafe fn query_adapter_info(
     if arguments.Type == KMTQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller's contract.
         let mut data = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
-        let told = session.kernel.query_umd_private(at, process, adapter, &mut data);
-        map_error(session, QUERY_ADAPTER_ERROR_RULES, told)?;
+        let result = session.kernel.query_umd_private(at, process, adapter, &mut data);
+        map_error(session, QUERY_ADAPTER_ERROR_RULES, result)?;
         // SAFETY: The caller's contract: there are as many bytes as were read.
         return unsafe { write_bytes(argument, &data) };
     }
@@ -154,15 +154,15 @@ struct Callback {
 
 impl TrimCallback for Callback {
     fn trim(&self, bytes: u64) {
-        let mut told = D3DKMT_TRIMNOTIFICATION {
+        let mut notification = D3DKMT_TRIMNOTIFICATION {
             Context: ptr::with_exposed_provenance_mut(self.context),
             Flags: TrimFlags { Value: TrimFlags::TrimToBudget },
             NumBytesToTrim: bytes,
         };
-        let (function, told) = (self.function, &raw mut told);
+        let (function, notification) = (self.function, &raw mut notification);
         // SAFETY: The caller that registered the function promised that it can be called with
-        // such a structure on any thread until it is unregistered. `told` outlives the call.
-        let call = || unsafe { function(told) };
+        // such a structure on any thread until it is unregistered. `notification` outlives the call.
+        let call = || unsafe { function(notification) };
         // A panic of the client's callback ends here, because the system's thread must continue.
         // An internal error is propagated.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
@@ -185,9 +185,9 @@ pub(crate) unsafe fn register_trim_notification(
     if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let told = Arc::new(Callback { function, context: arguments.Context.expose_provenance() });
+    let callback = Arc::new(Callback { function, context: arguments.Context.expose_provenance() });
     let device = Handle(arguments.hDevice);
-    let number = session.kernel.register_trim(session.process, device, told);
+    let number = session.kernel.register_trim(session.process, device, callback);
     let number = map_error(session, REGISTER_TRIM_ERROR_RULES, number)?;
     arguments.Handle = ptr::without_provenance_mut(number as usize);
     // SAFETY: The caller's contract.

@@ -259,15 +259,15 @@ impl Client {
         &self,
         at: &mut Passive,
         device: D3DKMT_HANDLE,
-        told: impl Fn(u64) + Send + Sync + 'static,
+        handler: impl Fn(u64) + Send + Sync + 'static,
     ) -> Result<usize, NTSTATUS> {
-        let told: &'static TrimHandler = Box::leak(Box::new(TrimHandler(Box::new(told))));
+        let handler: &'static TrimHandler = Box::leak(Box::new(TrimHandler(Box::new(handler))));
         let adapter = self.session.kernel.adapters().first().copied();
         let mut args = D3DKMT_REGISTERTRIMNOTIFICATION {
             AdapterLuid: adapter.map_or(LUID::ZERO, luid),
             hDevice: device,
             Callback: Some(notify_trim),
-            Context: ptr::from_ref(told).cast_mut().cast(),
+            Context: ptr::from_ref(handler).cast_mut().cast(),
             ..D3DKMT_REGISTERTRIMNOTIFICATION::ZERO
         };
         let session = &self.session;
@@ -300,6 +300,6 @@ unsafe extern "C-unwind" fn notify_trim(args: *mut D3DKMT_TRIMNOTIFICATION) {
     // SAFETY: The caller's contract.
     let args = unsafe { args.read() };
     // SAFETY: The caller's contract.
-    let TrimHandler(told) = unsafe { &*args.Context.cast_const().cast() };
-    told(args.NumBytesToTrim);
+    let TrimHandler(handler) = unsafe { &*args.Context.cast_const().cast() };
+    handler(args.NumBytesToTrim);
 }

@@ -53,8 +53,8 @@ pub(crate) unsafe fn get_context_scheduling_priority(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    let told = session.kernel.priority(session.process, Handle(arguments.hContext));
-    arguments.Priority = map_error(session, GET_ERROR_RULES, told)?;
+    let priority = session.kernel.priority(session.process, Handle(arguments.hContext));
+    arguments.Priority = map_error(session, GET_ERROR_RULES, priority)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
 }

@@ -143,12 +143,12 @@ pub(crate) unsafe fn open_keyed_mutex2(
     });
     if let Some(subject) = subject {
         let size = arguments.PrivateRuntimeDataSize.into();
-        let told = EventKind::KeyedMutexOpenReturned {
+        let event = EventKind::KeyedMutexOpenReturned {
             capacity: capacity.into(),
             size,
             copied: copied() - before,
         };
-        session.log().emit(subject, told);
+        session.log().emit(subject, event);
     }
     opened
 }

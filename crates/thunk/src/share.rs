@@ -119,8 +119,8 @@ pub(crate) unsafe fn query_resource_info(
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     let (runtime, total) = (there.runtime as u64, arguments.TotalPrivateDriverDataSize.into());
-    let told = EventKind::ShareQueried { runtime, total, copied: copied() - before };
-    session.log().emit(there.resource, told);
+    let event = EventKind::ShareQueried { runtime, total, copied: copied() - before };
+    session.log().emit(there.resource, event);
     Ok(())
 }
 

@@ -134,14 +134,14 @@ pub(crate) unsafe fn signal_synchronization_object2(
     let again = broadcast.contains(&owner);
     judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
     check(session, arguments.Flags)?;
-    let told = arguments.Flags.has(Flags::EnqueueCpuEvent);
-    if objects == 0 && !told {
+    let enqueues_event = arguments.Flags.has(Flags::EnqueueCpuEvent);
+    if objects == 0 && !enqueues_event {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let value = if told { 0 } else { arguments.fence().FenceValue };
+    let value = if enqueues_event { 0 } else { arguments.fence().FenceValue };
     let list = with_value(&arguments.ObjectHandleArray[..objects as usize], value);
     let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
-    let event = told.then(|| event(arguments.event()));
+    let event = enqueues_event.then(|| event(arguments.event()));
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 
@@ -186,14 +186,14 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     let again = contexts.iter().skip(1).any(|context| *context == owner);
     judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
     check(session, arguments.Flags)?;
-    let told = arguments.Flags.has(Flags::EnqueueCpuEvent);
-    if contexts.is_empty() || (objects == 0 && !told) {
+    let enqueues_event = arguments.Flags.has(Flags::EnqueueCpuEvent);
+    if contexts.is_empty() || (objects == 0 && !enqueues_event) {
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
     let names = unsafe { read_list(arguments.ObjectHandleArray, objects as usize) }?;
     let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
-    let list = if told {
+    let list = if enqueues_event {
         with_value(&names, 0)
     } else if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
@@ -203,7 +203,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
         with_value(&names, arguments.value())
     };
     let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
-    let event = told.then(|| event(arguments.event()));
+    let event = enqueues_event.then(|| event(arguments.event()));
     queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
 }
 

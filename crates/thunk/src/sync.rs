@@ -78,8 +78,8 @@ const RULES_2: &[ArgumentRule<D3DKMT_CREATESYNCHRONIZATIONOBJECT2>] = &[
         argument: "D3DKMTCreateSynchronizationObject2.Info.CPUNotification",
         refuses: Some(STATUS_INVALID_HANDLE),
         broken: |args| {
-            let told = args.Info.Type == D3DDDI_CPU_NOTIFICATION;
-            (told && args.Info.notification().Event.is_null())
+            let is_notification = args.Info.Type == D3DDDI_CPU_NOTIFICATION;
+            (is_notification && args.Info.notification().Event.is_null())
                 .then(|| "a CPU notification is to be created without an event".to_owned())
         },
     },

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn what_names_nothing_is_refused_and_comes_to_nobody() {
         let id = RuleId::DEV_LIFE_014;
-        let told = |resolved: bool, between: &str, status: &str| {
+        let escape = |resolved: bool, between: &str, status: &str| {
             format!(
                 "process:1 enter call=D3DKMTEscape
                  process:1 escape.requested hardware=false resolved={resolved}
@@ -82,12 +82,12 @@ mod tests {
                  process:1 leave call=D3DKMTEscape status={status}"
             )
         };
-        assert_eq!(judge_count(id, &told(true, "", "0x00000000")), 0);
-        assert_eq!(judge_count(id, &told(false, "", "0xc000000d")), 1);
-        assert!(messages(id, &told(false, "", "0xc000000d")).is_empty());
-        assert_eq!(messages(id, &told(false, "", "0x00000000")).len(), 1);
+        assert_eq!(judge_count(id, &escape(true, "", "0x00000000")), 0);
+        assert_eq!(judge_count(id, &escape(false, "", "0xc000000d")), 1);
+        assert!(messages(id, &escape(false, "", "0xc000000d")).is_empty());
+        assert_eq!(messages(id, &escape(false, "", "0x00000000")).len(), 1);
         assert_eq!(
-            messages(id, &told(false, &delivered("zero", false), "0xc000000d")),
+            messages(id, &escape(false, &delivered("zero", false), "0xc000000d")),
             ["an escape for a missing object returned 0xc000000d, and came to the driver"]
         );
     }

@@ -215,8 +215,8 @@ mod tests {
     #[test]
     fn a_driver_is_told_only_of_what_it_asked_for() {
         let out = "paging:6 paging.done operation=transfer";
-        let told = "paging:6 paging.done operation=notify-residency";
-        assert_eq!(changed(RuleId::KMD_PAGING_025, out, told).len(), 1);
+        let notification = "paging:6 paging.done operation=notify-residency";
+        assert_eq!(changed(RuleId::KMD_PAGING_025, out, notification).len(), 1);
         let (not, asked) = ("notified=false mappable", "notified=true mappable");
         let message = changed(RuleId::KMD_PAGING_025, not, asked);
         assert!(

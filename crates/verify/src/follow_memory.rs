@@ -17,14 +17,14 @@ impl Shadows {
     pub(crate) fn follow_resource(&mut self, event: &Event) {
         match &event.kind {
             EventKind::ResourceCreated { adapter, sharing, .. } => {
-                let driver_handle = self.early_words.get(&event.subject).copied();
-                let (live, told, destroyed_in, views) = (0, 0, None, 0);
+                let driver_handle = self.early_handles.get(&event.subject).copied();
+                let (live, members_destroyed, destroyed_in, views) = (0, 0, None, 0);
                 let (adapter, global) = (*adapter, sharing == "global");
                 let resource = Resource {
                     adapter: adapter.into(),
                     global,
                     live,
-                    members_destroyed: told,
+                    members_destroyed,
                     destroyed_in,
                     views,
                     driver_handle,
@@ -86,8 +86,8 @@ impl Shadows {
     pub(crate) fn follow_allocation(&mut self, event: &Event) {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
-            let driver_handle = self.early_words.get(&event.subject).copied();
-            let (told, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
+            let driver_handle = self.early_handles.get(&event.subject).copied();
+            let (in_call, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
             let memory = Memory::default();
             let allocation = Allocation {
                 adapter: adapter.into(),
@@ -95,7 +95,7 @@ impl Shadows {
                 memory,
                 resource: resource.map(Serial::from),
                 driver_handle,
-                destroyed_in: told,
+                destroyed_in: in_call,
                 views,
                 busy,
                 data_references: held,
@@ -112,7 +112,7 @@ impl Shadows {
         }
         let shadow = self.allocation_mut(event.subject);
         let Some(allocation) = shadow else { return };
-        let (resource, driver_handle, told) =
+        let (resource, driver_handle, in_call) =
             (allocation.resource, allocation.driver_handle, allocation.destroyed_in);
         let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
         match event.kind {
@@ -124,7 +124,7 @@ impl Shadows {
                 }
                 self.with_resource(resource, |it| {
                     decrement(&mut it.live);
-                    if told == Some(it.destroyed_in) {
+                    if in_call == Some(it.destroyed_in) {
                         decrement(&mut it.members_destroyed);
                     }
                 });
@@ -132,7 +132,7 @@ impl Shadows {
             EventKind::AllocationLimited { limit: most } => allocation.limit = Some(most),
             EventKind::HandleDataAcquired { .. } => allocation.data_references += 1,
             EventKind::HandleDataReleased { .. } => decrement(&mut allocation.data_references),
-            EventKind::DdiDestroys { .. } if told.is_none() => {
+            EventKind::DdiDestroys { .. } if in_call.is_none() => {
                 allocation.destroyed_in = Some(call_of(event));
                 self.with_resource(resource, |resource| {
                     resource.members_destroyed = if resource.destroyed_in == call_of(event) {
@@ -160,7 +160,7 @@ impl Shadows {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, asked, told) = (ViewStage::Live, None, None, false);
+            let (stage, retirement, asked, close_called) = (ViewStage::Live, None, None, false);
             let known = self.allocation(allocation);
             let view = View {
                 allocation: allocation.into(),
@@ -169,7 +169,7 @@ impl Shadows {
                 stage,
                 retirement,
                 request: asked,
-                close_called: told,
+                close_called,
                 driver_handle: None,
                 creator: known.is_some_and(|allocation| allocation.creator == device),
                 requirements: known
@@ -351,7 +351,7 @@ impl Shadows {
                 if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
                     self.end(subject);
                 }
-                self.early_words.remove(of);
+                self.early_handles.remove(of);
                 self.with_adapter(*of, |adapter| adapter.driver_handle = None);
             }
             _ => (),
@@ -381,7 +381,7 @@ impl Shadows {
         let before = match known {
             Some(driver_handle) => driver_handle.replace(subject),
             None if matches!(to.kind, Kind::Allocation | Kind::Resource) => {
-                self.early_words.entry(to).or_insert(subject);
+                self.early_handles.entry(to).or_insert(subject);
                 None
             }
             None => None,

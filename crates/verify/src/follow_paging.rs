@@ -44,16 +44,11 @@ impl Shadows {
                 cpu_visible: seen,
                 cached,
                 pinned,
-                notified: told,
+                notified,
                 mappable,
             } => {
-                let wanted = MemoryRequirements {
-                    cpu_visible: seen,
-                    cached,
-                    pinned,
-                    notified: told,
-                    mappable,
-                };
+                let wanted =
+                    MemoryRequirements { cpu_visible: seen, cached, pinned, notified, mappable };
                 self.with_memory(subject, |memory| memory.requirements = wanted);
             }
             &EventKind::MemoryPlaced { segment, address, bytes } => {

@@ -245,14 +245,14 @@ pub(crate) mod tests {
             after(id, "", &format!("keyed-mutex.open-failed process=process:1 capacity={room}"))
         };
         assert_eq!([refused(0), refused(5), refused(6)], [1, 0, 1]);
-        let told = |size: u32, copied: u32| {
+        let returned = |size: u32, copied: u32| {
             after(
                 id,
                 "",
                 &format!("keyed-mutex.open-returned capacity=64 size={size} copied={copied}"),
             )
         };
-        assert_eq!([told(64, 0), told(6, 0), told(64, 6)], [0, 1, 1]);
+        assert_eq!([returned(64, 0), returned(6, 0), returned(64, 6)], [0, 1, 1]);
     }
 
     #[test]
@@ -263,7 +263,7 @@ pub(crate) mod tests {
             after(id, "", &format!("keyed-mutex.not-acquired {name} key={key} result=timed-out"))
         };
         assert_eq!([missed(0), missed(1)], [1, 0]);
-        let told = |key: u32, fence: u32| {
+        let returned = |key: u32, fence: u32| {
             after(
                 id,
                 "",
@@ -272,7 +272,7 @@ pub(crate) mod tests {
                 ),
             )
         };
-        assert_eq!([told(1, 0), told(0, 0), told(1, 9)], [0, 1, 1]);
+        assert_eq!([returned(1, 0), returned(0, 0), returned(1, 9)], [0, 1, 1]);
     }
 
     #[test]

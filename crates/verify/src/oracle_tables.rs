@@ -416,14 +416,14 @@ mod tests {
 
         fn broken(&self, expected: &[(RuleId, &str)]) {
             let events = self.log.take().into_iter().map(|event| event.kind);
-            let said: Vec<(RuleId, String)> = events
+            let broken: Vec<(RuleId, String)> = events
                 .map(|kind| match kind {
                     EventKind::RuleBroken { rule, message, .. } => (rule, message.into_owned()),
                     other => panic!("{other:?}"),
                 })
                 .collect();
-            assert_eq!(said.len(), expected.len(), "{said:?}");
-            for ((rule, message), (wanted, part)) in said.iter().zip(expected) {
+            assert_eq!(broken.len(), expected.len(), "{broken:?}");
+            for ((rule, message), (wanted, part)) in broken.iter().zip(expected) {
                 assert_eq!(rule, wanted, "{message}");
                 assert!(message.contains(part), "{message}");
             }

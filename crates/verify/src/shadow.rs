@@ -54,7 +54,7 @@ macro_rules! shadows {
             $($map: ShadowMap<$type>,)*
             $($other_map: ShadowMap<$other>,)*
             /// The driver pointers of objects whose creation was not logged yet.
-            pub(crate) early_words: FastMap<Subject, Serial<DriverPointer>>,
+            pub(crate) early_handles: FastMap<Subject, Serial<DriverPointer>>,
             /// The context allocations of devices and contexts whose creation was not logged yet.
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
@@ -106,7 +106,7 @@ macro_rules! shadows {
             /// How many objects have a shadow.
             #[cfg(test)]
             pub(crate) fn len(&self) -> usize {
-                let early = self.early_words.len() + self.early_saves.len();
+                let early = self.early_handles.len() + self.early_saves.len();
                 early $(+ self.$map.len())* $(+ self.$other_map.len())*
             }
         }
@@ -244,8 +244,8 @@ impl Shadows {
     /// Starts the shadow of an object afresh.
     pub(crate) fn start<T: Mapped>(&mut self, key: impl Key<T>, known: T) {
         let Some(serial) = key.serial() else { return };
-        if !self.early_words.is_empty() {
-            self.early_words.remove(&serial.into());
+        if !self.early_handles.is_empty() {
+            self.early_handles.remove(&serial.into());
         }
         T::map_mut(self).insert(serial, known);
     }

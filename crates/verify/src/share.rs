@@ -112,8 +112,8 @@ mod tests {
     #[test]
     fn a_query_says_the_size_and_copies_nothing() {
         let ask = |runtime: u64, copied: u64| {
-            let told = format!("share.queried runtime={runtime} total=32 copied={copied}");
-            messages(RuleId::ALLOC_SHARE_001, &format!("{RECORDED}resource:1 {told}"))
+            let query = format!("share.queried runtime={runtime} total=32 copied={copied}");
+            messages(RuleId::ALLOC_SHARE_001, &format!("{RECORDED}resource:1 {query}"))
         };
         assert!(ask(14, 0).is_empty());
         assert!(ask(13, 0)[0].contains("has 14 bytes of the runtime's data, but 13 were reported"));
@@ -124,8 +124,8 @@ mod tests {
     fn a_sum_past_32_bits_is_not_said() {
         let ask = |total: u64| {
             let kept = RECORDED.replace("total=32", &format!("total={total}"));
-            let told = "resource:1 share.queried runtime=14 total=0 copied=0";
-            messages(RuleId::ALLOC_SHARE_002, &format!("{kept}{told}"))
+            let query = "resource:1 share.queried runtime=14 total=0 copied=0";
+            messages(RuleId::ALLOC_SHARE_002, &format!("{kept}{query}"))
         };
         assert!(ask(u64::from(u32::MAX)).is_empty());
         assert!(ask(1 << 32)[0].contains("4294967296 bytes of private data"));

@@ -200,10 +200,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
         let no_reason = GOOD.replace("reason = \"known\"\n", "");
-        let said = "this [[allow]] has no reason; expected reason = \"...\", a sentence";
-        assert_eq!(bad(&no_reason), (3, said.to_owned()));
+        let message = "this [[allow]] has no reason; expected reason = \"...\", a sentence";
+        assert_eq!(bad(&no_reason), (3, message.to_owned()));
         let empty = GOOD.replace("\"known\"", "\" \"");
-        assert_eq!(bad(&empty), (3, said.to_owned()));
+        assert_eq!(bad(&empty), (3, message.to_owned()));
         let (line, why) = bad(&GOOD.replace("where =", "were ="));
         assert_eq!(line, 5);
         assert!(why.contains("were") && why.contains("expected [[allow]] with rule"), "{why}");

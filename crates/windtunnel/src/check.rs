@@ -57,7 +57,7 @@ pub const BUILT_IN: &str = "built-in";
 /// Progress of a check.
 pub enum CheckStep<'a> {
     /// A flight ended.
-    Flown(&'a FlightResult),
+    FlightDone(&'a FlightResult),
     /// All flights of a scenario ended.
     ScenarioDone(&'a ScenarioReport),
 }
@@ -79,7 +79,7 @@ pub fn check(
             let flown = flown.map_err(|HostError(reason)| {
                 HostError(format!("{}, {}: {reason}", scenario.name, on.name()))
             })?;
-            after(CheckStep::Flown(&flown));
+            after(CheckStep::FlightDone(&flown));
             report.add(flown);
         }
         if let Some(allow) = plan.allow {

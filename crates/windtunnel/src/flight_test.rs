@@ -77,7 +77,7 @@ impl Flight {
 
     /// A flight of the driver that `make` sets up. Its pool must report to the given log.
     pub fn with_setup(make: impl FnOnce(&Arc<Log>) -> DriverSetup + 'static) -> Self {
-        Self { set_up: Box::new(make), umd: None, host: HostKind::Deterministic(1) }
+        Self { set_up: Box::new(make), umd: None, host: HostKind::deterministic(1) }
     }
 
     /// Adds a user-mode driver.

@@ -83,21 +83,34 @@ impl FlightResult {
 /// The host of a flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostKind {
-    /// One virtual thread at a time, in an order drawn from this seed.
-    Deterministic(u64),
-    /// The same under pressure: little memory, small buffers, hardware that completes out of order,
-    /// all drawn from this seed.
-    DeterministicPressure(u64),
+    /// One virtual thread at a time, in an order drawn from a seed.
+    Deterministic {
+        /// The seed of the order.
+        seed: u64,
+        /// Whether memory is scarce, buffers are small and the hardware completes out of order,
+        /// all drawn from the seed.
+        pressure: bool,
+    },
     /// Parallel threads, scheduled by the machine.
     Threaded,
 }
 
 impl HostKind {
+    /// A deterministic host without pressure.
+    pub const fn deterministic(seed: u64) -> Self {
+        HostKind::Deterministic { seed, pressure: false }
+    }
+
+    /// A deterministic host with pressure.
+    pub const fn under_pressure(seed: u64) -> Self {
+        HostKind::Deterministic { seed, pressure: true }
+    }
+
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            HostKind::Deterministic(_) => "deterministic",
-            HostKind::DeterministicPressure(_) => "deterministic, under pressure",
+            HostKind::Deterministic { pressure: false, .. } => "deterministic",
+            HostKind::Deterministic { pressure: true, .. } => "deterministic, under pressure",
             HostKind::Threaded => "threads",
         }
     }
@@ -105,7 +118,7 @@ impl HostKind {
     /// The seed, if the host is deterministic.
     pub fn seed(self) -> Option<u64> {
         match self {
-            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => Some(seed),
+            HostKind::Deterministic { seed, .. } => Some(seed),
             HostKind::Threaded => None,
         }
     }
@@ -114,9 +127,8 @@ impl HostKind {
     #[must_use]
     pub fn with_seed_offset(self, turns: u64) -> Self {
         match self {
-            HostKind::Deterministic(seed) => HostKind::Deterministic(seed.wrapping_add(turns)),
-            HostKind::DeterministicPressure(seed) => {
-                HostKind::DeterministicPressure(seed.wrapping_add(turns))
+            HostKind::Deterministic { seed, pressure } => {
+                HostKind::Deterministic { seed: seed.wrapping_add(turns), pressure }
             }
             HostKind::Threaded => HostKind::Threaded,
         }
@@ -129,7 +141,7 @@ impl HostKind {
         main: impl FnOnce(&Arc<dyn Spawner>, &mut Passive) -> R,
     ) -> Result<R, HostError> {
         match self {
-            HostKind::Deterministic(seed) | HostKind::DeterministicPressure(seed) => {
+            HostKind::Deterministic { seed, .. } => {
                 DeterministicHost::fly(seed, log, |host, at| {
                     let host: Arc<dyn Spawner> = host.clone();
                     main(&host, at)
@@ -145,7 +157,7 @@ impl HostKind {
 
 impl From<u64> for HostKind {
     fn from(seed: u64) -> Self {
-        HostKind::Deterministic(seed)
+        HostKind::deterministic(seed)
     }
 }
 
@@ -178,7 +190,7 @@ pub(crate) fn fly_builtin_stream(
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
     let (make, body) = (
-        |log: &_| driver.plug(log),
+        |log: &_| driver.set_up(log),
         |stream_testbed: &mut StreamTestbed<'_>| scenario.run_stream(stream_testbed),
     );
     fly_stream((make, ExpectedVideo::pattern()), scenario.name, on.into(), body)
@@ -268,15 +280,15 @@ pub(crate) fn fly_body(
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
-    let lacks: Vec<String> = needs
+    let missing: Vec<String> = needs
         .iter()
         .filter(|text| !offered.contains(text))
         .map(|text| format!("a driver that implements {text}"))
         .collect();
-    let body = if lacks.is_empty() {
+    let body = if missing.is_empty() {
         on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
     } else {
-        ScenarioRun { needs: lacks, ..ScenarioRun::default() }
+        ScenarioRun { needs: missing, ..ScenarioRun::default() }
     };
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
@@ -301,7 +313,7 @@ impl ScenarioRun {
     ) -> Self {
         let stream = Stream::new(host.clone(), log.clone());
         stream.start_workers(host);
-        if let HostKind::DeterministicPressure(seed) = on {
+        if let HostKind::Deterministic { seed, pressure: true } = on {
             stream.set_pressure(seed);
         }
         let mut testbed = StreamTestbed {
@@ -318,9 +330,9 @@ impl ScenarioRun {
             frames: Vec::new(),
             live_snapshots: Vec::new(),
         };
-        let told = body(&mut testbed);
+        let result = body(&mut testbed);
         testbed.end();
-        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         let live = testbed.live_objects();
         Self { needs, live, live_snapshots: testbed.live_snapshots, frames: testbed.frames }
     }
@@ -335,11 +347,11 @@ impl ScenarioRun {
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.set_observer(Oracle::new(log.clone()));
-        if let HostKind::DeterministicPressure(seed) = on {
+        if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = match kernel.add_adapter(at, setup) {
             Ok(adapter) => adapter,
             Err(why) => {
@@ -352,7 +364,7 @@ impl ScenarioRun {
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
         let mut testbed =
             Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
-        let told = body(&mut testbed);
+        let result = body(&mut testbed);
         let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
         // Objects left by a stopped scenario are not the client's fault.
         for client in clients {
@@ -360,7 +372,7 @@ impl ScenarioRun {
         }
         kernel.remove_adapter(at, adapter);
         host.run_until_idle(at);
-        let needs = told.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         Self { needs, live: kernel.live_objects(), live_snapshots: looks, frames: Vec::new() }
     }
 }

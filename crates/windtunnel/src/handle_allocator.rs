@@ -49,9 +49,9 @@ impl HandleAllocator {
     }
 
     /// Frees handles.
-    pub fn free(&self, words: impl IntoIterator<Item = usize>) -> DriverResult<()> {
+    pub fn free(&self, handles: impl IntoIterator<Item = usize>) -> DriverResult<()> {
         let services = self.services()?;
-        words.into_iter().for_each(|index| services.pool().free(index, TAG));
+        handles.into_iter().for_each(|handle| services.pool().free(handle, TAG));
         Ok(())
     }
 
@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     /// A pool with a few blocks that records what was freed.
-    struct Few(usize, Mutex<(usize, Vec<usize>)>);
+    struct LimitedPool(usize, Mutex<(usize, Vec<usize>)>);
 
-    impl Pool for Few {
+    impl Pool for LimitedPool {
         fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
             let taken = &mut self.1.lock().unwrap().0;
             *taken += 1;
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn all_are_taken_or_none() {
-        let pool = Few(3, Mutex::default());
+        let pool = LimitedPool(3, Mutex::default());
         assert_eq!(allocate_blocks(&pool, 2).unwrap().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(allocate_blocks(&pool, 2).err(), Some(DriverError::NoMemory));
         assert_eq!(pool.1.lock().unwrap().1, [3], "the block that the failed call took");
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn without_an_adapter_there_are_none() {
-        let words = HandleAllocator::default();
-        assert_eq!(words.allocate_one(), Err(DriverError::Invalid));
-        assert_eq!(words.free([1]), Err(DriverError::Invalid));
+        let allocator = HandleAllocator::default();
+        assert_eq!(allocator.allocate_one(), Err(DriverError::Invalid));
+        assert_eq!(allocator.free([1]), Err(DriverError::Invalid));
     }
 }

@@ -52,8 +52,8 @@ impl Scenario {
     pub(crate) fn run(&self, testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         match self.body {
             ScenarioBody::DisplayBody(tell) => tell(testbed),
-            ScenarioBody::Steps(told) => {
-                steps::run(testbed, told);
+            ScenarioBody::Steps(parsed) => {
+                steps::run(testbed, parsed);
                 Ok(())
             }
             ScenarioBody::StreamBody(_) => {

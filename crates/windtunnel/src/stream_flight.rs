@@ -59,7 +59,7 @@ impl StreamFlight {
         Self {
             set_up: Box::new(make),
             video: ExpectedVideo::with_format(format),
-            host: HostKind::Deterministic(1),
+            host: HostKind::deterministic(1),
         }
     }
 

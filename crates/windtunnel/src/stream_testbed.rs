@@ -133,10 +133,11 @@ impl StreamTestbed<'_> {
     /// Checks that no object and no memory of the device is left.
     pub fn check_removed(&mut self) -> Result<(), ScenarioStopped> {
         self.host.run_until_idle(self.at);
-        let (census, pieces) = (self.stream.live_objects(), self.setup.memory.allocation_count());
-        if census.count() > 0 {
+        let (live_objects, pieces) =
+            (self.stream.live_objects(), self.setup.memory.allocation_count());
+        if live_objects.count() > 0 {
             return Err(ScenarioStopped(format!(
-                "no live objects after the device was removed:\n{census}"
+                "no live objects after the device was removed:\n{live_objects}"
             )));
         }
         if pieces > 0 {
@@ -149,17 +150,17 @@ impl StreamTestbed<'_> {
 
     /// Takes a snapshot of the live objects for `--live`; `when` names the moment.
     pub fn snapshot_live_objects(&mut self, when: &'static str) {
-        let census = self.live_objects();
-        self.live_snapshots.push((when, census));
+        let live_objects = self.live_objects();
+        self.live_snapshots.push((when, live_objects));
     }
 
     /// The live objects of both kernels.
     pub(crate) fn live_objects(&self) -> LiveObjects {
-        let mut census = self.stream.live_objects();
+        let mut live_objects = self.stream.live_objects();
         if let Some((kernel, _)) = &self.graphics {
-            census.objects.extend(kernel.live_objects().objects);
+            live_objects.objects.extend(kernel.live_objects().objects);
         }
-        census
+        live_objects
     }
 
     /// Video memory for frames: starts a graphics kernel with a built-in driver that has memory, on
@@ -171,11 +172,11 @@ impl StreamTestbed<'_> {
         let setup = (listed.make)(&self.log);
         let kernel = Kernel::new(self.host.clone(), self.log.clone());
         kernel.set_observer(Oracle::new(self.log.clone()));
-        if let HostKind::DeterministicPressure(seed) = self.host_kind {
+        if let HostKind::Deterministic { seed, pressure: true } = self.host_kind {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        self.host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        self.host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(self.at, setup).map_err(|why| {
             ScenarioStopped(format!(
                 "a display driver that starts: {} returned {}",

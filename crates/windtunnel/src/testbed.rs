@@ -134,8 +134,8 @@ impl Testbed<'_> {
 
     /// Takes a snapshot of the live objects for `--live`; `when` names the moment.
     pub fn snapshot_live_objects(&mut self, when: &'static str) {
-        let census = self.kernel.live_objects();
-        self.live_snapshots.push((when, census));
+        let live_objects = self.kernel.live_objects();
+        self.live_snapshots.push((when, live_objects));
     }
 
     /// Runs threads in parallel and waits for all of them.

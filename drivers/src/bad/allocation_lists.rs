@@ -23,8 +23,8 @@ unsafe extern "win64-unwind" fn overruns_dma_buffer(
     args: *mut DXGKARG_RENDER,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let told = unsafe { args.read() };
-    let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaSize as usize);
+    let raw = unsafe { args.read() };
+    let behind = raw.pDmaBuffer.cast::<u8>().wrapping_add(raw.DmaSize as usize);
     // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
@@ -49,8 +49,8 @@ unsafe extern "win64-unwind" fn patches_past_dma_buffer(
     args: *const DXGKARG_PATCH,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let told = unsafe { args.read() };
-    let behind = told.pDmaBuffer.cast::<u8>().wrapping_add(told.DmaBufferSize as usize);
+    let raw = unsafe { args.read() };
+    let behind = raw.pDmaBuffer.cast::<u8>().wrapping_add(raw.DmaBufferSize as usize);
     // SAFETY: The port keeps guard bytes behind the buffer; the write is the planted bug.
     unsafe { behind.write(0) };
     // SAFETY: The arguments come from the kernel and are valid for the call.

@@ -305,7 +305,7 @@ unsafe extern "win64-unwind" fn synchronized_routine(_context: PVOID) -> BOOLEAN
     1
 }
 
-/// Returns success for every interrupt type it is told to switch.
+/// Returns success for every interrupt type.
 unsafe extern "win64-unwind" fn accepts_unknown_interrupt_control(
     adapter: HANDLE,
     kind: DXGK_INTERRUPT_TYPE,

@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     /// Changes the description of its memory.
     QueryAdapterInfo(fn(&mut MemoryFeatures)),
     /// Changes the description of new allocations.
-    Wants(fn(&mut AllocationInfo)),
+    CreateAllocation(fn(&mut AllocationInfo)),
     /// Changes the result of building paging commands.
     BuildPagingBuffer(fn(&mut BuildPagingBufferArgs<'_>) -> Option<DriverResult<()>>),
 }
@@ -52,7 +52,7 @@ impl Miniport for Memory {
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
         let mut created = self.inner.create_allocations(at, args)?;
-        if let Fault::Wants(wrong) = self.fault {
+        if let Fault::CreateAllocation(wrong) = self.fault {
             created.allocations.iter_mut().for_each(|(_, layout)| wrong(layout));
         }
         Ok(created)
@@ -105,19 +105,20 @@ pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault = Fault::QueryAdapterInfo(|memory
     first(memory_features, LOCAL).flags.large_pages = true;
 });
 
-pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::Wants(|info| {
+pub(crate) const PREFERS_ELSEWHERE: Fault = Fault::CreateAllocation(|info| {
     info.requirements.segments = SegmentSet::of(&[APERTURE]);
     info.requirements.preferred = [None; 5];
     info.requirements.preferred[0] = Some(SegmentPreference { segment: LOCAL, from_top: false });
 });
-pub(crate) const OMITS_SEGMENT_SET: Fault = Fault::Wants(|info| {
+pub(crate) const OMITS_SEGMENT_SET: Fault = Fault::CreateAllocation(|info| {
     info.requirements.segments = SegmentSet::default();
     info.requirements.preferred = [None; 5];
 });
 pub(crate) const EVICTS_TO_MEMORY: Fault =
-    Fault::Wants(|info| info.requirements.evict = SegmentSet::of(&[LOCAL]));
-pub(crate) const SETS_ZERO_PRIORITY: Fault = Fault::Wants(|info| info.requirements.priority = 0);
-pub(crate) const PLACES_CPUVISIBLE_INVISIBLY: Fault = Fault::Wants(|info| {
+    Fault::CreateAllocation(|info| info.requirements.evict = SegmentSet::of(&[LOCAL]));
+pub(crate) const SETS_ZERO_PRIORITY: Fault =
+    Fault::CreateAllocation(|info| info.requirements.priority = 0);
+pub(crate) const PLACES_CPUVISIBLE_INVISIBLY: Fault = Fault::CreateAllocation(|info| {
     info.requirements.segments = SegmentSet::of(&[LOCAL]);
     info.requirements.preferred = [None; 5];
 });

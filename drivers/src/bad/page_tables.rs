@@ -185,12 +185,11 @@ impl Miniport for PageTableFlawDriver {
                 };
                 self.with(at, args, Operation::FlushTlb { process, root, start, end })
             }
-            Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes }
+            Operation::VirtualTransfer { driver_handle, offset, from, to, bytes }
                 if self.flaw == Flaw::AddsOffsetVirtualTransfer =>
             {
                 let (from, to) = (from + offset, to + offset);
-                let moved =
-                    Operation::VirtualTransfer { driver_handle: word, offset, from, to, bytes };
+                let moved = Operation::VirtualTransfer { driver_handle, offset, from, to, bytes };
                 self.with(at, args, moved)
             }
             _ => self.inner.build_paging(at, args),

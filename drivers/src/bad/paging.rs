@@ -139,11 +139,11 @@ impl Crooked {
         let moved = |to| Operation::Transfer(Transfer { to, ..it.clone() });
         match self.flaw {
             Flaw::CorruptsPageInByte => {
-                let word = it.driver_handle.unwrap_or(0);
+                let driver_handle = it.driver_handle.unwrap_or(0);
                 let segment = number;
                 let last = address + it.bytes - 1;
                 let fill = Operation::Fill {
-                    driver_handle: word,
+                    driver_handle,
                     segment,
                     address: last,
                     bytes: 1,
@@ -184,14 +184,13 @@ impl Miniport for Crooked {
                 let mut runs: Vec<_> =
                     pages.addresses().map(|start| Run { start, bytes: PAGE }).collect();
                 runs.reverse();
-                let Operation::MapAperture { driver_handle: word, segment, page, coherent, .. } =
+                let Operation::MapAperture { driver_handle, segment, page, coherent, .. } =
                     operation
                 else {
                     return Ok(());
                 };
                 let pages = Pages { runs: &runs, ..*pages };
-                let map =
-                    Operation::MapAperture { driver_handle: word, segment, page, pages, coherent };
+                let map = Operation::MapAperture { driver_handle, segment, page, pages, coherent };
                 self.with(at, args, map)
             }
             (Operation::Transfer(it), flaw) if flaw != Flaw::SkipsMultipassPage => {

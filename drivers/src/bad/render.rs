@@ -147,16 +147,18 @@ impl Miniport for RenderFlawDriver {
             }
             _ => (),
         }
-        let told = |patch_location: &PatchLocation| {
+        let is_resident = |patch_location: &PatchLocation| {
             rendering
                 .allocation_list
                 .get(patch_location.allocation_index as usize)
                 .is_some_and(|entry| entry.segment != 0)
         };
         rendering.patches = match self.flaw {
-            Flaw::OmitsPatchLocation => {
-                patches.iter().filter(|patch_location| !told(patch_location)).copied().collect()
-            }
+            Flaw::OmitsPatchLocation => patches
+                .iter()
+                .filter(|patch_location| !is_resident(patch_location))
+                .copied()
+                .collect(),
             Flaw::MisordersPatchLocations => patches.into_iter().rev().collect(),
             _ => patches,
         };

@@ -67,30 +67,30 @@ impl Minidriver for Crooked {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         *lock(&self.agreed) = Some(*framing);
         match self.flaw {
-            AllocatorFlaw::NoContext => Ok(word.fill(0)),
-            AllocatorFlaw::SharedContext => Ok(word.fill(0x77)),
-            _ => self.under.initialize_allocator(at, pin, framing, word),
+            AllocatorFlaw::NoContext => Ok(slot.fill(0)),
+            AllocatorFlaw::SharedContext => Ok(slot.fill(0x77)),
+            _ => self.under.initialize_allocator(at, pin, framing, slot),
         }
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
-        self.frame().map(|index| word.fill(index))
+        self.frame().map(|index| slot.fill(index))
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.as_raw();
+        let block = frame.as_raw();
         let mut repeated_frame = lock(&self.repeated_frame);
-        *repeated_frame = repeated_frame.filter(|index| *index != word);
+        *repeated_frame = repeated_frame.filter(|index| *index != block);
         if let Ok(services) = self.under.services() {
-            let _ = services.free_memory(word); // The block is its own.
+            let _ = services.free_memory(block); // The block is its own.
         }
     }
 }

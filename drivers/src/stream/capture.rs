@@ -255,11 +255,11 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         services: &Arc<Services>,
-        word: HandleSlot<'_, DeviceId>,
+        slot: HandleSlot<'_, DeviceId>,
     ) -> DriverResult<Option<DriverDevice>> {
         *lock(&self.services) = Some(services.clone());
         self.enter(Entry::DeviceAdd, NO_PIN)?;
-        Ok(Some(word.fill(DEVICE_HANDLE)))
+        Ok(Some(slot.fill(DEVICE_HANDLE)))
     }
 
     fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -299,11 +299,11 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        word: HandleSlot<'_, FilterId>,
+        slot: HandleSlot<'_, FilterId>,
     ) -> DriverResult<Option<DriverFilter>> {
         self.inner().filter = Some(filter.filter);
         self.enter(Entry::FilterCreate, NO_PIN)?;
-        Ok(Some(word.fill(FILTER_HANDLE)))
+        Ok(Some(slot.fill(FILTER_HANDLE)))
     }
 
     fn close_filter(
@@ -319,10 +319,10 @@ impl Minidriver for Capture {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        word: HandleSlot<'_, PinId>,
+        slot: HandleSlot<'_, PinId>,
     ) -> DriverResult<Option<DriverPin>> {
         self.enter(Entry::PinCreate, pin.pin)?;
-        Ok(Some(word.fill(PIN_HANDLE)))
+        Ok(Some(slot.fill(PIN_HANDLE)))
     }
 
     fn close_pin(
@@ -425,7 +425,7 @@ impl Minidriver for Capture {
         _at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         self.enter(Entry::InitializeAllocator, pin.pin)?;
         // The context is pool memory, too.
@@ -433,25 +433,25 @@ impl Minidriver for Capture {
         let context = context.ok_or(DriverError::NoMemory)?;
         let pool = Pool { framing: *framing, free: Vec::new() };
         self.inner().allocators.insert(context, pool);
-        Ok(word.fill(context))
+        Ok(slot.fill(context))
     }
 
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         self.enter(Entry::Allocate, NO_PIN).ok()?;
         let framing = {
             let mut inner = self.inner();
             let pool = inner.allocators.get_mut(&allocator.as_raw())?;
             if let Some(frame) = pool.free.pop() {
-                return Some(word.fill(frame));
+                return Some(slot.fill(frame));
             }
             pool.framing
         };
         let Framing { bytes, alignment, kind, .. } = framing;
-        Some(word.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
+        Some(slot.fill(self.services().ok()?.allocate_memory(bytes, alignment, kind)?))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {

@@ -37,7 +37,7 @@ pub enum Make {
 
 impl ListedStream {
     /// Creates a driver, and memory for its frames.
-    pub fn plug(&self, log: &Arc<Log>) -> Result<DriverSetup, DescriptorError> {
+    pub fn set_up(&self, log: &Arc<Log>) -> Result<DriverSetup, DescriptorError> {
         match self.make {
             Make::Rust(make) => {
                 Ok(DriverSetup { minidriver: make(), memory: Arc::new(SystemMemory::default()) })

@@ -201,12 +201,12 @@ impl SoftDevice {
         let size = |private: &[u8]| {
             read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|info| info.size)
         };
-        let told = decode_layouts(&order.private, order.allocations.len());
+        let layouts = decode_layouts(&order.private, order.allocations.len());
         let mut surfaces = Vec::new();
         let mut list = Vec::new();
         for (index, it) in order.allocations.iter().enumerate() {
             let bytes = size(&it.private)?;
-            let layout = told.as_ref().and_then(|shapes| shapes.get(index)).copied();
+            let layout = layouts.as_ref().and_then(|shapes| shapes.get(index)).copied();
             // A shape that is larger than its memory is invalid.
             let layout =
                 layout.filter(|shape| shape.bytes <= bytes).or_else(|| Shape::loose(bytes));

@@ -28,9 +28,9 @@ pub(super) enum Addressing {
 impl Hardware {
     /// Queries the miniport.
     pub(super) fn ask(callbacks: &AdapterCallbacks) -> UmdResult<Self> {
-        let mut told = [0; HARDWARE_INFO_SIZE];
-        callbacks.query_adapter_info(&mut told)?;
-        read_hardware_info(&told).map(Self::of).map_err(|_| E_FAIL)
+        let mut info = [0; HARDWARE_INFO_SIZE];
+        callbacks.query_adapter_info(&mut info)?;
+        read_hardware_info(&info).map(Self::of).map_err(|_| E_FAIL)
     }
 
     /// Whether the miniport is WDDM 1.x: the runtime waits and renames.

@@ -85,8 +85,9 @@ impl SoftDevice {
             }
             return rendered.map(drop);
         }
-        let told = self.flaw != Flaw::OmitsWrittenPrimaries;
-        let written = uses.iter().filter(|pair| pair.1 && self.shown.contains(&pair.0) && told);
+        let lists_written = self.flaw != Flaw::OmitsWrittenPrimaries;
+        let written =
+            uses.iter().filter(|pair| pair.1 && self.shown.contains(&pair.0) && lists_written);
         let written: Vec<D3DKMT_HANDLE> = written.map(|pair| pair.0).collect();
         let half = bytes.split_last().filter(|_| self.flaw == Flaw::SubmitsTruncatedCommands);
         let bytes = half.map_or(bytes, |pair| pair.1);

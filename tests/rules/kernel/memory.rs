@@ -10,7 +10,7 @@ pub(crate) const PAGED: &str = "paged";
 pub(crate) const LOCKED: &str = "locked";
 
 /// What clients can query about their memory.
-pub(crate) const TOLD: &str = "told";
+pub(crate) const QUERIED: &str = "queried";
 /// A reclaimed allocation is locked at once.
 pub(crate) const RECLAIMED: &str = "reclaimed";
 
@@ -250,19 +250,19 @@ pub(crate) const CASES: &[Case] = &[
     ),
     case(
         RuleId::ALLOC_PRIO_003,
-        TOLD,
+        QUERIED,
         "a resource is reported resident while a member is not",
         Set("residency.queried result=away", "result", "local"),
     ),
     case(
         RuleId::RESID_BUDGET_002,
-        TOLD,
+        QUERIED,
         "a client gets a trim size that is too small",
         Set("trim.required by=notification", "bytes", "1"),
     ),
     case(
         RuleId::RESID_TRIM_002,
-        TOLD,
+        QUERIED,
         "a periodic notification restarts the period",
         Set("trim.notified", "flags", "periodic+restart-periodic"),
     ),

@@ -728,7 +728,7 @@ impl KernelState {
                     };
                     owners.extend(views.into_iter().flatten().filter_map(device));
                 }
-                Owner::Saved(saved) => {
+                Owner::ContextAllocation(saved) => {
                     owners.insert((self.memory.context_allocation(saved).device, owner.subject()));
                 }
                 Owner::Table(_) => (),

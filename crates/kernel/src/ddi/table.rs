@@ -78,7 +78,7 @@ ddi! {
     }
     DxgkDdiCreateDevice: Passive, Zero, [NoMemory], missing "no flags" {
         /// Creates a device.
-        by_hand fn create_device(word: HandleSlot<'_, Device>) -> DriverDevice;
+        by_hand fn create_device(slot: HandleSlot<'_, Device>) -> DriverDevice;
     }
     DxgkDdiDestroyDevice: Passive, Zero, any {
         /// Destroys a device.
@@ -91,14 +91,14 @@ ddi! {
         by_hand fn create_context(
             device: &DriverDevice,
             order: &CreateContextArgs,
-            word: HandleSlot<'_, Context>,
+            slot: HandleSlot<'_, Context>,
         ) -> (DriverContext, u32);
         /// Creates a context whose packets have lists (without virtual addressing), and returns
         /// the sizes of its buffers.
         by_hand fn create_listed_context(
             device: &DriverDevice,
             order: &CreateContextArgs,
-            word: HandleSlot<'_, Context>,
+            slot: HandleSlot<'_, Context>,
         ) -> (DriverContext, BufferSizes);
     }
     DxgkDdiDestroyContext: Passive, Zero, any {
@@ -107,7 +107,7 @@ ddi! {
     }
     DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags except SystemProcess" {
         /// Notifies the driver of a process that uses the adapter.
-        by_hand fn create_process(order: CreateProcessArgs, word: HandleSlot<'_, AddressSpace>) -> DriverProcess;
+        by_hand fn create_process(order: CreateProcessArgs, slot: HandleSlot<'_, AddressSpace>) -> DriverProcess;
     }
     DxgkDdiDestroyProcess: Passive, Zero, any {
         /// Ends a process's use of the adapter.

@@ -59,7 +59,7 @@ impl Kernel {
         let subject = number.subject();
         let extent = state.memory.extents.insert(Extent::new(
             adapter,
-            Owner::Saved(number),
+            Owner::ContextAllocation(number),
             args.driver_handle,
             args.size,
             args.alignment,
@@ -277,7 +277,7 @@ impl KernelState {
 
     /// Whether it is a context allocation that its driver has freed.
     pub(crate) fn is_context_allocation_freed(&self, owner: Owner) -> bool {
-        matches!(owner, Owner::Saved(context_allocation) if self.memory.context_allocations[context_allocation].freed)
+        matches!(owner, Owner::ContextAllocation(context_allocation) if self.memory.context_allocations[context_allocation].freed)
     }
 
     fn context_allocation_use(&self, number: Id<ContextAllocation>) -> ContextAllocationUse {

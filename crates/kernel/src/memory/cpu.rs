@@ -405,7 +405,7 @@ impl Kernel {
         self.log.emit(subject, EventKind::MemoryFreed {});
         match it.owner {
             Owner::Allocation(_) => (),
-            Owner::Saved(saved) => {
+            Owner::ContextAllocation(saved) => {
                 self.log.emit(subject, EventKind::ContextAllocationDestroyed {});
                 if it.driver_handle != 0 {
                     self.log.release_pointer(it.driver_handle);

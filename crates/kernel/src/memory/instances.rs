@@ -394,7 +394,7 @@ impl KernelState {
         match owner {
             Owner::Allocation(allocation) => Some(allocation),
             Owner::Instance(instance) => Some(self.memory.instances.get(instance)?.allocation),
-            Owner::Saved(_) | Owner::Table(_) => None,
+            Owner::ContextAllocation(_) | Owner::Table(_) => None,
         }
     }
 

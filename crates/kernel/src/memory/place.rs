@@ -158,7 +158,7 @@ impl Kernel {
         if aperture {
             step(PagingOperation::Map);
         }
-        match (just_reset, aperture, matches!(it.owner, Owner::Saved(_))) {
+        match (just_reset, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
             (true, _, true) => step(PagingOperation::Init),
             // The initial content of a table is written by its own step.
             (true, false, false) if table => (),

@@ -46,10 +46,10 @@ const fn level(ceiling: MaxIrql) -> Option<Irql> {
 }
 
 macro_rules! functions {
-    ($($name:ident $ceiling:ident { $($rule:ident)* } $(lacks $lacks:literal)?;)*) => {
+    ($($name:ident $ceiling:ident { $($rule:ident)* } $(missing $missing:literal)?;)*) => {
         const SERVED: &[KsExport] = &[$(KsExport {
             name: stringify!($name),
-            support: Support::from_missing(concat!($($lacks)?)),
+            support: Support::from_missing(concat!($($missing)?)),
             ceiling: level(MaxIrql::$ceiling),
             rules: &[$(RuleId::$rule),*],
             address: $name as *const (),
@@ -62,34 +62,34 @@ functions! {
     KsAcquireDevice Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
     KsAddItemToObjectBag Passive { KS_BAG_001 KS_BAG_003 };
     KsAllocateObjectBag Passive { KS_BAG_006 };
-    KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } lacks "the status in the request is ignored: it counts as success";
+    KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } missing "the status in the request is ignored: it counts as success";
     KsCopyObjectBagItems Passive { KS_BAG_001 };
-    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } lacks "its arguments are judged, then it fails: no allocators as file objects";
-    KsCreateFilterFactory Passive { KS_DEV_003 } lacks "the name, the security descriptor and the power routines are ignored";
-    KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } lacks "creates no mappings";
+    KsCreateDefaultAllocatorEx Unjudged { KS_ALLOC_023 } missing "its arguments are judged, then it fails: no allocators as file objects";
+    KsCreateFilterFactory Passive { KS_DEV_003 } missing "the name, the security descriptor and the power routines are ignored";
+    KsDeviceRegisterAdapterObject Passive { KS_DEV_007 } missing "creates no mappings";
     KsFilterAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
-    KsFilterAttemptProcessing Dispatch {  } lacks "always queues a job; nothing is processed inside the call";
+    KsFilterAttemptProcessing Dispatch {  } missing "always queues a job; nothing is processed inside the call";
     KsFilterCreatePinFactory Passive { KS_MUTEX_004 };
-    KsFilterFactorySetDeviceClassesState Passive {  } lacks "device classes are not registered";
+    KsFilterFactorySetDeviceClassesState Passive {  } missing "device classes are not registered";
     KsFilterGetChildPinCount Passive { KS_MUTEX_004 };
     KsFilterGetFirstChildPin Passive { KS_MUTEX_004 };
     KsFilterReleaseProcessingMutex Passive { KS_MUTEX_005 };
     KsFreeObjectBag Passive { KS_BAG_006 };
     KsGetDevice Passive {  };
-    KsGetFilterFromIrp Unjudged {  } lacks "requests have no layout; they are identified by address";
+    KsGetFilterFromIrp Unjudged {  } missing "requests have no layout; they are identified by address";
     KsGetFirstChild Passive { KS_MUTEX_004 };
     KsGetNextSibling Passive { KS_MUTEX_004 };
-    KsGetParent Passive {  } lacks "does not check that the mutex is held";
-    KsGetPinFromIrp Unjudged {  } lacks "requests have no layout; they are identified by address";
-    KsInitializeDriver Passive {  } lacks "the registry path is empty";
+    KsGetParent Passive {  } missing "does not check that the mutex is held";
+    KsGetPinFromIrp Unjudged {  } missing "requests have no layout; they are identified by address";
+    KsInitializeDriver Passive {  } missing "the registry path is empty";
     KsPinAcquireProcessingMutex Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
-    KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } lacks "always queues a job; nothing is processed inside the call";
-    KsPinGetAndGate Unjudged { KS_PROC_006 } lacks "the driver's changes take effect when it returns or attempts processing";
+    KsPinAttemptProcessing Dispatch { KS_PROC_002 KS_PROC_004 } missing "always queues a job; nothing is processed inside the call";
+    KsPinGetAndGate Unjudged { KS_PROC_006 } missing "the driver's changes take effect when it returns or attempts processing";
     KsPinGetFirstCloneStreamPointer Dispatch { KS_PIN_004 };
-    KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } lacks "without a frame, an unlocked pointer is NULL";
-    KsPinGetParentFilter Passive { KS_PIN_004 } lacks "does not check that the mutex is held";
-    KsPinGetReferenceClockInterface Passive {  } lacks "there is always a clock; it has the time of the flight";
-    KsPinGetTrailingEdgeStreamPointer Dispatch { KS_PTR_010 } lacks "without a frame, an unlocked pointer is NULL";
+    KsPinGetLeadingEdgeStreamPointer Dispatch { KS_PTR_001 KS_PTR_002 KS_PIN_004 } missing "without a frame, an unlocked pointer is NULL";
+    KsPinGetParentFilter Passive { KS_PIN_004 } missing "does not check that the mutex is held";
+    KsPinGetReferenceClockInterface Passive {  } missing "there is always a clock; it has the time of the flight";
+    KsPinGetTrailingEdgeStreamPointer Dispatch { KS_PTR_010 } missing "without a frame, an unlocked pointer is NULL";
     KsPinRegisterFrameReturnCallback Passive { KS_STATE_008 };
     KsPinReleaseProcessingMutex Passive { KS_MUTEX_005 };
     KsPinSubmitFrame Dispatch { KS_STATE_009 };
@@ -102,12 +102,12 @@ functions! {
     KsStreamPointerCancelTimeout Dispatch { KS_PTR_012 };
     KsStreamPointerClone Dispatch { KS_PTR_005 KS_PTR_007 };
     KsStreamPointerDelete Dispatch { KS_PTR_003 KS_PTR_004 };
-    KsStreamPointerGetIrp Dispatch { KS_PTR_009 } lacks "requests have no layout; each has one frame";
-    KsStreamPointerGetMdl Dispatch { KS_PTR_009 } lacks "the MDL has no page numbers";
+    KsStreamPointerGetIrp Dispatch { KS_PTR_009 } missing "requests have no layout; each has one frame";
+    KsStreamPointerGetMdl Dispatch { KS_PTR_009 } missing "the MDL has no page numbers";
     KsStreamPointerGetNextClone Dispatch { KS_PTR_004 };
     KsStreamPointerLock Dispatch { KS_PTR_001 KS_PTR_002 KS_DEV_007 };
     KsStreamPointerScheduleTimeout Dispatch { KS_PTR_012 };
-    KsStreamPointerSetStatusCode Dispatch {  } lacks "no effect";
+    KsStreamPointerSetStatusCode Dispatch {  } missing "no effect";
     KsStreamPointerUnlock Dispatch { KS_PTR_013 };
     _KsEdit Passive { KS_BAG_001 KS_BAG_005 KS_FRAMING_005 };
 }

@@ -91,14 +91,14 @@ pub unsafe extern "win64-unwind" fn KsCompletePendingRequest(irp: PIRP) {
     let found = request(irp, NAME);
     export(NAME, MaxIrql::Dispatch, found, (), |door, it| {
         let Some(about) = it else { return };
-        let word = match about {
+        let context = match about {
             ObjectId::Pin(pin) => door.inner().pins.get(&pin).map_or(0, ShownPin::context),
             _ => 0,
         };
         // A driver may complete the request before its function returns.
         let _ = door.services().mark_pending(about.subject());
         // The service judges the call.
-        let _ = door.services().complete_pending(about.subject(), Ok(()), word);
+        let _ = door.services().complete_pending(about.subject(), Ok(()), context);
         door.end_request(about);
     });
 }

@@ -379,12 +379,12 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
     DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
-        let word = Arc::as_ptr(&hardware).expose_provenance();
+        let physical_device = Arc::as_ptr(&hardware).expose_provenance();
         let mut table = table();
         if fault == Fault::LateCall {
             table.DxgkDdiUnload = Some(unload);
         }
-        let miniport = unsafe { TableDriver::new(table, word, pool.clone()) }.unwrap();
+        let miniport = unsafe { TableDriver::new(table, physical_device, pool.clone()) }.unwrap();
         let plugged = DriverSetup { miniport, hardware: hardware.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged).unwrap();
         body(&kernel, at, adapter);
@@ -446,7 +446,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
 }
 
 fn broken(events: &[Event]) -> Vec<String> {
-    let said = |it: &Event| match &it.kind {
+    let message = |it: &Event| match &it.kind {
         EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
         EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
         EventKind::PoolBadFree { .. }
@@ -457,7 +457,7 @@ fn broken(events: &[Event]) -> Vec<String> {
         }
         _ => None,
     };
-    events.iter().filter_map(said).collect()
+    events.iter().filter_map(message).collect()
 }
 
 #[test]
@@ -482,9 +482,9 @@ fn a_flight_repeats() {
 
 #[test]
 fn an_interrupt_at_passive_is_named_and_not_believed() {
-    let said = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
+    let message = "KMD-ISR-005: DxgkCbNotifyInterrupt was called at passive, but needs device";
     let events = fly(Fault::EarlyInterrupt, life);
-    assert_eq!(broken(&events), [said]);
+    assert_eq!(broken(&events), [message]);
     let reported =
         events.iter().filter(|event| matches!(event.kind, EventKind::FenceReported { .. }));
     assert_eq!(reported.count(), 1);
@@ -492,25 +492,25 @@ fn an_interrupt_at_passive_is_named_and_not_believed() {
 
 #[test]
 fn a_reserved_flag_is_named_for_each_allocation() {
-    let said = |at| {
+    let message = |at| {
         format!(
             "KMD-ALLOC-008: allocation {at} has FlagsWddm2 0x00000801, but 0x00000800 is reserved"
         )
     };
-    assert_eq!(broken(&fly(Fault::ReservedFlag, life)), [said(0), said(1), said(0)]);
+    assert_eq!(broken(&fly(Fault::ReservedFlag, life)), [message(0), message(1), message(0)]);
 }
 
 #[test]
 fn what_nothing_serves_is_named() {
     assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbEvalAcpiMethod"]);
-    let said = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc is no adapter: it is the one of \
+    let message = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc is no adapter: it is the one of \
                 DXGKRNL_INTERFACE";
-    assert_eq!(broken(&fly(Fault::WrongHandle, life)), [said]);
+    assert_eq!(broken(&fly(Fault::WrongHandle, life)), [message]);
 }
 
 #[test]
 fn a_callback_after_the_end_is_named() {
-    let said = "CB-IRQL-002: DxgkCbQueueDpc was called for an adapter that is not started";
+    let message = "CB-IRQL-002: DxgkCbQueueDpc was called for an adapter that is not started";
     let events = fly(Fault::LateCall, |kernel, at, adapter| {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
@@ -519,7 +519,7 @@ fn a_callback_after_the_end_is_named() {
         kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, ProcessExit::Orderly);
     });
-    assert_eq!(broken(&events), [said]);
+    assert_eq!(broken(&events), [message]);
 }
 
 #[test]
@@ -531,8 +531,8 @@ fn an_adapter_is_not_excluded() {
 
 #[test]
 fn a_leak_is_named() {
-    let said = broken(&fly(Fault::Leak, life));
-    assert_eq!(said, ["pool.leaked", "pool.leaked"], "the device and the context");
+    let message = broken(&fly(Fault::Leak, life));
+    assert_eq!(message, ["pool.leaked", "pool.leaked"], "the device and the context");
 }
 
 #[test]

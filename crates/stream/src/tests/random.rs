@@ -20,8 +20,8 @@ impl Rng {
 
 /// An id that mostly exists.
 fn pick(stream: &Stream, dice: &mut Rng, kind: Kind) -> u32 {
-    let census = stream.live_objects();
-    let there = census
+    let live_objects = stream.live_objects();
+    let there = live_objects
         .objects
         .iter()
         .map(|live_object| live_object.subject)

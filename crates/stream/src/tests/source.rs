@@ -472,8 +472,8 @@ impl Run {
 
     /// Checks that no object is live.
     pub(crate) fn assert_empty(&self) {
-        let census = self.stream.live_objects();
-        assert_eq!(census.count(), 0, "{census}");
+        let live_objects = self.stream.live_objects();
+        assert_eq!(live_objects.count(), 0, "{live_objects}");
         assert_eq!(self.memory.allocation_count(), 0, "memory is left");
         self.stream.validate().unwrap();
     }

@@ -92,9 +92,9 @@ impl Arguments {
     fn host_kind(&self) -> Result<HostKind, CommandError> {
         match (self.host, self.seed) {
             (HostArgument::Deterministic, seed) if self.pressure => {
-                Ok(HostKind::DeterministicPressure(seed.unwrap_or(1)))
+                Ok(HostKind::under_pressure(seed.unwrap_or(1)))
             }
-            (HostArgument::Deterministic, seed) => Ok(HostKind::Deterministic(seed.unwrap_or(1))),
+            (HostArgument::Deterministic, seed) => Ok(HostKind::deterministic(seed.unwrap_or(1))),
             (HostArgument::Threads, None) if self.pressure => Err(CommandError(
                 "--pressure has no meaning with --host threads: pressure is drawn from a \
                  seed; leave one of the two out"
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
     let check_report = check(&plan, |step| match step {
-        CheckStep::Flown(flown) => {
+        CheckStep::FlightDone(flown) => {
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
                 && let Err(why) = write_trace(directory, flown, on)

@@ -92,15 +92,15 @@ fn finding(found: &ReportedFinding) -> Value {
 }
 
 /// The live objects, each under its owner.
-fn live_objects(census: &LiveObjects) -> Value {
-    let live = |live_object: &kernel::LiveObject| {
+fn live_objects(live: &LiveObjects) -> Value {
+    let object = |live_object: &kernel::LiveObject| {
         json!({
             "object": live_object.subject.to_string(),
             "owner": live_object.owner.map(|subject| subject.to_string()),
             "why": live_object.reasons,
         })
     };
-    census.objects.iter().map(live).collect()
+    live.objects.iter().map(object).collect()
 }
 
 /// The fields that every report has.

@@ -3,12 +3,12 @@
 /// Like the standard macro, but exits quietly when the pipe is closed (`windtunnel check | head`).
 macro_rules! println {
     () => { crate::command::write_output(format_args!("\n")) };
-    ($($said:tt)*) => { crate::command::write_output(format_args!("{}\n", format_args!($($said)*))) };
+    ($($text:tt)*) => { crate::command::write_output(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 /// As above, without a new line.
 macro_rules! print {
-    ($($said:tt)*) => { crate::command::write_output(format_args!($($said)*)) };
+    ($($text:tt)*) => { crate::command::write_output(format_args!($($text)*)) };
 }
 
 mod bench;

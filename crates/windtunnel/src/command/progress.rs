@@ -53,7 +53,7 @@ fn percent(done: u64, total: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn said(total: u64, terminal: bool) -> String {
+    fn output(total: u64, terminal: bool) -> String {
         let mut text = Vec::new();
         let mut progress = Progress::new(total, &mut text, terminal);
         for _ in 0..total {
@@ -65,11 +65,11 @@ mod tests {
 
     #[test]
     fn only_long_work_on_a_terminal_is_shown() {
-        assert_eq!(said(500, false), "");
-        assert_eq!(said(40, true), "");
-        let said = said(500, true);
-        assert!(said.contains("100% 500 of 500 flights, create-resource"), "{said}");
-        assert!(said.ends_with("\r\x1b[K"), "it leaves nothing behind");
-        assert!(said.matches('%').count() <= 101, "once for each percent");
+        assert_eq!(output(500, false), "");
+        assert_eq!(output(40, true), "");
+        let output = output(500, true);
+        assert!(output.contains("100% 500 of 500 flights, create-resource"), "{output}");
+        assert!(output.ends_with("\r\x1b[K"), "it leaves nothing behind");
+        assert!(output.matches('%').count() <= 101, "once for each percent");
     }
 }

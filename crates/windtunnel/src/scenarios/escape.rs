@@ -80,7 +80,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
         expect_error("D3DKMTEscape", &answer, STATUS_INVALID_PARAMETER)
     };
     invalid(testbed, &EscapeCall { flags: 0, ..packets })?;
-    invalid(testbed, &EscapeCall { private: b"somebody else's".to_vec(), ..mirror.clone() })?;
+    invalid(testbed, &EscapeCall { private: b"another owner's".to_vec(), ..mirror.clone() })?;
     invalid(testbed, &EscapeCall { private: Vec::new(), ..mirror.clone() })?;
     // An unknown handle fails, whatever the escape's type.
     for kind in [0, 1, 99, -1] {

@@ -273,18 +273,19 @@ fn sync_cpu_notification(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     is_set(&test_client, late, false)?;
     signal_cpu(testbed, &test_client, &[(other, 3)], 0)?;
     is_set(&test_client, late, true)?;
-    let told = test_client.client.create_event();
-    let notice = create_object(testbed, &test_client, SyncObject::Notification(told), 0)?.object;
+    let notified = test_client.client.create_event();
+    let notice =
+        create_object(testbed, &test_client, SyncObject::Notification(notified), 0)?.object;
     let queued = test_client.client.signal_v1(testbed.at, context, &[notice]);
     expect_ok("D3DKMTSignalSynchronizationObject", queued)?;
     let queued = test_client.client.create_event();
     let enqueued = test_client.client.signal_event_gpu(testbed.at, context, queued);
     expect_ok("D3DKMTSignalSynchronizationObjectFromGpu2", enqueued)?;
     testbed.run_until_idle();
-    is_set(&test_client, told, true)?;
+    is_set(&test_client, notified, true)?;
     is_set(&test_client, queued, true)?;
     destroy(testbed, &test_client, &[one, other, notice])?;
-    for event in [all, any, late, told, queued] {
+    for event in [all, any, late, notified, queued] {
         expect_ok("CloseHandle", test_client.client.close_event(event))?;
     }
     test_client.close(testbed.at, &[context])
@@ -295,18 +296,18 @@ fn sync_broadcast_signal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     let (one, other) =
         (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
     let (start, end) = (monitored(testbed, &test_client)?, monitored(testbed, &test_client)?);
-    let told = test_client.client.create_event();
+    let notified = test_client.client.create_event();
     wait_gpu(testbed, &test_client, other, &[(start, 1)])?;
     let queued = test_client.client.broadcast_gpu(testbed.at, &[one, other], &[(end, 1)]);
     expect_ok("D3DKMTSignalSynchronizationObjectFromGpu2", queued)?;
-    wait_cpu(testbed, &test_client, &[(end, 1)], CpuWait { any: false, event: told })?;
+    wait_cpu(testbed, &test_client, &[(end, 1)], CpuWait { any: false, event: notified })?;
     testbed.run_until_idle();
-    is_set(&test_client, told, false)?;
+    is_set(&test_client, notified, false)?;
     signal_cpu(testbed, &test_client, &[(start, 1)], 0)?;
     wait_cpu(testbed, &test_client, &[(end, 1)], CpuWait::default())?;
-    is_set(&test_client, told, true)?;
+    is_set(&test_client, notified, true)?;
     destroy(testbed, &test_client, &[start, end])?;
-    expect_ok("CloseHandle", test_client.client.close_event(told))?;
+    expect_ok("CloseHandle", test_client.client.close_event(notified))?;
     test_client.close(testbed.at, &[one, other])
 }
 
@@ -364,18 +365,19 @@ fn sync_device_reset(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         Flags::NoSignalMaxValueOnTdr,
     )?
     .object;
-    let (told, untold) = (test_client.client.create_event(), test_client.client.create_event());
-    wait_cpu(testbed, &test_client, &[(fence, 1 << 31)], CpuWait { any: false, event: told })?;
-    wait_cpu(testbed, &test_client, &[(stays, 1)], CpuWait { any: false, event: untold })?;
+    let (notified, unsignalled) =
+        (test_client.client.create_event(), test_client.client.create_event());
+    wait_cpu(testbed, &test_client, &[(fence, 1 << 31)], CpuWait { any: false, event: notified })?;
+    wait_cpu(testbed, &test_client, &[(stays, 1)], CpuWait { any: false, event: unsignalled })?;
     let session = test_client.client.session();
     let device = kernel::Handle(test_client.device);
     if testbed.kernel.simulate_reset(session.process(), device).is_err() {
         return Err(ScenarioStopped("a device to reset".to_owned()));
     }
-    is_set(&test_client, told, true)?;
-    is_set(&test_client, untold, false)?;
+    is_set(&test_client, notified, true)?;
+    is_set(&test_client, unsignalled, false)?;
     destroy(testbed, &test_client, &[fence, stays])?;
-    for event in [told, untold] {
+    for event in [notified, unsignalled] {
         expect_ok("CloseHandle", test_client.client.close_event(event))?;
     }
     test_client.close(testbed.at, &[])

@@ -193,10 +193,11 @@ fn tdr_preemption_priority(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     let created = test_client.create(testbed.at, 1)?;
     let set = test_client.client.set_context_priority(testbed.at, high, 1);
     expect_ok("D3DKMTSetContextSchedulingPriority", set)?;
-    let told = test_client.client.context_priority(testbed.at, high);
-    let told = expect_ok("D3DKMTGetContextSchedulingPriority", told)?;
-    if told != 1 {
-        let text = format!("D3DKMTGetContextSchedulingPriority to return 1; it returned {told}");
+    let priority = test_client.client.context_priority(testbed.at, high);
+    let priority = expect_ok("D3DKMTGetContextSchedulingPriority", priority)?;
+    if priority != 1 {
+        let text =
+            format!("D3DKMTGetContextSchedulingPriority to return 1; it returned {priority}");
         return Err(ScenarioStopped(text));
     }
     test_client.fill(testbed.at, low, created.allocations[0])?;

@@ -188,10 +188,10 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
     own.in_flight.fetch_update(SeqCst, SeqCst, |number| number.checked_sub(1)).ok();
     let number = own.pictures.fetch_add(1, SeqCst);
     // SAFETY: A frame has its header.
-    let said = unsafe { header.read() };
+    let raw = unsafe { header.read() };
     let bytes = picture(number);
-    let used = said.FrameExtent.min(BYTES);
-    let data = said.Data.cast::<u8>();
+    let used = raw.FrameExtent.min(BYTES);
+    let data = raw.Data.cast::<u8>();
     // SAFETY: The frame has this length, and no other component uses it.
     unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data, used as usize) };
     let last = own.frame_limit.load(SeqCst) == number + 1;
@@ -204,7 +204,7 @@ unsafe fn fill_at(at: *mut KSSTREAM_POINTER, time: impl FnOnce(&Pin, u64) -> i64
             | KSSTREAM_HEADER_OPTIONSF_DURATIONVALID
             | flag(number == 0, KSSTREAM_HEADER_OPTIONSF_DATADISCONTINUITY)
             | flag(last, KSSTREAM_HEADER_OPTIONSF_ENDOFSTREAM),
-        ..said
+        ..raw
     };
     // SAFETY: A frame has its header.
     unsafe { header.write(header_now) };

@@ -27,14 +27,14 @@ pub(crate) struct FlightResult {
     /// The findings, without notes.
     pub(crate) findings: Vec<Finding>,
     /// The live objects at the end.
-    pub(crate) census: String,
+    pub(crate) live_objects: String,
 }
 
 /// Flies a driver of the registry through all steps.
 pub(crate) fn fly(driver: &Listed, seed: u64) -> FlightResult {
     let log = Arc::new(Log::new());
-    let plugged = (driver.make)(&log);
-    fly_all(&log, &plugged, seed, story, &[Kernel::surprise_remove_adapter, Kernel::reset_adapter])
+    let setup = (driver.make)(&log);
+    fly_all(&log, &setup, seed, work, &[Kernel::surprise_remove_adapter, Kernel::reset_adapter])
 }
 
 /// How an adapter ends.
@@ -43,31 +43,31 @@ type End = fn(&Kernel, &mut Passive, AdapterId);
 /// Flies a driver; `body` gets a client with a device and a context.
 pub(crate) fn fly_with(
     log: &Arc<Log>,
-    plugged: &DriverSetup,
+    setup: &DriverSetup,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
 ) -> FlightResult {
-    fly_all(log, plugged, seed, body, &[])
+    fly_all(log, setup, seed, body, &[])
 }
 
 /// As above; then the adapter is stopped and started again, and added again for each of these ends,
 /// which happens while a client works.
 fn fly_all(
     log: &Arc<Log>,
-    plugged: &DriverSetup,
+    setup: &DriverSetup,
     seed: u64,
     body: impl FnOnce(&Client<'_>, &mut Passive),
     ends: &[End],
 ) -> FlightResult {
-    let census = DeterministicHost::fly(seed, log, |host, at| {
+    let live_objects = DeterministicHost::fly(seed, log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         kernel.set_observer(Oracle::new(log.clone()));
         let serve = |adapter| {
-            let crew: Arc<dyn flight::Spawner> = host.clone();
-            kernel.start_workers(&crew, adapter);
+            let spawner: Arc<dyn flight::Spawner> = host.clone();
+            kernel.start_workers(&spawner, adapter);
         };
         // A driver whose start fails has findings.
-        let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else {
+        let Ok(adapter) = kernel.add_adapter(at, setup.clone()) else {
             return kernel.live_objects().to_string();
         };
         let system = kernel.clone();
@@ -84,7 +84,7 @@ fn fly_all(
         }
         kernel.remove_adapter(at, adapter);
         for end in ends {
-            let Ok(adapter) = kernel.add_adapter(at, plugged.clone()) else { continue };
+            let Ok(adapter) = kernel.add_adapter(at, setup.clone()) else { continue };
             serve(adapter);
             Client::run(host, &kernel, at, adapter, |it, at| {
                 it.begin(at);
@@ -94,7 +94,7 @@ fn fly_all(
         kernel.validate().unwrap();
         kernel.live_objects().to_string()
     });
-    let (census, events) = (census.unwrap(), log.take());
+    let (live_objects, events) = (live_objects.unwrap(), log.take());
     let mut verifier = Verifier::new();
     for event in &events {
         verifier.observe(event);
@@ -104,11 +104,11 @@ fn fly_all(
     let findings: Vec<Finding> = verifier.findings().iter().filter(weighs).cloned().collect();
     let started = events.iter().any(|event| event.kind.name() == "adapter.started");
     assert!(started || !findings.is_empty(), "it did not start, and nothing says why");
-    FlightResult { events, findings, census }
+    FlightResult { events, findings, live_objects }
 }
 
 /// Every kind of create, destroy and work, in sequence.
-fn story(client: &Client<'_>, at: &mut Passive) {
+fn work(client: &Client<'_>, at: &mut Passive) {
     let alone = client.create(at, client.order(&[100, 5000]));
     let made = client.create(at, client.with_resource(&[1, 4096]));
     let resource = made.as_ref().and_then(|response| response.resource);

@@ -78,11 +78,11 @@ pub(super) unsafe extern "win64-unwind" fn query_adapter_info(
     args: *const D3DDDICB_QUERYADAPTERINFO,
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
-    let mut told = [0; 32];
-    told[..9].copy_from_slice(&[b'W', b'T', b'U', b'M', 1, 0, 0, 0, fake.flags]);
+    let mut info = [0; 32];
+    info[..9].copy_from_slice(&[b'W', b'T', b'U', b'M', 1, 0, 0, 0, fake.flags]);
     assert_eq!(args.PrivateDriverDataSize, 32);
     // SAFETY: This module's contract.
-    unsafe { args.pPrivateDriverData.cast::<[u8; 32]>().write_unaligned(told) };
+    unsafe { args.pPrivateDriverData.cast::<[u8; 32]>().write_unaligned(info) };
     S_OK
 }
 
@@ -164,8 +164,8 @@ unsafe extern "win64-unwind" fn destroy_context(
     fake(handle).called("end context", "")
 }
 
-fn words(commands: &[Command]) -> String {
-    let word = |command: &Command| match *command {
+fn describe(commands: &[Command]) -> String {
+    let name = |command: &Command| match *command {
         Command::Fill { target, offset, length, value } => {
             format!("fill {}+{offset} {length} {value:x}", target.0)
         }
@@ -176,7 +176,7 @@ fn words(commands: &[Command]) -> String {
         }
         Command::CopyAt { from, to, length } => format!("copy @{from:x} @{to:x} {length}"),
     };
-    commands.iter().map(word).collect::<Vec<_>>().join(", ")
+    commands.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDER) -> HRESULT {
@@ -194,7 +194,7 @@ unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDE
         let commands = decode(&bytes(0)[..count]).and_then(|it| {
             let it: Result<Vec<_>, _> =
                 it.into_iter().map(|command| command.resolve(named)).collect();
-            it.map(|commands| words(&commands))
+            it.map(|commands| describe(&commands))
         });
         format!("{} uses {uses:?}", commands.unwrap_or_else(|_| "nothing sensible".to_owned()))
     };
@@ -211,8 +211,8 @@ unsafe extern "win64-unwind" fn submit(
 ) -> HRESULT {
     let (fake, args) = (fake(handle), asked(args));
     let bytes = list(args.pPrivateDriverData.cast::<u8>(), args.PrivateDriverDataSize);
-    let commands =
-        decode(bytes).map_or_else(|_| "nothing sensible".to_owned(), |commands| words(&commands));
+    let commands = decode(bytes)
+        .map_or_else(|_| "nothing sensible".to_owned(), |commands| describe(&commands));
     let written = &args.WrittenPrimaries[..args.NumPrimaries as usize];
     let written = if written.is_empty() { String::new() } else { format!(" shows {written:?}") };
     fake.called("submit", format!("{commands}{written}"))

@@ -134,8 +134,8 @@ impl KsDriver {
         if door.pin(pin.pin).is_none() && door.fill_pin(pin).is_none() {
             return 0;
         }
-        let word = door.inner().pins.get(&pin.pin).map(crate::ks::pin::ShownPin::context);
-        word.unwrap_or(0)
+        let context = door.inner().pins.get(&pin.pin).map(crate::ks::pin::ShownPin::context);
+        context.unwrap_or(0)
     }
 
     pub(super) fn pin_irp(
@@ -164,13 +164,13 @@ impl KsDriver {
     ) -> DriverResult<(usize, usize)> {
         let door = self.door()?;
         let shown = door.filter(filter.filter).ok_or(DriverError::Invalid)?;
-        let word = |door: &Door| {
+        let context = |door: &Door| {
             let inner = door.inner();
             let it = inner.filters.get(&filter.filter);
             let at = std::mem::offset_of!(abi::ks::KSFILTER, Context);
             it.and_then(|filter| filter.memory.read::<usize>(at)).unwrap_or(0)
         };
-        let before = word(&door);
+        let before = context(&door);
         let table = door
             .inner()
             .factories
@@ -185,7 +185,7 @@ impl KsDriver {
             unsafe { call(shown, irp) }
         });
         self.finish_request(about, Ok(status))?;
-        Ok((before, word(&door)))
+        Ok((before, context(&door)))
     }
 
     /// Ends a request, unless it is pending.

@@ -67,7 +67,7 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         _services: &Arc<Services>,
-        word: HandleSlot<'_, DeviceId>,
+        slot: HandleSlot<'_, DeviceId>,
     ) -> DriverResult<Option<DriverDevice>> {
         let call = self.tables.dispatch.Add;
         self.device_call(Entry::DeviceAdd, |door, _| {
@@ -76,7 +76,7 @@ impl Minidriver for KsDriver {
             Some(unsafe { call(door.device()) })
         })?;
         let own = self.door()?.device_context();
-        Ok((own != 0).then(|| word.fill(own)))
+        Ok((own != 0).then(|| slot.fill(own)))
     }
 
     fn start_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -139,11 +139,11 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         filter: &FilterView,
-        word: HandleSlot<'_, FilterId>,
+        slot: HandleSlot<'_, FilterId>,
     ) -> DriverResult<Option<DriverFilter>> {
         let (before, after) =
             self.filter_irp(Entry::FilterCreate, filter, |filter_table| filter_table.create)?;
-        Ok((before != after && after != 0).then(|| word.fill(after)))
+        Ok((before != after && after != 0).then(|| slot.fill(after)))
     }
 
     fn close_filter(
@@ -194,12 +194,12 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        word: HandleSlot<'_, PinId>,
+        slot: HandleSlot<'_, PinId>,
     ) -> DriverResult<Option<DriverPin>> {
         let before = self.pin_context(pin);
         self.pin_irp(Entry::PinCreate, pin, AllowedChanges::Create, |pin_table| pin_table.create)?;
         let after = self.pin_context(pin);
-        Ok((before != after && after != 0).then(|| word.fill(after)))
+        Ok((before != after && after != 0).then(|| slot.fill(after)))
     }
 
     fn close_pin(
@@ -310,11 +310,10 @@ impl Minidriver for KsDriver {
         &self,
         _at: &mut Passive,
         pin: &PinView,
-        context_allocation_args: &Framing,
-        word: HandleSlot<'_, stream::AllocatorId>,
+        requested: &Framing,
+        slot: HandleSlot<'_, stream::AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
-        let (mut framing, mut context): (_, PVOID) =
-            (framing_args(context_allocation_args), ptr::null_mut());
+        let (mut framing, mut context): (_, PVOID) = (framing_args(requested), ptr::null_mut());
         let entry = Entry::InitializeAllocator;
         let (status, table) =
             self.pin_call(entry, pin, AllowedChanges::ControlMutex, |_, table, shown| {
@@ -326,14 +325,14 @@ impl Minidriver for KsDriver {
         result_from_status(status)?;
         let own = context.expose_provenance();
         let number = self.door()?.services().current_allocator().ok_or(DriverError::Invalid)?;
-        self.allocators().insert(number, (table, context_allocation_args.bytes));
-        Ok(word.fill(own))
+        self.allocators().insert(number, (table, requested.bytes));
+        Ok(slot.fill(own))
     }
 
     fn allocate(
         &self,
         allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let (door, (table, bytes), context) = self.allocator(allocator).ok()?;
         let call = table.allocate?;
@@ -342,7 +341,7 @@ impl Minidriver for KsDriver {
             unsafe { call(context) }
         });
         door.forget_reused(frame.addr(), bytes as usize);
-        (!frame.is_null()).then(|| word.fill(frame.expose_provenance()))
+        (!frame.is_null()).then(|| slot.fill(frame.expose_provenance()))
     }
 
     fn free_frame(&self, allocator: &DriverAllocator, frame: DriverFrame) {

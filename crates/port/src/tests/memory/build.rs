@@ -1,6 +1,6 @@
 //! Paging operations: the driver's arguments, and the results.
 
-use super::driver::{Board, Build, fly, table, word};
+use super::driver::{Board, Build, fly, handle, table};
 use abi::display::*;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{
@@ -47,7 +47,7 @@ struct Built {
 /// Builds an operation into sixteen bytes, twelve bytes behind the beginning of a buffer.
 fn build(operation: Operation<'_>, build: Build) -> (Built, Vec<String>) {
     let mut built = None;
-    let said = fly(Board::default(), &table(), |flown, at| {
+    let messages = fly(Board::default(), &table(), |flown, at| {
         *flown.board.build.lock().unwrap() = build;
         let (mut buffer, mut multipass, mut private) = (vec![1; 16], 5, vec![2; 4]);
         let mut building = BuildPagingBufferArgs {
@@ -63,14 +63,14 @@ fn build(operation: Operation<'_>, build: Build) -> (Built, Vec<String>) {
         let written = building.written;
         built = Some(Built { answer, written, multipass, buffer, private });
     });
-    (built.unwrap(), said)
+    (built.unwrap(), messages)
 }
 
 /// Builds an operation that the driver inspects, without writing commands.
-fn told(operation: Operation<'_>, look: Build) {
-    let (built, said) = build(operation, look);
+fn check_operation(operation: Operation<'_>, look: Build) {
+    let (built, messages) = build(operation, look);
     assert_eq!((built.answer, built.written), (Ok(()), 0));
-    assert_eq!(said, [] as [&str; 0]);
+    assert_eq!(messages, [] as [&str; 0]);
 }
 
 /// The pages of a list, as a driver reads them.
@@ -91,7 +91,7 @@ fn advance(args: &mut DXGKARG_BUILDPAGINGBUFFER, bytes: usize) {
 
 #[test]
 fn a_turn_has_its_buffer_and_its_memory_of_the_last_one() {
-    let (built, said) = build(Operation::Transfer(MOVE), |args| {
+    let (built, messages) = build(Operation::Transfer(MOVE), |args| {
         assert_eq!((args.DmaSize, args.DmaBufferPrivateDataSize), (16, 4));
         assert_eq!((args.MultipassOffset, args.DmaBufferGpuVirtualAddress), (5, 0x70_000c));
         assert_eq!(args.pDmaBuffer.addr() % 4096, 12, "it lies as the buffer does");
@@ -104,7 +104,7 @@ fn a_turn_has_its_buffer_and_its_memory_of_the_last_one() {
         args.MultipassOffset = 6;
         STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER
     });
-    assert_eq!(said, [] as [&str; 0]);
+    assert_eq!(messages, [] as [&str; 0]);
     let mut buffer = vec![1; 16];
     buffer[..3].copy_from_slice(b"cmd");
     let answer = Err(DriverError::NoRoom);
@@ -114,10 +114,10 @@ fn a_turn_has_its_buffer_and_its_memory_of_the_last_one() {
 
 #[test]
 fn a_transfer_has_a_list_at_its_one_end() {
-    told(Operation::Transfer(MOVE), |args| {
+    check_operation(Operation::Transfer(MOVE), |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_TRANSFER);
         let it = unsafe { args.About.Transfer };
-        assert_eq!((it.hAllocation, it.TransferOffset), (word(0xa110), 0x1000));
+        assert_eq!((it.hAllocation, it.TransferOffset), (handle(0xa110), 0x1000));
         assert_eq!((it.TransferSize, it.MdlOffset), (0x2000, 1));
         assert_eq!(it.Source.SegmentId, 0);
         assert_eq!(pages(it.Source.pMdl), [0x10, 0x11, 0x10_0000, 0x40], "of all of it");
@@ -127,23 +127,26 @@ fn a_transfer_has_a_list_at_its_one_end() {
         STATUS_SUCCESS
     });
     let back = Transfer { from: MOVE.to, to: MOVE.from, idle: true, end: true, ..MOVE };
-    told(Operation::Transfer(Transfer { driver_handle: None, start: false, ..back }), |args| {
-        let it = unsafe { args.About.Transfer };
-        assert!(it.hAllocation.is_null());
-        assert_eq!((it.Source.SegmentId, it.Destination.SegmentId, it.MdlOffset), (2, 0, 1));
-        assert_eq!(pages(it.Destination.pMdl).len(), 4);
-        let flags = DXGK_TRANSFERFLAGS::TransferEnd | DXGK_TRANSFERFLAGS::AllocationIsIdle;
-        assert_eq!(it.Flags.Value, flags);
-        STATUS_SUCCESS
-    });
+    check_operation(
+        Operation::Transfer(Transfer { driver_handle: None, start: false, ..back }),
+        |args| {
+            let it = unsafe { args.About.Transfer };
+            assert!(it.hAllocation.is_null());
+            assert_eq!((it.Source.SegmentId, it.Destination.SegmentId, it.MdlOffset), (2, 0, 1));
+            assert_eq!(pages(it.Destination.pMdl).len(), 4);
+            let flags = DXGK_TRANSFERFLAGS::TransferEnd | DXGK_TRANSFERFLAGS::AllocationIsIdle;
+            assert_eq!(it.Flags.Value, flags);
+            STATUS_SUCCESS
+        },
+    );
     let local = TransferEnd::Segment { number: 1, address: 0x5000 };
-    told(Operation::Transfer(Transfer { from: local, ..MOVE }), |args| {
+    check_operation(Operation::Transfer(Transfer { from: local, ..MOVE }), |args| {
         let it = unsafe { args.About.Transfer };
         assert_eq!((it.Source.SegmentId, it.Source.segment_address()), (1, 0x5000));
         assert_eq!(it.MdlOffset, 0);
         STATUS_SUCCESS
     });
-    told(Operation::Transfer(Transfer { special_lock: true, ..MOVE }), |args| {
+    check_operation(Operation::Transfer(Transfer { special_lock: true, ..MOVE }), |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_SPECIAL_LOCK_TRANSFER);
         let it = unsafe { args.About.SpecialLockTransfer };
         assert_eq!((it.TransferOffset, pages(it.Source.pMdl).len()), (0x1000, 4));
@@ -156,21 +159,27 @@ fn memory_is_filled_and_discarded() {
     let address = 0x100_0000;
     let fill =
         Operation::Fill { driver_handle: 7, segment: 2, address, bytes: 8192, pattern: 0xabcd };
-    told(fill, |args| {
+    check_operation(fill, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_FILL);
         let it = unsafe { args.About.Fill };
-        assert_eq!((it.hAllocation, it.FillSize, it.FillPattern), (word(7), 8192, 0xabcd));
+        assert_eq!((it.hAllocation, it.FillSize, it.FillPattern), (handle(7), 8192, 0xabcd));
         let to = it.Destination;
         assert_eq!((to.SegmentId, to.SegmentAddress), (2, 0x100_0000));
         STATUS_SUCCESS
     });
-    told(Operation::Discard { driver_handle: 7, segment: 2, address, idle: true }, |args| {
-        assert_eq!(args.Operation, DXGK_OPERATION_DISCARD_CONTENT);
-        let it = unsafe { args.About.DiscardContent };
-        assert_eq!((it.hAllocation, it.SegmentId, it.SegmentAddress), (word(7), 2, 0x100_0000));
-        assert_eq!(it.Flags.Value, DXGK_DISCARDCONTENTFLAGS::AllocationIsIdle);
-        STATUS_SUCCESS
-    });
+    check_operation(
+        Operation::Discard { driver_handle: 7, segment: 2, address, idle: true },
+        |args| {
+            assert_eq!(args.Operation, DXGK_OPERATION_DISCARD_CONTENT);
+            let it = unsafe { args.About.DiscardContent };
+            assert_eq!(
+                (it.hAllocation, it.SegmentId, it.SegmentAddress),
+                (handle(7), 2, 0x100_0000)
+            );
+            assert_eq!(it.Flags.Value, DXGK_DISCARDCONTENTFLAGS::AllocationIsIdle);
+            STATUS_SUCCESS
+        },
+    );
 }
 
 #[test]
@@ -183,10 +192,10 @@ fn pages_come_into_an_aperture_and_leave_it() {
         pages: PAGES,
         coherent: true,
     };
-    told(map, |args| {
+    check_operation(map, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_MAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.MapApertureSegment };
-        assert_eq!((it.hDevice, it.hAllocation, it.SegmentId), (word(0), word(7), 1));
+        assert_eq!((it.hDevice, it.hAllocation, it.SegmentId), (handle(0), handle(7), 1));
         assert_eq!((it.OffsetInPages, it.NumberOfPages, it.MdlOffset), (16, 2, 1));
         assert_eq!(pages(it.pMdl), [0x10, 0x11, 0x10_0000, 0x40]);
         assert_eq!(it.Flags.Value, DXGK_MAPAPERTUREFLAGS::CacheCoherent);
@@ -194,10 +203,10 @@ fn pages_come_into_an_aperture_and_leave_it() {
     });
     let unmap =
         Operation::UnmapAperture { driver_handle: None, segment, page, pages: 2, dummy: 0x9000 };
-    told(unmap, |args| {
+    check_operation(unmap, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UNMAP_APERTURE_SEGMENT);
         let it = unsafe { args.About.UnmapApertureSegment };
-        assert_eq!((it.hAllocation, it.SegmentId, it.DummyPage), (word(0), 1, 0x9000));
+        assert_eq!((it.hAllocation, it.SegmentId, it.DummyPage), (handle(0), 1, 0x9000));
         assert_eq!((it.OffsetInPages, it.NumberOfPages), (16, 2));
         STATUS_SUCCESS
     });
@@ -212,20 +221,20 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         cpu: Some(0x1234),
         bytes: 4096,
     };
-    told(init, |args| {
+    check_operation(init, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_INIT_CONTEXT_RESOURCE);
         let it = unsafe { args.About.InitContextResource };
         let to = it.Destination;
-        assert_eq!((it.hAllocation, to.SegmentId, to.pMdl), (word(7), 2, word(0x100_2000)));
-        assert_eq!((to.VirtualAddress, to.GpuVirtualAddress), (word(0x1234), 0));
+        assert_eq!((it.hAllocation, to.SegmentId, to.pMdl), (handle(7), 2, handle(0x100_2000)));
+        assert_eq!((to.VirtualAddress, to.GpuVirtualAddress), (handle(0x1234), 0));
         STATUS_SUCCESS
     });
     let place = TransferEnd::System(PAGES);
-    told(
+    check_operation(
         Operation::InitContext { driver_handle: 7, location: place, cpu: None, bytes: 4096 },
         |args| {
             let to = unsafe { args.About.InitContextResource }.Destination;
-            assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, word(0)));
+            assert_eq!((to.SegmentId, pages(to.pMdl).len(), to.VirtualAddress), (0, 4, handle(0)));
             STATUS_SUCCESS
         },
     );
@@ -236,7 +245,7 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
         bytes: 4096,
         private: b"new",
     };
-    told(update, |args| {
+    check_operation(update, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_UPDATE_CONTEXT_ALLOCATION);
         let it = unsafe { args.About.UpdateContextAllocation };
         assert_eq!((it.ContextAllocation, it.ContextAllocationSize), (0x100_2000, 4096));
@@ -250,10 +259,10 @@ fn memory_of_a_context_is_named_by_the_drivers_word() {
 fn a_notification_counts_from_the_segments_beginning() {
     let notify =
         Operation::Notify { driver_handle: 7, segment: 2, address: 0x100_3000, resident: true };
-    told(notify, |args| {
+    check_operation(notify, |args| {
         assert_eq!(args.Operation, DXGK_OPERATION_NOTIFY_RESIDENCY);
         let it = unsafe { args.About.NotifyResidency };
-        assert_eq!(it.hAllocation, word(7));
+        assert_eq!(it.hAllocation, handle(7));
         let at = it.PhysicalAddress;
         assert_eq!((at.SegmentId, at.SegmentOffset), (2, 0x3000), "the segment is at 16 MiB");
         assert_eq!(it.Flags.Value, DXGK_NOTIFYRESIDENCY_FLAGS::Resident);
@@ -284,35 +293,35 @@ fn what_windows_has_no_words_for_does_not_reach_the_driver() {
     ];
     for operation in moves.into_iter().chain(others) {
         let name = format!("{operation:?}");
-        let (built, said) = build(operation, |_| panic!("the driver is called"));
-        assert_eq!((built.answer, said.len()), (Err(DriverError::Invalid), 0), "{name}");
+        let (built, messages) = build(operation, |_| panic!("the driver is called"));
+        assert_eq!((built.answer, messages.len()), (Err(DriverError::Invalid), 0), "{name}");
     }
 }
 
 #[test]
 fn a_buffer_has_an_end() {
     let refused = |turn: Build| {
-        let (built, said) = build(Operation::Transfer(MOVE), turn);
+        let (built, messages) = build(Operation::Transfer(MOVE), turn);
         assert_eq!(built.answer, Ok(()));
-        (built.written, said)
+        (built.written, messages)
     };
     let beyond = refused(|args| {
         advance(args, 17);
         STATUS_SUCCESS
     });
-    let said = "KMD-PAGING-002: DmaSize is 16, but";
-    assert_eq!(beyond, (16, vec![format!("{said} pDmaBuffer went on by 17 bytes")]));
+    let messages = "KMD-PAGING-002: DmaSize is 16, but";
+    assert_eq!(beyond, (16, vec![format!("{messages} pDmaBuffer went on by 17 bytes")]));
     let backwards = refused(|args| {
         args.pDmaBuffer = args.pDmaBuffer.wrapping_byte_sub(4);
         STATUS_SUCCESS
     });
-    assert_eq!(backwards, (0, vec![format!("{said} pDmaBuffer went on by -4 bytes")]));
+    assert_eq!(backwards, (0, vec![format!("{messages} pDmaBuffer went on by -4 bytes")]));
     let behind = refused(|args| {
         unsafe { args.pDmaBuffer.cast::<u8>().wrapping_add(16).write(0) };
         advance(args, 16);
         STATUS_SUCCESS
     });
-    assert_eq!(behind, (16, vec![format!("{said} the driver wrote at byte 16 of the buffer")]));
+    assert_eq!(behind, (16, vec![format!("{messages} the driver wrote at byte 16 of the buffer")]));
     let full = refused(|args| {
         unsafe { args.pDmaBuffer.cast::<[u8; 16]>().write([0; 16]) };
         advance(args, 16);
@@ -330,9 +339,9 @@ fn only_what_may_be_in_use_is_busy() {
     let discard =
         |idle| Operation::Discard { driver_handle: 7, segment: 2, address: 0x100_0000, idle };
     for operation in [Operation::Transfer(MOVE), discard(false)] {
-        let (built, said) = build(operation, busy);
+        let (built, messages) = build(operation, busy);
         assert_eq!((built.answer, built.written), (Err(DriverError::Busy), 0));
-        assert_eq!(said, [] as [&str; 0]);
+        assert_eq!(messages, [] as [&str; 0]);
     }
     let idle = Operation::Transfer(Transfer { idle: true, ..MOVE });
     for (operation, but) in [
@@ -349,22 +358,22 @@ fn only_what_may_be_in_use_is_busy() {
             "fill busy, but only transfers and discards may return it",
         ),
     ] {
-        let (built, said) = build(operation, busy);
+        let (built, messages) = build(operation, busy);
         assert_eq!(built.answer, Err(DriverError::Busy));
-        assert_eq!(said, [format!("KMD-PAGING-005: the driver found {but}")]);
+        assert_eq!(messages, [format!("KMD-PAGING-005: the driver found {but}")]);
     }
 }
 
 #[test]
 fn another_failure_is_passed_on() {
-    let (built, said) = build(Operation::Transfer(MOVE), |_| STATUS_NO_MEMORY);
+    let (built, messages) = build(Operation::Transfer(MOVE), |_| STATUS_NO_MEMORY);
     assert_eq!((built.answer, built.written), (Err(DriverError::NoMemory), 0));
-    assert_eq!(said, [] as [&str; 0], "the kernel judges it");
+    assert_eq!(messages, [] as [&str; 0], "the kernel judges it");
 }
 
 #[test]
 fn a_paging_buffer_is_nobodys_work() {
-    let said = fly(Board::default(), &table(), |flown, at| {
+    let messages = fly(Board::default(), &table(), |flown, at| {
         let packet = SubmitPagingArgs {
             node: 1,
             fence: Fence(7),
@@ -381,7 +390,7 @@ fn a_paging_buffer_is_nobodys_work() {
         });
         let submitted = flown.board.submitted.lock().unwrap();
         let [it, switch] = submitted[..] else { panic!("{submitted:?}") };
-        assert_eq!((it.hContext, it.DmaBufferSegmentId), (word(0), 0));
+        assert_eq!((it.hContext, it.DmaBufferSegmentId), (handle(0), 0));
         assert_eq!((it.DmaBufferPhysicalAddress, it.DmaBufferSize), (0x70_0000, 64));
         let range = (it.DmaBufferSubmissionStartOffset, it.DmaBufferSubmissionEndOffset);
         assert_eq!((range, it.DmaBufferPrivateDataSize), ((0, 64), 4));
@@ -390,7 +399,7 @@ fn a_paging_buffer_is_nobodys_work() {
         let flags = DXGK_SUBMITCOMMANDFLAGS::ContextSwitch;
         assert_eq!((switch.DmaBufferSize, switch.Flags.Value), (0, flags));
     });
-    assert_eq!(said, [] as [&str; 0]);
+    assert_eq!(messages, [] as [&str; 0]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Context allocations, and reports of faults.
 
-use super::driver::{Board, Call, fly, table, word};
+use super::driver::{Board, Call, fly, handle, table};
 use abi::display::*;
 use abi::miniport::{DXGKRNL_INTERFACE, KSYNCHRONIZE_ROUTINE};
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -12,14 +12,14 @@ use std::ptr;
 fn all(it: &DXGKRNL_INTERFACE, adapter: HANDLE) {
     let mut create = DXGKARGCB_CREATECONTEXTALLOCATION {
         hAdapter: adapter,
-        hAllocation: word(0xbad),
+        hAllocation: handle(0xbad),
         ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
     };
     let call = it.DxgkCbCreateContextAllocation.unwrap();
     assert_ne!(unsafe { call(&raw mut create) }, 0);
-    assert_eq!(create.hAllocation, word(0xbad), "no allocation was created");
+    assert_eq!(create.hAllocation, handle(0xbad), "no allocation was created");
     let call = it.DxgkCbDestroyContextAllocation.unwrap();
-    assert_ne!(unsafe { call(adapter, word(0xbad)) }, 0);
+    assert_ne!(unsafe { call(adapter, handle(0xbad)) }, 0);
     let update = DXGKARGCB_UPDATECONTEXTALLOCATION::ZERO;
     let call = it.DxgkCbUpdateContextAllocation.unwrap();
     assert_ne!(unsafe { call(adapter, &raw const update) }, 0);
@@ -43,7 +43,7 @@ fn in_device(call: Call) -> Vec<String> {
 
 #[test]
 fn the_miniport_context_is_no_device_handle() {
-    let said = in_device(all);
+    let messages = in_device(all);
     let means = "is no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE";
     let expected = [
         format!("CB-CTXALLOC-003: hAdapter of DxgkCbCreateContextAllocation {means}"),
@@ -51,12 +51,12 @@ fn the_miniport_context_is_no_device_handle() {
         format!("CB-CTXALLOC-010: hAdapter of DxgkCbUpdateContextAllocation {means}"),
         format!("CB-CTXALLOC-010: hAdapter of DxgkCbMapContextAllocation {means}"),
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]
 fn null_is_refused_and_nothing_is_said_at_the_door() {
-    let said = in_device(|it, _| {
+    let messages = in_device(|it, _| {
         let create = it.DxgkCbCreateContextAllocation.unwrap();
         assert_eq!(unsafe { create(ptr::null_mut()) }, STATUS_INVALID_PARAMETER);
         let update = it.DxgkCbUpdateContextAllocation.unwrap();
@@ -70,7 +70,7 @@ fn null_is_refused_and_nothing_is_said_at_the_door() {
         let map = it.DxgkCbMapContextAllocation.unwrap();
         assert_eq!(unsafe { map(it.DeviceHandle, ptr::null()) }, 0);
     });
-    assert_eq!(said, [] as [&str; 0]);
+    assert_eq!(messages, [] as [&str; 0]);
 }
 
 /// Runs a routine at the device's level, with the interface.
@@ -113,7 +113,7 @@ fn what_nothing_serves_has_its_ceiling_all_the_same() {
         }
         1
     }
-    let said = in_device(|it, _| {
+    let messages = in_device(|it, _| {
         unsafe { it.DxgkCbQueryServices.unwrap()() };
         raised(it, routine);
     });
@@ -125,7 +125,7 @@ fn what_nothing_serves_has_its_ceiling_all_the_same() {
          dispatch",
         "absent: DxgkCbSetPowerComponentLatency",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_page_fault_is_heard() {
         }
         1
     }
-    let said = in_device(|it, _| raised(it, routine));
+    let messages = in_device(|it, _| raised(it, routine));
     let expected = [
         "KMD-ISR-010: FaultedFenceId is 0, but DXGK_PAGE_FAULT_FENCE_INVALID does not say that \
          it is not known",
@@ -160,5 +160,5 @@ fn a_page_fault_is_heard() {
         "KMD-ISR-010: the driver reported DXGK_INTERRUPT_DMA_FAULTED, which is reserved: a fault \
          is reported as DXGK_INTERRUPT_DMA_PAGE_FAULTED",
     ];
-    assert_eq!(said, expected);
+    assert_eq!(messages, expected);
 }

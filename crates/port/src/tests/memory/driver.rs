@@ -186,8 +186,8 @@ pub(crate) fn fly(
     DeterministicHost::fly(1, &log, |host, at| {
         let kernel = Kernel::new(host.clone(), log.clone());
         let pool = Pool::new(log.clone());
-        let word = Arc::as_ptr(&board).expose_provenance();
-        let driver = unsafe { TableDriver::new(*table, word, pool.clone()) }.unwrap();
+        let physical_device = Arc::as_ptr(&board).expose_provenance();
+        let driver = unsafe { TableDriver::new(*table, physical_device, pool.clone()) }.unwrap();
         let plugged = DriverSetup { miniport: driver.clone(), hardware: board.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged);
         let id = adapter.clone().ok();
@@ -198,10 +198,10 @@ pub(crate) fn fly(
         }
     })
     .unwrap();
-    log.take().iter().filter_map(said).collect()
+    log.take().iter().filter_map(message_of).collect()
 }
 
-fn said(event: &Event) -> Option<String> {
+fn message_of(event: &Event) -> Option<String> {
     match &event.kind {
         EventKind::RuleBroken { rule, message, .. } => Some(format!("{}: {message}", rule.name())),
         EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
@@ -210,6 +210,6 @@ fn said(event: &Event) -> Option<String> {
 }
 
 /// A driver handle.
-pub(crate) fn word(it: usize) -> HANDLE {
+pub(crate) fn handle(it: usize) -> HANDLE {
     ptr::without_provenance_mut(it)
 }

@@ -59,7 +59,7 @@ fn features(flown: &FlightResult<'_>, at: &mut Passive) -> Result<Features, Driv
 
 #[test]
 fn both_passes_make_the_memory() {
-    let said = fly(Board::default(), &table(), |flown, at| {
+    let messages = fly(Board::default(), &table(), |flown, at| {
         let aperture = SegmentInfo {
             base: 0,
             size: 1 << 20,
@@ -88,7 +88,7 @@ fn both_passes_make_the_memory() {
             Ok(Features { nodes: 2, memory: Some(memory), ..Features::default() })
         );
     });
-    assert_eq!(said, [] as [&str; 0]);
+    assert_eq!(messages, [] as [&str; 0]);
 }
 
 #[test]
@@ -96,25 +96,25 @@ fn a_driver_need_not_have_memory() {
     let refuses: Query = |_| STATUS_NOT_SUPPORTED;
     let none: Query = |_| STATUS_SUCCESS;
     for query in [refuses, none] {
-        let said = fly(Board { query, ..Board::default() }, &table(), |flown, at| {
+        let messages = fly(Board { query, ..Board::default() }, &table(), |flown, at| {
             assert_eq!(features(flown, at), Ok(Features { nodes: 2, ..Features::default() }));
         });
-        assert_eq!(said, [] as [&str; 0]);
+        assert_eq!(messages, [] as [&str; 0]);
     }
 }
 
 /// The findings for these results, and whether the driver starts.
 fn answers(query: Query) -> (Vec<String>, Option<DriverError>) {
     let mut refused = None;
-    let said = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
+    let messages = fly(Board { query, ..Board::default() }, &table(), |flown, _| {
         refused = flown.adapter.as_ref().err().map(|error| error.why);
     });
-    (said, refused)
+    (messages, refused)
 }
 
 #[test]
 fn the_first_pass_is_for_the_count() {
-    let (said, refused) = answers(|out| {
+    let (messages, refused) = answers(|out| {
         let first = out.pSegmentDescriptor.is_null();
         let status = two_segments(out);
         if first {
@@ -124,7 +124,7 @@ fn the_first_pass_is_for_the_count() {
     });
     let touched = "queried for NbSegment only, the driver changed PagingBufferSegmentId, \
                    PagingBufferSize";
-    assert_eq!((said, refused), (vec![format!("KMD-SEG-002: {touched}")], None));
+    assert_eq!((messages, refused), (vec![format!("KMD-SEG-002: {touched}")], None));
 }
 
 #[test]
@@ -136,12 +136,12 @@ fn both_passes_have_the_same_segments() {
         out.NbSegment -= u32::from(!first);
         STATUS_SUCCESS
     };
-    let said = format!("{announced} has NbSegment 1");
-    assert_eq!(answers(fewer), (vec![said], Some(DriverError::Invalid)));
+    let messages = format!("{announced} has NbSegment 1");
+    assert_eq!(answers(fewer), (vec![messages], Some(DriverError::Invalid)));
     let refuses: Query =
         |out| if out.pSegmentDescriptor.is_null() { two_segments(out) } else { STATUS_NO_MEMORY };
-    let said = format!("{announced} refused to describe them: no-memory");
-    assert_eq!(answers(refuses), (vec![said], Some(DriverError::Invalid)));
+    let messages = format!("{announced} refused to describe them: no-memory");
+    assert_eq!(answers(refuses), (vec![messages], Some(DriverError::Invalid)));
     let more: Query = |out| {
         let status = two_segments(out);
         if !out.pSegmentDescriptor.is_null() {
@@ -150,13 +150,13 @@ fn both_passes_have_the_same_segments() {
         }
         status
     };
-    let said = format!("{announced} wrote 4 bytes behind the last descriptor");
-    assert_eq!(answers(more), (vec![said], Some(DriverError::Invalid)));
+    let messages = format!("{announced} wrote 4 bytes behind the last descriptor");
+    assert_eq!(answers(more), (vec![messages], Some(DriverError::Invalid)));
 }
 
 #[test]
 fn the_stride_is_not_the_length() {
-    let (said, refused) = answers(|out| {
+    let (messages, refused) = answers(|out| {
         if !out.pSegmentDescriptor.is_null() {
             for at in 0..SEGMENTS {
                 put(out, at, at * size_of::<DXGK_SEGMENTDESCRIPTOR4>());
@@ -167,29 +167,32 @@ fn the_stride_is_not_the_length() {
     });
     let gap = "SegmentDescriptorStride is 80, but the driver wrote into the gap behind the 64 \
                bytes of descriptor 0";
-    assert_eq!((said, refused), (vec![format!("KMD-SEG-004: {gap}")], Some(DriverError::Invalid)));
+    assert_eq!(
+        (messages, refused),
+        (vec![format!("KMD-SEG-004: {gap}")], Some(DriverError::Invalid))
+    );
 }
 
 #[test]
 fn who_writes_behind_the_output_is_named_and_flies_on() {
-    let (said, refused) = answers(|out| {
+    let (messages, refused) = answers(|out| {
         let status = two_segments(out);
         unsafe { (&raw mut *out).wrapping_add(1).cast::<u8>().write(0) };
         status
     });
     let once = "KMD-CAPS-008: OutputDataSize is 40, but up to 1 bytes behind it were written";
-    assert_eq!((said, refused), (vec![once.to_owned(); 2], None));
+    assert_eq!((messages, refused), (vec![once.to_owned(); 2], None));
 }
 
 #[test]
 fn what_nobody_meant_is_refused() {
-    let (said, refused) = answers(|out| {
+    let (messages, refused) = answers(|out| {
         out.NbSegment = 33;
         STATUS_SUCCESS
     });
     let many = "absent: DXGK_QUERYSEGMENTOUT4 beyond 32 segments".to_owned();
-    assert_eq!((said, refused), (vec![many], Some(DriverError::Invalid)));
-    let (said, refused) = answers(|out| {
+    assert_eq!((messages, refused), (vec![many], Some(DriverError::Invalid)));
+    let (messages, refused) = answers(|out| {
         let first = out.pSegmentDescriptor.is_null();
         two_segments(out);
         if !first {
@@ -197,7 +200,7 @@ fn what_nobody_meant_is_refused() {
         }
         STATUS_SUCCESS
     });
-    assert_eq!((said, refused), (vec![], Some(DriverError::NoMemory)));
+    assert_eq!((messages, refused), (vec![], Some(DriverError::NoMemory)));
 }
 
 #[test]
@@ -214,14 +217,14 @@ fn everything_crooked_is_said_before_the_start_is_refused() {
         },
         ..Board::default()
     };
-    let said = fly(board, &table(), |flown, _| {
+    let messages = fly(board, &table(), |flown, _| {
         let why = flown.adapter.as_ref().unwrap_err();
         assert_eq!((why.entry, why.why), ("DxgkDdiQueryAdapterInfo", DriverError::Invalid));
     });
-    let rules: Vec<&str> = said.iter().map(|text| &text[..text.find(':').unwrap()]).collect();
+    let rules: Vec<&str> = messages.iter().map(|text| &text[..text.find(':').unwrap()]).collect();
     assert_eq!(rules, ["KMD-CAPS-001", "KMD-CAPS-004", "KMD-CAPS-005", "KMD-SEG-003"]);
-    let lacks = "DxgkDdiResetEngine, DxgkDdiQueryEngineStatus, DxgkDdiQueryDependentEngineGroup";
-    assert!(said[1].ends_with(lacks), "{}", said[1]);
+    let missing = "DxgkDdiResetEngine, DxgkDdiQueryEngineStatus, DxgkDdiQueryDependentEngineGroup";
+    assert!(messages[1].ends_with(missing), "{}", messages[1]);
 }
 
 #[test]
@@ -236,6 +239,6 @@ fn a_driver_with_its_entries_may_claim_them() {
         ..table()
     };
     let board = Board { caps: |raw| raw.SupportPerEngineTDR = 1, ..Board::default() };
-    let said = fly(board, &table, |flown, _| assert!(flown.adapter.is_ok()));
-    assert_eq!(said, [] as [&str; 0]);
+    let messages = fly(board, &table, |flown, _| assert!(flown.adapter.is_ok()));
+    assert_eq!(messages, [] as [&str; 0]);
 }

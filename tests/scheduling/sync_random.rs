@@ -1,6 +1,6 @@
 //! Random use of synchronisation objects, and waits that nothing can end.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::status::STATUS_UNSUCCESSFUL;
 use abi::ukm::{D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags, D3DDDICB_SIGNALFLAGS as SignalFlags};
@@ -18,12 +18,12 @@ fn graphs(events: &[Event]) -> Vec<String> {
 }
 
 /// Runs a test with a client that has a device.
-fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
-    run(1, softgpu, |wing, at| {
-        let client = Client::new(&wing.kernel);
+fn run_client(body: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
+    run(1, softgpu, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        story(at, &client, device);
+        body(at, &client, device);
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
         client.end(at);
@@ -32,7 +32,7 @@ fn told(story: impl FnOnce(&mut Passive, &Client, u32)) -> Vec<Event> {
 
 #[test]
 fn a_stuck_cpu_wait_reports_what_it_waits_for() {
-    let events = told(|at, client, device| {
+    let events = run_client(|at, client, device| {
         let make = |at: &mut Passive, value| {
             client.create_sync(at, device, SyncObject::Monitored(value), 0).unwrap().object
         };
@@ -42,9 +42,12 @@ fn a_stuck_cpu_wait_reports_what_it_waits_for() {
         client.destroy_sync(at, one).unwrap();
         client.destroy_sync(at, other).unwrap();
     });
-    let said = graphs(&events);
-    assert!(said[0].contains("main waits for sync 1, which has 2, to have 5"), "{said:?}");
-    assert!(!said[0].contains("sync 2"), "that one has what is needed: {said:?}");
+    let graphs_found = graphs(&events);
+    assert!(
+        graphs_found[0].contains("main waits for sync 1, which has 2, to have 5"),
+        "{graphs_found:?}"
+    );
+    assert!(!graphs_found[0].contains("sync 2"), "that one has what is needed: {graphs_found:?}");
     let verifier = verified(&events);
     let found: Vec<RuleId> = verifier.findings().iter().map(|finding| finding.rule).collect();
     assert_eq!(found, [RuleId::WT_STUCK_001]);
@@ -52,7 +55,7 @@ fn a_stuck_cpu_wait_reports_what_it_waits_for() {
 
 #[test]
 fn a_stuck_context_reports_what_it_waits_for() {
-    let events = told(|at, client, device| {
+    let events = run_client(|at, client, device| {
         let context = client.create_context(at, device, 0).unwrap();
         let fence = client.create_sync(at, device, SyncObject::Fence(1), 0).unwrap().object;
         let lock = client.create_sync(at, device, SyncObject::Mutex(true), 0).unwrap().object;
@@ -61,10 +64,10 @@ fn a_stuck_context_reports_what_it_waits_for() {
         client.destroy_sync(at, lock).unwrap();
         client.destroy_context(at, context).unwrap();
     });
-    let said = graphs(&events);
-    let lacks = "context 1 waits for sync 1, which has 1, to have 4 and for sync 2, a mutex that \
+    let graphs_found = graphs(&events);
+    let missing = "context 1 waits for sync 1, which has 1, to have 4 and for sync 2, a mutex that \
                  is held since it was created";
-    assert!(said[0].contains(lacks), "{said:?}");
+    assert!(graphs_found[0].contains(missing), "{graphs_found:?}");
 }
 
 /// All objects that a step can choose from.
@@ -79,22 +82,22 @@ struct Life<'a> {
 
 impl Life<'_> {
     /// Chooses one of them, if there is one.
-    fn one<T: Copy>(dice: &mut Rng<'_>, list: &[T]) -> Option<T> {
-        if list.is_empty() { None } else { Some(list[dice.of(list.len())]) }
+    fn one<T: Copy>(rng: &mut Rng<'_>, list: &[T]) -> Option<T> {
+        if list.is_empty() { None } else { Some(list[rng.of(list.len())]) }
     }
 
-    fn create(&mut self, dice: &mut Rng<'_>) {
-        let whose = dice.of(self.clients.len());
+    fn create(&mut self, rng: &mut Rng<'_>) {
+        let whose = rng.of(self.clients.len());
         let event = self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
-        let object = match dice.of(5) {
-            0 => SyncObject::Mutex(dice.of(2) == 0),
+        let object = match rng.of(5) {
+            0 => SyncObject::Mutex(rng.of(2) == 0),
             1 => SyncObject::Semaphore(1, 2),
             2 => SyncObject::Fence(1),
             3 => SyncObject::Notification(event),
             _ => SyncObject::Monitored(1),
         };
         let monitored = matches!(object, SyncObject::Monitored(_));
-        let flags = match dice.of(4) {
+        let flags = match rng.of(4) {
             0 if !monitored => Flags::Shared,
             1 if monitored => Flags::NoSignal,
             2 if monitored => Flags::NoWait,
@@ -111,43 +114,43 @@ impl Life<'_> {
     }
 
     /// One step, with any result.
-    fn step(&mut self, dice: &mut Rng<'_>) {
-        let value = dice.of(6) as u64;
-        let what = dice.of(14);
+    fn step(&mut self, rng: &mut Rng<'_>) {
+        let value = rng.of(6) as u64;
+        let what = rng.of(14);
         match what {
-            0..3 => self.create(dice),
+            0..3 => self.create(rng),
             3 => {
-                if let Some(global) = Self::one(dice, &self.globals) {
-                    let whose = dice.of(self.clients.len());
+                if let Some(global) = Self::one(rng, &self.globals) {
+                    let whose = rng.of(self.clients.len());
                     let opened = self.clients[whose].0.open_sync(self.at, global);
                     self.objects.extend(opened.ok().map(|number| (whose, number)));
                 }
             }
             4 => {
-                let whose = dice.of(self.clients.len());
+                let whose = rng.of(self.clients.len());
                 self.events.push((whose, self.clients[whose].0.create_event()));
             }
             5 => {
-                if let Some((whose, event)) = Self::one(dice, &self.events) {
+                if let Some((whose, event)) = Self::one(rng, &self.events) {
                     let _ = self.clients[whose].0.close_event(event);
                 }
             }
             6 => {
-                if let Some((whose, context)) = Self::one(dice, &self.contexts)
-                    && dice.of(4) == 0
+                if let Some((whose, context)) = Self::one(rng, &self.contexts)
+                    && rng.of(4) == 0
                 {
                     let _ = self.clients[whose].0.destroy_context(self.at, context);
                 }
             }
             _ => {
-                let Some((whose, object)) = Self::one(dice, &self.objects) else { return };
+                let Some((whose, object)) = Self::one(rng, &self.objects) else { return };
                 let (client, device) = self.clients[whose].clone();
-                let other = Self::one(dice, &self.objects).unwrap_or((whose, object)).1;
+                let other = Self::one(rng, &self.objects).unwrap_or((whose, object)).1;
                 let (list, both) = ([(object, value)], [(object, value), (other, 3)]);
                 let mine = |pair: &&(usize, u32)| pair.0 == whose;
                 let contexts: Vec<u32> =
                     self.contexts.iter().filter(mine).map(|pair| pair.1).collect();
-                let context = Self::one(dice, &contexts).unwrap_or(0);
+                let context = Self::one(rng, &contexts).unwrap_or(0);
                 let event =
                     self.events.iter().find(|pair| pair.0 == whose).map_or(0, |pair| pair.1);
                 let at = &mut *self.at;
@@ -174,8 +177,8 @@ fn any_client_leaks_nothing_and_breaks_no_kernel_rule() {
         // On every second one the CPU can read the values of fences.
         let driver = if seed % 2 == 0 { "softgpu-memory" } else { "softgpu" };
         let make = drivers::find(driver).unwrap().make;
-        let events = run(seed, make, |wing: &KernelTestbed, at| {
-            let mut dice = Rng::Seed(seed);
+        let events = run(seed, make, |testbed: &KernelTestbed, at| {
+            let mut rng = Rng::Seed(seed);
             let mut life = Life {
                 at,
                 clients: Vec::new(),
@@ -185,7 +188,7 @@ fn any_client_leaks_nothing_and_breaks_no_kernel_rule() {
                 events: Vec::new(),
             };
             for whose in 0..2 {
-                let client = Client::new(&wing.kernel);
+                let client = Client::new(&testbed.kernel);
                 let adapter = client.adapters(life.at).unwrap()[0];
                 let device = client.create_device(life.at, adapter).unwrap();
                 for node in [0, 1] {
@@ -195,8 +198,8 @@ fn any_client_leaks_nothing_and_breaks_no_kernel_rule() {
                 life.clients.push((client, device));
             }
             for _ in 0..60 {
-                life.step(&mut dice);
-                wing.kernel.validate().unwrap();
+                life.step(&mut rng);
+                testbed.kernel.validate().unwrap();
             }
             for (client, _) in life.clients.clone() {
                 client.kill(life.at);

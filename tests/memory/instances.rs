@@ -1,7 +1,7 @@
 //! Renamed allocations, byte by byte: every packet sees the bytes written for it, and a discarding
 //! lock does not wait for packets.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::status::{STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_INVALID_PARAMETER};
@@ -21,26 +21,25 @@ use thunk::{
 };
 use windtunnel::HostKind;
 
-const UNNAMED: u32 = LockFlags::NoExistingReference;
+const NO_REFERENCE: u32 = LockFlags::NoExistingReference;
 
 /// Little memory: five allocations of four pages.
 const SMALL: MemoryPlan = pages_of_each(20);
 
 /// Every order, including real threads and little memory.
 fn orders() -> impl Iterator<Item = (HostKind, MemoryPlan)> {
-    let stepped = (1..=6).map(|value| (HostKind::Deterministic(value), SMALL));
-    let pressed =
-        (1..=6).map(|value| (HostKind::DeterministicPressure(value), MemoryPlan::default()));
-    stepped.chain(pressed).chain([(HostKind::Threaded, SMALL); 3])
+    let deterministic = (1..=6).map(|value| (HostKind::deterministic(value), SMALL));
+    let pressured = (1..=6).map(|value| (HostKind::under_pressure(value), MemoryPlan::default()));
+    deterministic.chain(pressured).chain([(HostKind::Threaded, SMALL); 3])
 }
 
 /// Every location of an allocation that a client fills.
-fn homes() -> [PlacementRequirements; 3] {
+fn placements() -> [PlacementRequirements; 3] {
     [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), only_in(&[LOCAL, APERTURE])]
 }
 
 /// A client of a WDDM 1.x driver, with a device and a context with allocation lists.
-struct StreamTestbed {
+struct RenderClient {
     kernel: Arc<Kernel>,
     host: Arc<dyn Spawner>,
     client: Client,
@@ -48,7 +47,7 @@ struct StreamTestbed {
     context: RenderContext,
 }
 
-impl StreamTestbed {
+impl RenderClient {
     fn create(&self, at: &mut Passive, pages: u64, wants: &PlacementRequirements) -> u32 {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
         self.client.create(at, &CreateAllocation::new(self.device, private)).unwrap().allocations[0]
@@ -65,7 +64,7 @@ impl StreamTestbed {
     fn refill(&self, at: &mut Passive, it: u32, value: u8) -> u32 {
         let mut locked = self.client.lock_discard(at, self.device, it, 0);
         if locked == Err(STATUS_GRAPHICS_ALLOCATION_BUSY) {
-            locked = self.client.lock_discard(at, self.device, it, UNNAMED);
+            locked = self.client.lock_discard(at, self.device, it, NO_REFERENCE);
         }
         let (name, address) = locked.unwrap();
         assert!(write_cpu(address, &[value; 64]));
@@ -115,12 +114,12 @@ fn copy(from: u32, to: u32, place: u64) -> Command {
 }
 
 /// Runs a test with a client that may leak objects, which end with its device.
-fn in_studio(
+fn run_client(
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
+    body: impl FnOnce(&mut RenderClient, &mut Passive),
 ) -> Vec<Event> {
-    with_ram(1 << 18, on, plan, story)
+    with_ram(1 << 18, on, plan, body)
 }
 
 /// As above, in a machine with this many pages.
@@ -128,25 +127,25 @@ fn with_ram(
     pages: u64,
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
+    body: impl FnOnce(&mut RenderClient, &mut Passive),
 ) -> Vec<Event> {
     let ram = nt::Ram::new(pages * PAGE).unwrap();
     let (driver, machine) = SoftGpu::with_lists(ram.clone(), plan);
-    let plug = move |log: &Arc<Log>| DriverSetup {
+    let set_up = move |log: &Arc<Log>| DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let events = run(on, plug, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    let events = run(on, set_up, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context_with_lists(at, device, 0).unwrap();
-        let (kernel, host) = (wing.kernel.clone(), wing.host.clone());
-        let mut studio = StreamTestbed { kernel, host, client, device, context };
-        story(&mut studio, at);
-        wing.kernel.validate().unwrap();
-        let StreamTestbed { client, device, context, .. } = studio;
+        let (kernel, host) = (testbed.kernel.clone(), testbed.host.clone());
+        let mut render_client = RenderClient { kernel, host, client, device, context };
+        body(&mut render_client, at);
+        testbed.kernel.validate().unwrap();
+        let RenderClient { client, device, context, .. } = render_client;
         client.destroy_context(at, context.context).unwrap();
         client.destroy_device(at, device).unwrap();
         client.close_adapter(at, adapter).unwrap();
@@ -157,42 +156,51 @@ fn with_ram(
 }
 
 /// As above, with a client that breaks no rule.
-fn in_good_studio(
+fn run_clean_client(
     on: HostKind,
     plan: MemoryPlan,
-    story: impl FnOnce(&mut StreamTestbed, &mut Passive),
+    body: impl FnOnce(&mut RenderClient, &mut Passive),
 ) -> Vec<Event> {
-    let events = in_studio(on, plan, story);
+    let events = run_client(on, plan, body);
     assert_eq!(verified(&events).findings(), [], "{on:?}");
     let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
     assert!(broken.is_none(), "{on:?}: {broken:?}");
     events
 }
 
-fn made(events: &[Event]) -> usize {
+fn instances_created(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event.kind, EventKind::InstanceCreated { .. })).count()
 }
 
 #[test]
 fn every_packet_sees_what_was_written_for_it() {
     for (on, plan) in orders() {
-        for (home, wants) in homes().into_iter().enumerate() {
+        for (home, wants) in placements().into_iter().enumerate() {
             for instances in [0, 2, 3] {
-                let events = in_good_studio(on, plan, |studio, at| {
-                    let first = studio.create(at, 4, &PlacementRequirements { instances, ..wants });
-                    let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+                let events = run_clean_client(on, plan, |render_client, at| {
+                    let first =
+                        render_client.create(at, 4, &PlacementRequirements { instances, ..wants });
+                    let target = render_client.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
                     let mut newest = first;
                     for turn in 0..16_u8 {
-                        newest = studio.refill(at, newest, turn + 1);
-                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                        newest = render_client.refill(at, newest, turn + 1);
+                        render_client.render(
+                            at,
+                            copy(first, target, turn.into()),
+                            &[newest, target],
+                        );
                     }
-                    let seen = studio.seen(at, target, 16 * 64);
+                    let seen = render_client.seen(at, target, 16 * 64);
                     let due: Vec<u8> = (1..=16).flat_map(|byte| [byte; 64]).collect();
                     assert!(seen == due, "{on:?}, home {home}, {instances} instances");
-                    studio.destroy(at, &[newest, target]);
+                    render_client.destroy(at, &[newest, target]);
                 });
                 let most = if instances == 0 { 63 } else { instances as usize - 1 };
-                assert!((1..=most).contains(&made(&events)), "{on:?}, {}", made(&events));
+                assert!(
+                    (1..=most).contains(&instances_created(&events)),
+                    "{on:?}, {}",
+                    instances_created(&events)
+                );
             }
         }
     }
@@ -201,41 +209,42 @@ fn every_packet_sees_what_was_written_for_it() {
 #[test]
 fn a_discard_does_not_wait_below_the_instance_limit() {
     for (on, plan) in orders() {
-        let events = in_good_studio(on, plan, |studio, at| {
-            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
-            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
-            let fence = studio.stall(at);
+        let events = run_clean_client(on, plan, |render_client, at| {
+            let first = render_client.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let target = render_client.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let fence = render_client.stall(at);
             let mut names = vec![first];
             for turn in 0..12_u8 {
-                let (name, address) = studio
+                let (name, address) = render_client
                     .client
-                    .lock_discard(at, studio.device, names[names.len() - 1], 0)
+                    .lock_discard(at, render_client.device, names[names.len() - 1], 0)
                     .unwrap();
                 assert!(write_cpu(address, &[turn + 1; 64]));
-                studio.unlock(at, name);
-                studio.render(at, copy(first, target, turn.into()), &[name, target]);
+                render_client.unlock(at, name);
+                render_client.render(at, copy(first, target, turn.into()), &[name, target]);
                 names.push(name);
             }
-            studio.go_on(at, fence);
+            render_client.go_on(at, fence);
             let due: Vec<u8> = (1..=12).flat_map(|byte| [byte; 64]).collect();
-            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
+            assert!(render_client.seen(at, target, 12 * 64) == due, "{on:?}");
             // All instances are idle now: the first one is used again.
-            let (name, _) = studio.client.lock_discard(at, studio.device, names[12], 0).unwrap();
+            let (name, _) =
+                render_client.client.lock_discard(at, render_client.device, names[12], 0).unwrap();
             assert!(names[..12].contains(&name), "{on:?}");
-            studio.unlock(at, name);
+            render_client.unlock(at, name);
         });
         // The first was never used, so the second lock returned it as well.
-        assert_eq!(made(&events), 11, "{on:?}");
+        assert_eq!(instances_created(&events), 11, "{on:?}");
     }
 }
 
 #[test]
-fn one_that_commands_may_name_is_not_given_again() {
+fn an_instance_that_commands_reference_is_not_reused() {
     for (on, plan) in orders() {
-        in_good_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
+        run_clean_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
             let wants = PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
-            let first = studio.create(at, 1, &wants);
+            let first = render_client.create(at, 1, &wants);
             let (second, _) = client.lock_discard(at, device, first, 0).unwrap();
             let (third, address) = client.lock_discard(at, device, second, 0).unwrap();
             assert!(first != second && second != third && first != third);
@@ -246,21 +255,21 @@ fn one_that_commands_may_name_is_not_given_again() {
                 let more = client.lock_discard(at, device, third, flags);
                 assert_eq!(more, Err(STATUS_GRAPHICS_ALLOCATION_BUSY), "{on:?}");
             }
-            studio.unlock(at, second);
-            studio.unlock(at, third);
+            render_client.unlock(at, second);
+            render_client.unlock(at, third);
             // It has not: its current instance is idle and is reused.
-            let again = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            let again = client.lock_discard(at, device, third, NO_REFERENCE).unwrap();
             assert_eq!(again.0, third, "{on:?}");
-            studio.unlock(at, third);
+            render_client.unlock(at, third);
             // While a packet uses it, another instance is returned.
-            let fence = studio.stall(at);
-            studio.render(at, copy(first, first, 2), &[third]);
-            let other = client.lock_discard(at, device, third, UNNAMED).unwrap();
+            let fence = render_client.stall(at);
+            render_client.render(at, copy(first, first, 2), &[third]);
+            let other = client.lock_discard(at, device, third, NO_REFERENCE).unwrap();
             assert!(other.0 != third, "{on:?}");
-            studio.unlock(at, other.0);
-            studio.go_on(at, fence);
-            assert_eq!(studio.seen(at, other.0, 1).len(), 1);
-            studio.destroy(at, &[other.0]);
+            render_client.unlock(at, other.0);
+            render_client.go_on(at, fence);
+            assert_eq!(render_client.seen(at, other.0, 1).len(), 1);
+            render_client.destroy(at, &[other.0]);
         });
     }
 }
@@ -268,34 +277,34 @@ fn one_that_commands_may_name_is_not_given_again() {
 #[test]
 fn a_single_instance_waits_for_its_packets() {
     for (on, plan) in orders() {
-        let events = in_good_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
+        let events = run_clean_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
             let one = PlacementRequirements { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
-            let it = studio.create(at, 1, &one);
-            let target = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+            let it = render_client.create(at, 1, &one);
+            let target = render_client.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
             for turn in 0..6_u8 {
                 let hurried = client.lock_discard(at, device, it, 0);
                 assert_eq!(hurried, Err(STATUS_GRAPHICS_ALLOCATION_BUSY));
-                let flags = UNNAMED | LockFlags::DonotWait;
+                let flags = NO_REFERENCE | LockFlags::DonotWait;
                 let (name, address) = client.lock_discard(at, device, it, flags).unwrap();
                 assert_eq!(name, it);
                 assert!(write_cpu(address, &[turn + 1; 64]));
-                studio.unlock(at, it);
-                studio.render(at, copy(it, target, turn.into()), &[it, target]);
+                render_client.unlock(at, it);
+                render_client.render(at, copy(it, target, turn.into()), &[it, target]);
             }
             let due: Vec<u8> = (1..=6).flat_map(|byte| [byte; 64]).collect();
-            assert!(studio.seen(at, target, 6 * 64) == due, "{on:?}");
+            assert!(render_client.seen(at, target, 6 * 64) == due, "{on:?}");
         });
-        assert_eq!(made(&events), 0);
+        assert_eq!(instances_created(&events), 0);
     }
 }
 
 #[test]
-fn an_older_one_is_unlocked_and_nothing_else() {
+fn an_older_instance_can_only_be_unlocked() {
     for (on, plan) in orders() {
-        in_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
-            let first = studio.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
+        run_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
+            let first = render_client.create(at, 1, &only_in(&[VISIBLE, APERTURE]));
             let entire = LockFlags::LockEntire;
             let before = client.lock(at, device, first, entire, &[]).unwrap();
             let (newest, address) = client.lock_discard(at, device, first, 0).unwrap();
@@ -312,15 +321,15 @@ fn an_older_one_is_unlocked_and_nothing_else() {
             };
             assert_eq!(client.destroy(at, &destroy(first)), refused);
             assert_eq!(client.offer(at, AllocationSelection::of(device, &[first]), 1), refused);
-            studio.unlock(at, first);
+            render_client.unlock(at, first);
             assert_eq!(client.unlock(at, device, &[first]), refused, "it is not locked any more");
             assert_eq!(client.unlock(at, device, &[newest, newest]), refused, "not twice");
-            studio.unlock(at, newest);
+            render_client.unlock(at, newest);
             // The newest instance is offered.
             client.offer(at, AllocationSelection::of(device, &[newest]), 1).unwrap();
             assert_eq!(client.lock_discard(at, device, newest, 0).map(drop), refused);
             let thrown = client.reclaim(at, AllocationSelection::of(device, &[newest])).unwrap()[0];
-            assert!(thrown || studio.seen(at, newest, 64) == [2; 64], "{on:?}");
+            assert!(thrown || render_client.seen(at, newest, 64) == [2; 64], "{on:?}");
             client.destroy(at, &destroy(newest)).unwrap();
             assert_eq!(client.destroy(at, &destroy(newest)), refused);
         });
@@ -337,8 +346,8 @@ fn a_shared_primary_or_pinned_allocation_has_one_instance() {
         (0, 0, true),
     ];
     for (on, plan) in orders() {
-        in_good_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
+        run_clean_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
             for (flags, info, pinned) in cases {
                 let mut wants = only_in(&[VISIBLE, APERTURE]);
                 wants.flags.pinned = pinned;
@@ -353,7 +362,7 @@ fn a_shared_primary_or_pinned_allocation_has_one_instance() {
                 let it = made.allocations[0];
                 let (name, _) = client.lock_discard(at, device, it, 0).unwrap();
                 assert_eq!(name == it, flags != resource || pinned, "{on:?}, {flags}, {info}");
-                studio.unlock(at, name);
+                render_client.unlock(at, name);
                 let list = if made.resource == 0 { vec![it] } else { Vec::new() };
                 let all = DestroyAllocation {
                     device,
@@ -369,33 +378,33 @@ fn a_shared_primary_or_pinned_allocation_has_one_instance() {
 
 /// The machine has pages for three instances, and a few more for buffers.
 #[test]
-fn where_memory_is_short_it_waits_and_makes_no_more() {
+fn a_discard_waits_when_memory_is_short() {
     let plan = MemoryPlan { aperture: 80 * PAGE, ..SMALL };
-    for on in (1..=6).map(HostKind::Deterministic).chain([HostKind::Threaded; 3]) {
-        let events = with_ram(40 + 3 * 64 + 40, on, plan, |studio, at| {
-            let first = studio.create(at, 64, &only_in(&[APERTURE]));
-            let target = studio.create(at, 1, &only_in(&[VISIBLE]));
-            let fence = studio.stall(at);
+    for on in (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded; 3]) {
+        let events = with_ram(40 + 3 * 64 + 40, on, plan, |render_client, at| {
+            let first = render_client.create(at, 64, &only_in(&[APERTURE]));
+            let target = render_client.create(at, 1, &only_in(&[VISIBLE]));
+            let fence = render_client.stall(at);
             let (client, device, host) =
-                (studio.client.clone(), studio.device, studio.host.clone());
-            let signals = studio.host.spawn("signals", move |at| {
+                (render_client.client.clone(), render_client.device, render_client.host.clone());
+            let signals = render_client.host.spawn("signals", move |at| {
                 host.run_until_idle(at); // Its client waits: now it may go on.
                 client.signal_cpu(at, device, &[(fence, 1)], 0).unwrap();
             });
             let mut newest = first;
             for turn in 0..8_u8 {
-                newest = studio.refill(at, newest, turn + 1);
-                studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                newest = render_client.refill(at, newest, turn + 1);
+                render_client.render(at, copy(first, target, turn.into()), &[newest, target]);
             }
-            studio.host.park(at, &signals, None);
+            render_client.host.park(at, &signals, None);
             let due: Vec<u8> = (1..=8).flat_map(|byte| [byte; 64]).collect();
-            assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
-            studio.destroy(at, &[newest, target]);
-            studio.client.destroy_sync(at, fence).unwrap();
+            assert!(render_client.seen(at, target, 8 * 64) == due, "{on:?}");
+            render_client.destroy(at, &[newest, target]);
+            render_client.client.destroy_sync(at, fence).unwrap();
         });
         assert_eq!(verified(&events).findings(), [], "{on:?}");
         // One more instance was created without memory.
-        assert_eq!(made(&events), 3, "{on:?}");
+        assert_eq!(instances_created(&events), 3, "{on:?}");
     }
 }
 
@@ -403,20 +412,22 @@ fn where_memory_is_short_it_waits_and_makes_no_more() {
 fn all_instances_end_with_the_allocation_even_in_use() {
     for (on, plan) in orders() {
         for end in 0..3 {
-            in_studio(on, plan, |studio, at| {
+            run_client(on, plan, |render_client, at| {
                 let wants = only_in(&[VISIBLE, APERTURE]);
-                let (first, target) = (studio.create(at, 4, &wants), studio.create(at, 1, &wants));
+                let (first, target) =
+                    (render_client.create(at, 4, &wants), render_client.create(at, 1, &wants));
                 let mut newest = first;
                 for turn in 0..4 {
-                    newest = studio.refill(at, newest, turn);
-                    studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                    newest = render_client.refill(at, newest, turn);
+                    render_client.render(at, copy(first, target, turn.into()), &[newest, target]);
                 }
                 // The current instance and an older one are locked.
                 let flags = LockFlags::LockEntire;
-                studio.client.lock(at, studio.device, newest, flags, &[]).unwrap();
-                let last = studio.client.lock_discard(at, studio.device, newest, 0).unwrap();
+                render_client.client.lock(at, render_client.device, newest, flags, &[]).unwrap();
+                let last =
+                    render_client.client.lock_discard(at, render_client.device, newest, 0).unwrap();
                 if end > 0 {
-                    let (device, assume_not_in_use) = (studio.device, end > 1);
+                    let (device, assume_not_in_use) = (render_client.device, end > 1);
                     let list = vec![target, last.0];
                     let destroy = DestroyAllocation {
                         device,
@@ -424,7 +435,7 @@ fn all_instances_end_with_the_allocation_even_in_use() {
                         assume_not_in_use,
                         ..DestroyAllocation::default()
                     };
-                    studio.client.destroy(at, &destroy).unwrap();
+                    render_client.client.destroy(at, &destroy).unwrap();
                 }
             });
         }
@@ -432,59 +443,66 @@ fn all_instances_end_with_the_allocation_even_in_use() {
 }
 
 #[test]
-fn threads_fill_their_own() {
+fn threads_fill_their_own_instances() {
     for (on, plan) in orders() {
-        in_good_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
+        run_clean_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
             let all = ["one", "two", "three"].map(|name| {
-                let (kernel, host) = (studio.kernel.clone(), studio.host.clone());
+                let (kernel, host) = (render_client.kernel.clone(), render_client.host.clone());
                 let client = client.clone();
-                studio.host.spawn(name, move |at| {
+                render_client.host.spawn(name, move |at| {
                     let context = client.create_context_with_lists(at, device, 0).unwrap();
                     let wants =
                         PlacementRequirements { instances: 3, ..only_in(&[VISIBLE, APERTURE]) };
                     let private = vec![describe_in(PAGE, PAGE, &wants); 2];
                     let made = client.create(at, &CreateAllocation::new(device, private)).unwrap();
                     let (first, target) = (made.allocations[0], made.allocations[1]);
-                    let mut studio = StreamTestbed { kernel, host, client, device, context };
+                    let mut render_client = RenderClient { kernel, host, client, device, context };
                     let mut newest = first;
                     for turn in 0..8_u8 {
-                        newest = studio.refill(at, newest, turn + 1);
-                        studio.render(at, copy(first, target, turn.into()), &[newest, target]);
+                        newest = render_client.refill(at, newest, turn + 1);
+                        render_client.render(
+                            at,
+                            copy(first, target, turn.into()),
+                            &[newest, target],
+                        );
                     }
                     let due: Vec<u8> = (1..=8).flat_map(|byte| [byte; 64]).collect();
-                    assert!(studio.seen(at, target, 8 * 64) == due, "{on:?}");
-                    studio.destroy(at, &[newest, target]);
-                    studio.client.destroy_context(at, studio.context.context).unwrap();
-                    studio.kernel.validate().unwrap();
+                    assert!(render_client.seen(at, target, 8 * 64) == due, "{on:?}");
+                    render_client.destroy(at, &[newest, target]);
+                    render_client
+                        .client
+                        .destroy_context(at, render_client.context.context)
+                        .unwrap();
+                    render_client.kernel.validate().unwrap();
                 })
             });
             for ended in all {
-                studio.host.park(at, &ended, None);
+                render_client.host.park(at, &ended, None);
             }
         });
     }
 }
 
 #[test]
-fn a_lock_that_waits_finds_its_allocation_gone() {
+fn a_waiting_lock_fails_when_its_allocation_is_destroyed() {
     for (on, plan) in orders() {
-        in_studio(on, plan, |studio, at| {
-            let (client, device) = (studio.client.clone(), studio.device);
+        run_client(on, plan, |render_client, at| {
+            let (client, device) = (render_client.client.clone(), render_client.device);
             let one = PlacementRequirements { instances: 1, ..only_in(&[VISIBLE, APERTURE]) };
-            let it = studio.create(at, 1, &one);
-            let fence = studio.stall(at);
-            studio.render(at, copy(it, it, 2), &[it]);
+            let it = render_client.create(at, 1, &one);
+            let fence = render_client.stall(at);
+            render_client.render(at, copy(it, it, 2), &[it]);
             let waits = client.clone();
-            let ended = studio.host.spawn("waits", move |at| {
-                let locked = waits.lock_discard(at, device, it, UNNAMED);
+            let ended = render_client.host.spawn("waits", move |at| {
+                let locked = waits.lock_discard(at, device, it, NO_REFERENCE);
                 assert_eq!(locked, Err(STATUS_INVALID_PARAMETER), "{on:?}");
             });
-            studio.host.run_until_idle(at);
+            render_client.host.run_until_idle(at);
             let list = DestroyAllocation { device, list: vec![it], ..DestroyAllocation::default() };
             client.destroy(at, &list).unwrap();
-            studio.go_on(at, fence);
-            studio.host.park(at, &ended, None);
+            render_client.go_on(at, fence);
+            render_client.host.park(at, &ended, None);
         });
     }
 }
@@ -493,14 +511,15 @@ fn a_lock_that_waits_finds_its_allocation_gone() {
 #[test]
 fn one_packet_uses_two_instances() {
     for (on, plan) in orders() {
-        in_good_studio(on, plan, |studio, at| {
+        run_clean_client(on, plan, |render_client, at| {
             let wants = only_in(&[VISIBLE, APERTURE]);
-            let (mut older, target) = (studio.create(at, 1, &wants), studio.create(at, 1, &wants));
+            let (mut older, target) =
+                (render_client.create(at, 1, &wants), render_client.create(at, 1, &wants));
             for turn in 0..6_u64 {
                 // Its commands are not submitted when the allocation is needed again.
                 let value = u8::try_from(2 * turn).unwrap();
-                let one = studio.refill(at, older, value + 1);
-                let two = studio.refill(at, one, value + 2);
+                let one = render_client.refill(at, older, value + 1);
+                let two = render_client.refill(at, one, value + 2);
                 let part = |place, to| {
                     let (from, to_offset) = (list_handle(place), 64 * (2 * turn + to));
                     Command::Copy {
@@ -517,12 +536,12 @@ fn one_packet_uses_two_instances() {
                     patches: vec![(0, 8), (1, 8)],
                     ..RenderCommand::default()
                 };
-                studio.client.render(at, &mut studio.context, &packet).unwrap();
+                render_client.client.render(at, &mut render_client.context, &packet).unwrap();
                 older = two;
             }
             let due: Vec<u8> = (1..=12).flat_map(|byte| [byte; 64]).collect();
-            assert!(studio.seen(at, target, 12 * 64) == due, "{on:?}");
-            studio.destroy(at, &[older, target]);
+            assert!(render_client.seen(at, target, 12 * 64) == due, "{on:?}");
+            render_client.destroy(at, &[older, target]);
         });
     }
 }

@@ -44,7 +44,7 @@ const MOST: u64 = 128;
 /// The packets that keep a node busy.
 const MANY: u8 = 250;
 
-type Tried<T> = Result<T, NTSTATUS>;
+type CallResult<T> = Result<T, NTSTATUS>;
 
 const fn plan(mmu: MmuPlan) -> MemoryPlan {
     MemoryPlan {
@@ -68,8 +68,8 @@ struct Held {
     pages: Vec<u8>,
 }
 
-/// A process with its half of the allocations.
-struct Half {
+/// A process with its workload of the allocations.
+struct ProcessWorkload {
     host: Arc<dyn Host>,
     client: Client,
     adapter: u32,
@@ -88,8 +88,8 @@ struct Half {
     random: u64,
 }
 
-impl Half {
-    fn open(kernel: &Arc<Kernel>, at: &mut Passive, seed: u64, count: usize) -> Tried<Self> {
+impl ProcessWorkload {
+    fn open(kernel: &Arc<Kernel>, at: &mut Passive, seed: u64, count: usize) -> CallResult<Self> {
         let client = Client::new(kernel);
         let adapter = client.adapters(at)?[0];
         let device = client.create_device(at, adapter)?;
@@ -99,7 +99,7 @@ impl Half {
         let queue = client.create_paging_queue(at, device, 0)?;
         let passed = (client.create_sync(at, device, SyncObject::Monitored(0), 0)?.object, 0);
         let nothing = || Held { handle: 0, address: 0, pages: Vec::new() };
-        let mut half = Self {
+        let mut workload = Self {
             host: kernel.host().clone(),
             client,
             adapter,
@@ -113,22 +113,22 @@ impl Half {
             window: 0,
             random: seed,
         };
-        half.program = half.create(at, 1, &anywhere())?;
-        half.mirror = half.create(at, MOST, &anywhere())?;
+        workload.program = workload.create(at, 1, &anywhere())?;
+        workload.mirror = workload.create(at, MOST, &anywhere())?;
         let order = Reserve {
-            hPagingQueue: half.queue.queue,
+            hPagingQueue: workload.queue.queue,
             Size: 2 * MOST * PAGE,
             ReservationType: RESERVE_ZERO,
             ..Reserve::ZERO
         };
-        let (address, when) = half.client.reserve_address(at, &order)?;
-        half.wait(at, when)?;
-        half.window = address;
+        let (address, when) = workload.client.reserve_address(at, &order)?;
+        workload.wait(at, when)?;
+        workload.window = address;
         for _ in 0..count {
-            let it = half.create_any(at)?;
-            half.held.push(it);
+            let it = workload.create_any(at)?;
+            workload.held.push(it);
         }
-        Ok(half)
+        Ok(workload)
     }
 
     /// Creates an empty allocation of some pages, mapped anywhere.
@@ -137,7 +137,7 @@ impl Half {
         at: &mut Passive,
         pages: u64,
         wants: &PlacementRequirements,
-    ) -> Tried<Held> {
+    ) -> CallResult<Held> {
         let private = vec![describe_in(pages * PAGE, PAGE, wants)];
         let made = self.client.create(at, &CreateAllocation::new(self.device, private))?;
         let pages = vec![0; usize::try_from(pages).unwrap()];
@@ -147,7 +147,7 @@ impl Half {
     }
 
     /// Creates an allocation of 4 to 512 KiB, most of them in local memory.
-    fn create_any(&mut self, at: &mut Passive) -> Tried<Held> {
+    fn create_any(&mut self, at: &mut Passive) -> CallResult<Held> {
         let largest = 1 << next_random(&mut self.random, 8);
         let pages = 1 + next_random(&mut self.random, largest);
         let wants = random_wants(&mut self.random);
@@ -166,13 +166,13 @@ impl Half {
     }
 
     /// Maps and waits until the mapping can be used.
-    fn map(&self, at: &mut Passive, order: &Map) -> Tried<u64> {
+    fn map(&self, at: &mut Passive, order: &Map) -> CallResult<u64> {
         let (address, when) = self.client.map_address(at, order)?;
         self.wait(at, when)?;
         Ok(address)
     }
 
-    fn wait(&self, at: &mut Passive, when: PagingStatus) -> Tried<()> {
+    fn wait(&self, at: &mut Passive, when: PagingStatus) -> CallResult<()> {
         match when {
             PagingStatus::Resident => Ok(()),
             PagingStatus::Pending(value) => {
@@ -185,7 +185,7 @@ impl Half {
     }
 
     /// Waits until all submitted work is complete.
-    fn idle(&mut self, at: &mut Passive) -> Tried<()> {
+    fn idle(&mut self, at: &mut Passive) -> CallResult<()> {
         self.passed.1 += 1;
         self.client.signal_gpu(at, self.context, &[self.passed])?;
         self.client.wait_cpu(at, self.device, &[self.passed], CpuWait::default())
@@ -193,7 +193,7 @@ impl Half {
 
     /// Makes allocations resident. In a small memory the other process may leave no free range that
     /// is large enough: then the request is repeated a little later, as a client should.
-    fn resident(&self, at: &mut Passive, list: &[u32]) -> Tried<()> {
+    fn resident(&self, at: &mut Passive, list: &[u32]) -> CallResult<()> {
         for _ in 0..PATIENCE {
             let when = self.client.make_resident(at, self.queue.queue, list, 0)?;
             if !matches!(when, PagingStatus::NoMemory(_)) {
@@ -210,8 +210,8 @@ impl Half {
         &self,
         at: &mut Passive,
         list: &[u32],
-        submit: impl FnOnce(&mut Passive) -> Tried<()>,
-    ) -> Tried<()> {
+        submit: impl FnOnce(&mut Passive) -> CallResult<()>,
+    ) -> CallResult<()> {
         let mut list = list.to_vec();
         list.sort_unstable();
         list.dedup();
@@ -222,7 +222,7 @@ impl Half {
     }
 
     /// Executes commands that use these.
-    fn submit(&self, at: &mut Passive, list: &[u32], commands: &[Command]) -> Tried<()> {
+    fn submit(&self, at: &mut Passive, list: &[u32], commands: &[Command]) -> CallResult<()> {
         let packet = encode(commands);
         self.with_resident(at, list, |at| self.client.submit(at, self.context, &packet))
     }
@@ -240,7 +240,7 @@ impl Half {
     }
 
     /// Runs a random action.
-    fn turn(&mut self, at: &mut Passive) -> Tried<()> {
+    fn turn(&mut self, at: &mut Passive) -> CallResult<()> {
         match next_random(&mut self.random, 24) {
             0 => self.map_elsewhere(at),
             1 => self.free_a_part(at),
@@ -278,7 +278,12 @@ impl Half {
     }
 
     /// A packet writes a program, byte by byte, and the next packet fetches it.
-    fn fetched(&self, at: &mut Passive, mut list: Vec<u32>, commands: &[Command]) -> Tried<()> {
+    fn fetched(
+        &self,
+        at: &mut Passive,
+        mut list: Vec<u32>,
+        commands: &[Command],
+    ) -> CallResult<()> {
         let program = encode(commands);
         let write =
             |(address, value): (u64, &u8)| Command::FillAt { address, length: 1, value: *value };
@@ -293,7 +298,7 @@ impl Half {
     }
 
     /// Frees all addresses of an allocation and maps it elsewhere.
-    fn map_elsewhere(&mut self, at: &mut Passive) -> Tried<()> {
+    fn map_elsewhere(&mut self, at: &mut Passive) -> CallResult<()> {
         let it = self.any();
         self.idle(at)?;
         let (address, size) = (self.held[it].address, self.held[it].pages.len() as u64 * PAGE);
@@ -305,7 +310,7 @@ impl Half {
     }
 
     /// Frees some addresses of an allocation and maps them again.
-    fn free_a_part(&mut self, at: &mut Passive) -> Tried<()> {
+    fn free_a_part(&mut self, at: &mut Passive) -> CallResult<()> {
         let it = self.any();
         let (first, length) = self.some_pages(it);
         self.idle(at)?;
@@ -322,7 +327,7 @@ impl Half {
     }
 
     /// Updates reserved addresses, twice the same pages, and works there.
-    fn through_the_window(&mut self, at: &mut Passive) -> Tried<()> {
+    fn through_the_window(&mut self, at: &mut Passive) -> CallResult<()> {
         let (it, to) = (self.any(), self.any());
         let (first, length) = self.some_pages(it);
         let (base, copied) = (self.window, self.window + MOST * PAGE);
@@ -350,7 +355,7 @@ impl Half {
     }
 
     /// Updates addresses that no packet uses, and waits until that is complete.
-    fn update(&mut self, at: &mut Passive, operations: &[Operation]) -> Tried<()> {
+    fn update(&mut self, at: &mut Passive, operations: &[Operation]) -> CallResult<()> {
         self.idle(at)?;
         self.client.update_address(at, self.device, operations, None)?;
         // The update has no fence value; paging work completes in order, so a later operation has
@@ -360,7 +365,7 @@ impl Half {
     }
 
     /// Destroys an allocation, whose addresses are freed after its packets, and creates another.
-    fn replace(&mut self, at: &mut Passive) -> Tried<()> {
+    fn replace(&mut self, at: &mut Passive) -> CallResult<()> {
         let it = self.any();
         let list = vec![self.held[it].handle];
         self.client.destroy(
@@ -372,7 +377,12 @@ impl Half {
     }
 
     /// Reads everything back through its addresses and at its location, and compares it.
-    fn compare(&mut self, at: &mut Passive, kernel: &Kernel, gpu: &dyn HardwareModel) -> Tried<()> {
+    fn compare(
+        &mut self,
+        at: &mut Passive,
+        kernel: &Kernel,
+        gpu: &dyn HardwareModel,
+    ) -> CallResult<()> {
         let process = self.client.session().process();
         let peek = |handle: u32, pages: &[u8], what: &str| {
             let address = kernel.address_of(process, Handle(handle)).unwrap();
@@ -401,7 +411,7 @@ impl Half {
     }
 
     /// Frees addresses that packets in flight use.
-    fn free_too_early(&self, at: &mut Passive) -> Tried<()> {
+    fn free_too_early(&self, at: &mut Passive) -> CallResult<()> {
         let it = &self.held[0];
         let length = it.pages.len() as u64 * PAGE;
         self.with_resident(at, &[it.handle], |at| {
@@ -413,7 +423,7 @@ impl Half {
         })
     }
 
-    fn close(self, at: &mut Passive) -> Tried<()> {
+    fn close(self, at: &mut Passive) -> CallResult<()> {
         self.client.destroy_device(at, self.device)?;
         self.client.close_adapter(at, self.adapter)?;
         self.client.end(at);
@@ -423,7 +433,7 @@ impl Half {
 
 /// The configuration of two processes.
 #[derive(Clone, Copy)]
-struct Story {
+struct WorkloadOptions {
     /// The allocations of both.
     allocations: usize,
     turns: usize,
@@ -464,51 +474,51 @@ impl MemoryObserver for OnlyTables {
     }
 }
 
-impl Story {
-    fn tell(
+impl WorkloadOptions {
+    fn run(
         self,
         at: &mut Passive,
         kernel: &Arc<Kernel>,
         gpu: &dyn HardwareModel,
         seed: u64,
-    ) -> Tried<()> {
-        let mut half = Half::open(kernel, at, seed, self.allocations / 2)?;
-        let client = half.client.clone();
-        let told = self.work(at, &mut half, (kernel, gpu), seed);
-        if told.is_err() {
+    ) -> CallResult<()> {
+        let mut workload = ProcessWorkload::open(kernel, at, seed, self.allocations / 2)?;
+        let client = workload.client.clone();
+        let result = self.work(at, &mut workload, (kernel, gpu), seed);
+        if result.is_err() {
             client.kill(at);
-            return told;
+            return result;
         }
-        half.close(at)
+        workload.close(at)
     }
 
     fn work(
         self,
         at: &mut Passive,
-        half: &mut Half,
+        workload: &mut ProcessWorkload,
         (kernel, gpu): (&Kernel, &dyn HardwareModel),
         seed: u64,
-    ) -> Tried<()> {
+    ) -> CallResult<()> {
         for turn in 0..self.turns / 2 {
-            half.turn(at)?;
+            workload.turn(at)?;
             // Packets and paging work use two nodes.
             if self.hasty && seed == 2 && turn == self.turns / 4 {
-                half.free_too_early(at)?;
+                workload.free_too_early(at)?;
             }
         }
         if self.compares {
-            half.compare(at, kernel, gpu)?;
+            workload.compare(at, kernel, gpu)?;
         }
         // The last entry is destroyed with the process.
-        let (from, to) = (half.window, half.mirror.address);
+        let (from, to) = (workload.window, workload.mirror.address);
         let look = Command::CopyAt { from, to, length: MOST * PAGE };
-        half.submit(at, &[half.mirror.handle], &[look])?;
-        half.idle(at)
+        workload.submit(at, &[workload.mirror.handle], &[look])?;
+        workload.idle(at)
     }
 }
 
 /// The result of a test run.
-struct Told {
+struct RunResult {
     /// The statuses that ended a process early.
     refused: Vec<NTSTATUS>,
     /// What is wrong at the end.
@@ -517,32 +527,36 @@ struct Told {
 }
 
 /// Runs the test on a driver. Each process has its own thread; page tables are compared, too.
-fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story) -> Told {
+fn run_workloads(
+    on: HostKind,
+    make: impl FnOnce(&Arc<Log>) -> DriverSetup,
+    options: WorkloadOptions,
+) -> RunResult {
     let (kept, machine) = (OnceLock::new(), OnceLock::new());
-    let plug = |log: &Arc<Log>| {
-        let plugged = make(log);
+    let set_up = |log: &Arc<Log>| {
+        let setup = make(log);
         let _ = kept.set(log.clone());
-        let _ = machine.set(plugged.hardware.clone());
-        plugged
+        let _ = machine.set(setup.hardware.clone());
+        setup
     };
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let flown = attempt(on, plug, |wing: &KernelTestbed, at| {
-        let oracle = Oracle::new(wing.kernel.log().clone());
-        if story.watched {
-            wing.kernel.set_observer(oracle);
+    let flown = attempt(on, set_up, |testbed: &KernelTestbed, at| {
+        let oracle = Oracle::new(testbed.kernel.log().clone());
+        if options.watched {
+            testbed.kernel.set_observer(oracle);
         } else {
-            wing.kernel.set_observer(Arc::new(OnlyTables(oracle)));
+            testbed.kernel.set_observer(Arc::new(OnlyTables(oracle)));
         }
         let work = |seed: u64| {
-            let (kernel, gpu) = (wing.kernel.clone(), machine.get().cloned().unwrap());
+            let (kernel, gpu) = (testbed.kernel.clone(), machine.get().cloned().unwrap());
             let refused = refused.clone();
-            wing.host.spawn(&format!("client {seed}"), move |at| {
-                let told = story.tell(at, &kernel, &*gpu, seed);
-                refused.lock().unwrap().extend(told.err());
+            testbed.host.spawn(&format!("client {seed}"), move |at| {
+                let result = options.run(at, &kernel, &*gpu, seed);
+                refused.lock().unwrap().extend(result.err());
             })
         };
         for end in [work(1), work(2)] {
-            assert_eq!(wing.host.park(at, &end, None), WaitResult::Woken);
+            assert_eq!(testbed.host.park(at, &end, None), WaitResult::Woken);
         }
         Ok(())
     });
@@ -555,7 +569,7 @@ fn tell(on: HostKind, make: impl FnOnce(&Arc<Log>) -> DriverSetup, story: Story)
     windtunnel::keep_tally(&kept.get().unwrap().rule_counts());
     let loud = verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
     let refused = std::mem::take(&mut *refused.lock().unwrap());
-    Told { refused, left, findings: loud.cloned().collect() }
+    RunResult { refused, left, findings: loud.cloned().collect() }
 }
 
 /// A run on good hardware with memory for a quarter of all allocations.
@@ -568,24 +582,30 @@ fn go(on: HostKind, mmu: MmuPlan, allocations: usize, turns: usize) {
     machine.fill_local(0xdddd_dddd);
     let before = ram.allocated_bytes();
     let _gpu = machine.clone(); // Its memory is taken as long as it is there.
-    let plug = |log: &Arc<Log>| DriverSetup {
+    let set_up = |log: &Arc<Log>| DriverSetup {
         miniport,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    let told = tell(
+    let result = run_workloads(
         on,
-        plug,
-        Story { allocations, turns, compares: true, hasty: false, watched: allocations <= 256 },
+        set_up,
+        WorkloadOptions {
+            allocations,
+            turns,
+            compares: true,
+            hasty: false,
+            watched: allocations <= 256,
+        },
     );
-    assert_eq!((told.findings, told.left), (Vec::new(), None), "no findings and no leaks");
-    assert_eq!(told.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
+    assert_eq!((result.findings, result.left), (Vec::new(), None), "no findings and no leaks");
+    assert_eq!(result.refused, Vec::<NTSTATUS>::new(), "every call succeeds");
     assert_eq!(ram.allocated_bytes(), before, "pages of the machine's memory were leaked");
 }
 
 #[test]
 fn every_byte_is_right_in_an_order_drawn_from_a_seed() {
-    go(HostKind::Deterministic(1), MmuPlan::default(), 1024, 1000);
+    go(HostKind::deterministic(1), MmuPlan::default(), 1024, 1000);
 }
 
 #[test]
@@ -595,86 +615,84 @@ fn every_byte_is_right_with_threads_side_by_side() {
 
 #[test]
 fn every_byte_is_right_under_pressure() {
-    go(HostKind::DeterministicPressure(7), MmuPlan::default(), 512, 600);
+    go(HostKind::under_pressure(7), MmuPlan::default(), 512, 600);
 }
 
 #[test]
 fn every_byte_is_right_with_cpu_and_gpu_written_tables() {
     let by_address = MmuPlan { mode: UpdateMode::Virtual, ..MmuPlan::default() };
     for mmu in [MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU, by_address] {
-        for on in
-            [HostKind::Deterministic(2), HostKind::DeterministicPressure(3), HostKind::Threaded]
-        {
+        for on in [HostKind::deterministic(2), HostKind::under_pressure(3), HostKind::Threaded] {
             go(on, mmu, 128, 120);
         }
     }
 }
 
 /// A driver of the registry in a small run of this kind.
-fn planted(driver: &str, on: HostKind, hasty: bool) -> Told {
+fn planted(driver: &str, on: HostKind, hasty: bool) -> RunResult {
     let make = drivers::find(driver).unwrap().make;
     let compares = driver == "table-gpummu";
-    let story = Story { allocations: 256, turns: 240, compares, hasty, watched: false };
-    tell(on, make, story)
+    let options = WorkloadOptions { allocations: 256, turns: 240, compares, hasty, watched: false };
+    run_workloads(on, make, options)
 }
 
 /// Checks the blamed component, the first rule found, and its message.
-fn named(told: &Told, component: Component, rule: RuleId, said: &[&str]) {
-    let first = told.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
+fn named(result: &RunResult, component: Component, rule: RuleId, parts: &[&str]) {
+    let first = result.findings.first().unwrap_or_else(|| panic!("{} is not found", rule.name()));
     assert_eq!((first.rule.name(), first.component), (rule.name(), component), "{}", first.message);
-    let lacks = said.iter().find(|text| !first.message.contains(**text));
-    assert_eq!(lacks, None, "{}", first.message);
+    let missing = parts.iter().find(|text| !first.message.contains(**text));
+    assert_eq!(missing, None, "{}", first.message);
     let others: Vec<_> =
-        told.findings.iter().filter(|finding| finding.component != component).collect();
+        result.findings.iter().filter(|finding| finding.component != component).collect();
     assert!(others.is_empty(), "{others:?}");
-    assert_eq!(told.left, None);
+    assert_eq!(result.left, None);
 }
 
 #[test]
-fn a_translation_that_is_not_forgotten_is_named() {
-    let said = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
+fn a_stale_tlb_entry_is_reported() {
+    let parts = &["after the flush from 0x", " of process ", "the GPU finds page 0x", " at 0x"];
     for driver in ["kmd-ignores-tlb-flush", "kmd-flushes-one-tlb-page"] {
-        let told = planted(driver, HostKind::Deterministic(1), false);
-        named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
+        let result = planted(driver, HostKind::deterministic(1), false);
+        named(&result, Component::Driver, RuleId::WT_TABLES_001, parts);
     }
-    let told = planted("kmd-ignores-full-tlb-flush", HostKind::Deterministic(1), false);
-    let said =
+    let result = planted("kmd-ignores-full-tlb-flush", HostKind::deterministic(1), false);
+    let parts =
         &["after the flush of the whole address space of address-space ", " of process ", " at 0x"];
-    named(&told, Component::Driver, RuleId::KMD_PAGING_024, said);
+    named(&result, Component::Driver, RuleId::KMD_PAGING_024, parts);
 }
 
 #[test]
-fn an_entry_in_a_wrong_unit_is_named() {
-    let told = planted("kmd-writes-page-address-entries", HostKind::Deterministic(1), false);
-    let said = &[
+fn a_page_table_entry_in_a_wrong_unit_is_reported() {
+    let result = planted("kmd-writes-page-address-entries", HostKind::deterministic(1), false);
+    let parts = &[
         "the update (paging ",
         " of a table of level 2 ",
         "translate from 0x0 on for address-space ",
         " of process ",
         "left entry 0 as page 0x2000 of segment 3 where page 0x2 of segment 3 must be",
     ];
-    named(&told, Component::Driver, RuleId::WT_TABLES_001, said);
+    named(&result, Component::Driver, RuleId::WT_TABLES_001, parts);
 }
 
 #[test]
-fn addresses_freed_under_a_packet_are_named() {
-    for on in
-        [HostKind::Deterministic(1), HostKind::Deterministic(2), HostKind::DeterministicPressure(1)]
+fn addresses_freed_under_a_packet_are_reported() {
+    for on in [HostKind::deterministic(1), HostKind::deterministic(2), HostKind::under_pressure(1)]
     {
-        let told = planted("softgpu-gpummu", on, true);
-        let said = &["a packet of context ", " touched address 0x", "which was freed while it was"];
-        named(&told, Component::Client, RuleId::GPUVA_FREE_002, said);
+        let result = planted("softgpu-gpummu", on, true);
+        let parts =
+            &["a packet of context ", " touched address 0x", "which was freed while it was"];
+        named(&result, Component::Client, RuleId::GPUVA_FREE_002, parts);
         // Only its device is lost.
-        assert_eq!(told.refused, [STATUS_DEVICE_REMOVED]);
+        assert_eq!(result.refused, [STATUS_DEVICE_REMOVED]);
     }
 }
 
 #[test]
-fn a_driver_with_a_table_gets_it_right() {
-    for on in [HostKind::Deterministic(1), HostKind::DeterministicPressure(2), HostKind::Threaded] {
-        let told = planted("table-gpummu", on, false);
-        assert_eq!((told.findings, told.left), (Vec::new(), None));
-        assert_eq!(told.refused, Vec::<NTSTATUS>::new());
+fn a_table_driver_gets_every_byte_right() {
+    for on in [HostKind::deterministic(1), HostKind::under_pressure(2), HostKind::Threaded] {
+        let result = planted("table-gpummu", on, false);
+        assert_eq!((result.findings, result.left), (Vec::new(), None));
+        assert_eq!(result.refused, Vec::<NTSTATUS>::new());
     }
 }
 

@@ -1,7 +1,7 @@
 //! A flight of two threads over one adapter, and the checks after it.
 
-use super::artist::Artist;
-use super::thing::{Counts, Table, Tried, good, held};
+use super::application::ApplicationThread;
+use super::resource::{Counts, SharedState, TestResult, expect_ok, lock};
 use flight::{Log, Passive, Spawner, WaitResult};
 use harness::Watch;
 use kernel::{DriverSetup, Kernel};
@@ -25,22 +25,22 @@ pub(super) enum Gpu {
 
 /// The configuration of the two threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum Topology {
     TwoDevices,
     TwoProcesses,
 }
 
 /// Two threads with this many resources each.
-pub(super) struct Story {
+pub(super) struct StressFlight {
     pub(super) on: HostKind,
     pub(super) gpu: Gpu,
-    pub(super) whose: Whose,
-    pub(super) lives: usize,
+    pub(super) topology: Topology,
+    pub(super) resource_count: usize,
     pub(super) seed: u64,
 }
 
 impl Gpu {
-    fn plug(self, ram: &Arc<nt::Ram>, log: &Arc<Log>) -> DriverSetup {
+    fn set_up(self, ram: &Arc<nt::Ram>, log: &Arc<Log>) -> DriverSetup {
         let (plan, little) = (MemoryPlan::default(), 1 << 20);
         let (miniport, machine) = match self {
             Gpu::Listed => SoftGpu::with_lists(
@@ -72,29 +72,30 @@ impl Gpu {
     }
 }
 
-impl Story {
-    pub(super) fn tell(&self) {
-        let told = self.attempt();
-        if let Err(why) = told {
-            panic!("{:?}, {:?}, {:?}, seed {}: {why}", self.on, self.gpu, self.whose, self.seed);
+impl StressFlight {
+    pub(super) fn fly(&self) {
+        let result = self.try_fly();
+        if let Err(why) = result {
+            panic!("{:?}, {:?}, {:?}, seed {}: {why}", self.on, self.gpu, self.topology, self.seed);
         }
     }
 
-    fn attempt(&self) -> Tried<()> {
+    fn try_fly(&self) -> TestResult<()> {
         let started = std::time::Instant::now();
-        let ram = good("memory for a machine", nt::Ram::new(256 << 20))?;
+        let ram = expect_ok("memory for a machine", nt::Ram::new(256 << 20))?;
         let log = Arc::new(Log::new());
-        let plugged = self.gpu.plug(&ram, &log);
-        let (before, _gpu) = (ram.allocated_bytes(), plugged.hardware.clone());
-        let table = Arc::new(Table {
+        let setup = self.gpu.set_up(&ram, &log);
+        let (before, _gpu) = (ram.allocated_bytes(), setup.hardware.clone());
+        let shared = Arc::new(SharedState {
             offered: Default::default(),
             watch: Watch::of(&log),
             counts: Counts::default(),
         });
-        let flown = self.on.fly(&log, |host, at| self.fly(host, at, (&log, plugged), &table));
-        good("the flight", flown.map_err(|why| why.0))??;
-        table.watch.look();
-        let seen = table.watch.seen();
+        let flown =
+            self.on.fly(&log, |host, at| self.run_threads(host, at, (&log, setup), &shared));
+        expect_ok("the flight", flown.map_err(|why| why.0))??;
+        shared.watch.look();
+        let seen = shared.watch.seen();
         let loud =
             seen.verifier.findings().iter().filter(|finding| finding.severity > Severity::Note);
         let loud: Vec<_> = loud
@@ -118,28 +119,28 @@ impl Story {
             "{:?} {:?} {:?}: {:?}, {} events, {:?}",
             self.on,
             self.gpu,
-            self.whose,
-            table.counts,
+            self.topology,
+            shared.counts,
             seen.events,
             started.elapsed()
         );
         Ok(())
     }
 
-    fn fly(
+    fn run_threads(
         &self,
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
-        (log, plugged): (&Arc<Log>, DriverSetup),
-        table: &Arc<Table>,
-    ) -> Tried<()> {
+        (log, setup): (&Arc<Log>, DriverSetup),
+        shared: &Arc<SharedState>,
+    ) -> TestResult<()> {
         let kernel = Kernel::new(host.clone(), log.clone());
-        if let HostKind::DeterministicPressure(seed) = self.on {
+        if let HostKind::Deterministic { seed, pressure: true } = self.on {
             kernel.set_pressure(seed);
         }
-        let (worker, bell) = (kernel.clone(), kernel.work_available());
-        host.spawn_worker("system", bell, move |at| worker.run_pending_work(at));
-        let adapter = kernel.add_adapter(at, plugged).map_err(|why| format!("{why:?}"))?;
+        let (worker, work_available) = (kernel.clone(), kernel.work_available());
+        host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
+        let adapter = kernel.add_adapter(at, setup).map_err(|why| format!("{why:?}"))?;
         kernel.start_workers(host, adapter);
         let (runtime, umd) = (Runtime::new(&kernel), self.gpu.umd());
         let open = |at: &mut Passive| {
@@ -147,30 +148,31 @@ impl Story {
             app.map_err(|why| why.0)
         };
         let first = open(at)?;
-        let second = match self.whose {
-            Whose::TwoDevices => good("CreateDevice", first.another_device(at))?,
-            Whose::TwoProcesses => open(at)?,
+        let second = match self.topology {
+            Topology::TwoDevices => expect_ok("CreateDevice", first.another_device(at))?,
+            Topology::TwoProcesses => open(at)?,
         };
         let wrong = Arc::new(Mutex::new(Vec::new()));
-        let work = |me: usize, app: &Application| {
-            let (app, wrong, table) = (app.clone(), wrong.clone(), table.clone());
-            let (lives, random) = (self.lives, self.seed * 2 + me as u64);
-            let closes = self.whose == Whose::TwoProcesses;
-            host.spawn(&format!("client {}", me + 1), move |at| {
-                let mut artist = Artist { app, table, me, random, things: Vec::new() };
-                let mut told = artist.live(at, lives);
-                let app = &artist.app;
-                if told.is_ok() {
+        let work = |thread: usize, app: &Application| {
+            let (app, wrong, shared) = (app.clone(), wrong.clone(), shared.clone());
+            let (resource_count, random) = (self.resource_count, self.seed * 2 + thread as u64);
+            let closes = self.topology == Topology::TwoProcesses;
+            host.spawn(&format!("client {}", thread + 1), move |at| {
+                let mut application =
+                    ApplicationThread { app, shared, thread, random, resources: Vec::new() };
+                let mut result = application.run(at, resource_count);
+                let app = &application.app;
+                if result.is_ok() {
                     let ended = if closes { app.close(at) } else { app.destroy_device(at) };
-                    told = ended.map_err(|why| why.0);
+                    result = ended.map_err(|why| why.0);
                 }
-                if told.is_ok() && app.device.live_objects() > 0 {
-                    told = Err(format!(
-                        "the runtime's books have {} entries",
+                if result.is_ok() && app.device.live_objects() > 0 {
+                    result = Err(format!(
+                        "the runtime's ledger has {} entries",
                         app.device.live_objects()
                     ));
                 }
-                held(&wrong).extend(told.err());
+                lock(&wrong).extend(result.err());
             })
         };
         for end in [work(0, &first), work(1, &second)] {
@@ -178,13 +180,13 @@ impl Story {
                 return Err("a thread does not end".to_owned());
             }
         }
-        if let Some(why) = held(&wrong).first() {
+        if let Some(why) = lock(&wrong).first() {
             return Err(why.clone());
         }
-        if self.whose == Whose::TwoDevices {
+        if self.topology == Topology::TwoDevices {
             // Its device ended with the thread; a new device shows that the adapter still works.
-            let last = good("CreateDevice", first.another_device(at))?;
-            good("the end", last.close(at))?;
+            let last = expect_ok("CreateDevice", first.another_device(at))?;
+            expect_ok("the end", last.close(at))?;
         }
         kernel.validate()?;
         kernel.remove_adapter(at, adapter);

@@ -16,24 +16,24 @@ use windtunnel::{HostKind, Outcome};
 
 const PAGE: u64 = 4096;
 /// The driver handle of allocations that the tests create beside the driver.
-const WORD: usize = 0x5a5a_0000;
+const DRIVER_HANDLE: usize = 0x5a5a_0000;
 
 /// Little memory: some areas and an allocation fill it.
 const SMALL: MemoryPlan = pages_of_each(2);
 
-struct Desk {
+struct Fixture {
     client: Client,
     adapter: u32,
     device: u32,
-    keeper: Arc<RecordingDriver>,
+    recorder: Arc<RecordingDriver>,
 }
 
-impl Desk {
-    fn open(wing: &KernelTestbed, at: &mut Passive, keeper: &Arc<RecordingDriver>) -> Self {
-        let client = Client::new(&wing.kernel);
+impl Fixture {
+    fn open(testbed: &KernelTestbed, at: &mut Passive, recorder: &Arc<RecordingDriver>) -> Self {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
-        Self { client, adapter, device, keeper: keeper.clone() }
+        Self { client, adapter, device, recorder: recorder.clone() }
     }
 
     fn context(&self, at: &mut Passive, node: u32) -> u32 {
@@ -46,17 +46,17 @@ impl Desk {
     }
 
     /// Makes new allocations resident until no page is free.
-    fn press(&self, wing: &KernelTestbed, at: &mut Passive, pages: usize) {
+    fn press(&self, testbed: &KernelTestbed, at: &mut Passive, pages: usize) {
         let process = self.client.session().process();
-        let queue = wing.kernel.create_paging_queue(process, Handle(self.device), 0).unwrap();
+        let queue = testbed.kernel.create_paging_queue(process, Handle(self.device), 0).unwrap();
         for _ in 0..pages {
             let create = CreateAllocation::new(self.device, vec![format::describe(PAGE)]);
             let list = self.client.create(at, &create).unwrap().allocations;
             let list = list.iter().map(|number| Handle(*number)).collect();
             let order =
                 MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
-            if let Ok(Residency::Pending(value)) = wing.kernel.make_resident(process, &order) {
-                wing.kernel.wait_queue(at, process, queue.fence, value).unwrap();
+            if let Ok(Residency::Pending(value)) = testbed.kernel.make_resident(process, &order) {
+                testbed.kernel.wait_queue(at, process, queue.fence, value).unwrap();
             }
         }
     }
@@ -72,7 +72,7 @@ impl Desk {
 
     /// The number of packets that the engines saved for each context with an area.
     fn packets(&self) -> Vec<Option<u64>> {
-        self.keeper
+        self.recorder
             .driver
             .saved()
             .into_iter()
@@ -81,25 +81,25 @@ impl Desk {
     }
 }
 
-/// Flies a keeper through a test. The hardware never faults.
-fn told(
+/// Flies a recorder through a test. The hardware never faults.
+fn run_recorded(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
-    let keeper = RecordingDriver::new(plan);
-    let events = run(seed, |log| keeper.plug(log), |wing, at| story(wing, at, &keeper));
-    assert_eq!(keeper.hardware.faults(), 0);
+    let recorder = RecordingDriver::new(plan);
+    let events = run(seed, |log| recorder.set_up(log), |testbed, at| body(testbed, at, &recorder));
+    assert_eq!(recorder.hardware.faults(), 0);
     events
 }
 
 /// As above, and no rule is broken.
-fn kept(
+fn run_clean(
     seed: u64,
     plan: MemoryPlan,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>),
 ) -> Vec<Event> {
-    let events = told(seed, plan, story);
+    let events = run_recorded(seed, plan, body);
     let findings = verified(&events);
     assert!(findings.findings().is_empty(), "{:?}", findings.findings());
     assert_eq!(broken(&events), []);
@@ -134,22 +134,22 @@ fn built(operation: &'static str, number: u32) -> impl Fn(&Event) -> bool {
 
 #[test]
 fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
-    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let (a, b) = (desk.context(at, 0), desk.context(at, 0));
-        assert_eq!(desk.packets(), [None, None], "nothing is there yet");
-        desk.packet(at, a);
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        assert_eq!(desk.packets(), [Some(0), None], "initialised, and still in the engine");
-        desk.packet(at, b);
-        wing.host.run_until_idle(at);
+    let events = run_clean(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let (a, b) = (fixture.context(at, 0), fixture.context(at, 0));
+        assert_eq!(fixture.packets(), [None, None], "nothing is there yet");
+        fixture.packet(at, a);
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        assert_eq!(fixture.packets(), [Some(0), None], "initialised, and still in the engine");
+        fixture.packet(at, b);
+        testbed.host.run_until_idle(at);
         let first = Registers { packets: 2, commands: 0, fence: 2 };
-        assert_eq!(desk.keeper.driver.saved(), [Some(first), Some(Registers::default())]);
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        assert_eq!(desk.packets(), [Some(2), Some(1)]);
-        desk.close(at, &[a, b]);
+        assert_eq!(fixture.recorder.driver.saved(), [Some(first), Some(Registers::default())]);
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        assert_eq!(fixture.packets(), [Some(2), Some(1)]);
+        fixture.close(at, &[a, b]);
     });
     let created = place(&events, is(1, "context-allocation.created"));
     let entered = place(
@@ -168,21 +168,21 @@ fn an_area_is_initialised_before_the_first_packet_and_saved_into_at_a_switch() {
 
 #[test]
 fn saved_state_survives_an_eviction() {
-    let events = kept(1, SMALL, |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let (a, b) = (desk.context(at, 0), desk.context(at, 0));
+    let events = run_clean(1, SMALL, |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let (a, b) = (fixture.context(at, 0), fixture.context(at, 0));
         for context in [a, a, a, b] {
-            desk.packet(at, context);
+            fixture.packet(at, context);
         }
-        wing.host.run_until_idle(at);
-        assert_eq!(desk.packets(), [Some(3), Some(0)]);
-        desk.press(wing, at, 6);
-        wing.host.run_until_idle(at);
-        assert_eq!(desk.packets(), [None, Some(0)], "the one at rest had to go");
-        desk.close(at, &[]);
-        let desk = Desk::open(wing, at, keeper);
-        let c = desk.context(at, 0);
-        desk.close(at, &[c]);
+        testbed.host.run_until_idle(at);
+        assert_eq!(fixture.packets(), [Some(3), Some(0)]);
+        fixture.press(testbed, at, 6);
+        testbed.host.run_until_idle(at);
+        assert_eq!(fixture.packets(), [None, Some(0)], "the one at rest had to go");
+        fixture.close(at, &[]);
+        let fixture = Fixture::open(testbed, at, recorder);
+        let c = fixture.context(at, 0);
+        fixture.close(at, &[c]);
     });
     assert!(events.iter().any(is(1, "memory.evicted")));
     assert!(!events.iter().any(is(2, "memory.evicted")), "it is current");
@@ -190,25 +190,25 @@ fn saved_state_survives_an_eviction() {
 
 #[test]
 fn an_evicted_area_comes_back_with_its_bytes() {
-    let events = kept(1, SMALL, |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
+    let events = run_clean(1, SMALL, |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
         // More contexts than pages: the areas of running contexts evict others.
-        let all: Vec<u32> = (0..9).map(|_| desk.context(at, 0)).collect();
+        let all: Vec<u32> = (0..9).map(|_| fixture.context(at, 0)).collect();
         for round in 1..=3 {
             for context in &all {
-                desk.packet(at, *context);
-                wing.host.run_until_idle(at);
+                fixture.packet(at, *context);
+                testbed.host.run_until_idle(at);
             }
-            let there = desk.packets().into_iter().flatten().max();
+            let there = fixture.packets().into_iter().flatten().max();
             assert_eq!(there, Some(round));
         }
         for (number, context) in all.iter().enumerate() {
-            desk.packet(at, *context);
-            wing.host.run_until_idle(at);
+            fixture.packet(at, *context);
+            testbed.host.run_until_idle(at);
             // The loaded contents are still in the area: the engine saves at the next switch.
-            assert_eq!(desk.packets()[number], Some(3), "context {number}");
+            assert_eq!(fixture.packets()[number], Some(3), "context {number}");
         }
-        desk.close(at, &all);
+        fixture.close(at, &all);
     });
     let moved = events.iter().filter(|event| event.kind.name() == "memory.evicted").count();
     assert!(moved >= 20, "{moved} were moved out");
@@ -217,16 +217,16 @@ fn an_evicted_area_comes_back_with_its_bytes() {
 /// The driver frees an area from its own thread while a packet of its context is in flight.
 #[test]
 fn a_freed_area_is_kept_until_the_switch_has_passed() {
-    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let a = desk.context(at, 0);
-        desk.packet(at, a);
-        keeper.driver.change_areas(at, false).unwrap();
-        wing.host.run_until_idle(at);
-        assert_eq!(desk.packets(), [], "it has none any more");
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        desk.close(at, &[a]);
+    let events = run_clean(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let a = fixture.context(at, 0);
+        fixture.packet(at, a);
+        recorder.driver.change_areas(at, false).unwrap();
+        testbed.host.run_until_idle(at);
+        assert_eq!(fixture.packets(), [], "it has none any more");
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        fixture.close(at, &[a]);
     });
     let address = events.iter().find_map(|event| match event.kind {
         EventKind::MemoryPlaced { address, .. }
@@ -252,94 +252,94 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
 #[test]
 fn an_engine_saves_into_an_area_that_was_freed_under_it() {
     let mut at_address = None;
-    kept(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let a = desk.context(at, 0);
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        let area = desk.keeper.driver.area_addresses()[0].unwrap();
-        keeper.driver.change_areas(at, false).unwrap();
-        wing.host.run_until_idle(at);
+    run_clean(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let a = fixture.context(at, 0);
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        let area = fixture.recorder.driver.area_addresses()[0].unwrap();
+        recorder.driver.change_areas(at, false).unwrap();
+        testbed.host.run_until_idle(at);
         let mut bytes = [0; softgpu::REGISTERS_SIZE];
-        assert!(flight::HardwareModel::peek(&*keeper.hardware, area + SAVED_AT, &mut bytes));
+        assert!(flight::HardwareModel::peek(&*recorder.hardware, area + SAVED_AT, &mut bytes));
         at_address = Registers::decode(&bytes);
-        desk.close(at, &[a]);
+        fixture.close(at, &[a]);
     });
     assert_eq!(at_address.map(|registers| registers.packets), Some(1));
 }
 
 #[test]
-fn one_that_is_made_anew_while_its_context_runs_is_saved_into() {
+fn an_area_replaced_while_its_context_runs_is_saved_into() {
     for seed in 1..20 {
-        kept(seed, MemoryPlan::default(), |wing, at, keeper| {
-            let desk = Desk::open(wing, at, keeper);
-            let (a, b) = (desk.context(at, 0), desk.context(at, 0));
-            desk.packet(at, a);
-            keeper.driver.change_areas(at, true).unwrap();
-            desk.packet(at, a);
-            wing.host.run_until_idle(at);
-            desk.packet(at, b);
-            wing.host.run_until_idle(at);
-            let saved = desk.packets();
+        run_clean(seed, MemoryPlan::default(), |testbed, at, recorder| {
+            let fixture = Fixture::open(testbed, at, recorder);
+            let (a, b) = (fixture.context(at, 0), fixture.context(at, 0));
+            fixture.packet(at, a);
+            recorder.driver.change_areas(at, true).unwrap();
+            fixture.packet(at, a);
+            testbed.host.run_until_idle(at);
+            fixture.packet(at, b);
+            testbed.host.run_until_idle(at);
+            let saved = fixture.packets();
             assert!(saved[0].is_some_and(|value| (1..=2).contains(&value)), "{saved:?}");
-            desk.close(at, &[a, b]);
+            fixture.close(at, &[a, b]);
         });
     }
 }
 
 #[test]
 fn a_freed_context_allocation_gets_no_more_operations() {
-    let heard = kept_words(|wing, at, keeper, desk| {
-        let name = keeper.share(at, WORD).unwrap();
-        let a = desk.context(at, 0);
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        let before = keeper.paging_operations().len();
-        keeper.services().destroy_context_allocation(at, name).unwrap();
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        desk.close(at, &[a]);
+    let heard = recorded_handles(|testbed, at, recorder, fixture| {
+        let name = recorder.share(at, DRIVER_HANDLE).unwrap();
+        let a = fixture.context(at, 0);
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        let before = recorder.paging_operations().len();
+        recorder.services().destroy_context_allocation(at, name).unwrap();
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        fixture.close(at, &[a]);
         before
     });
-    assert!(!heard.contains(&WORD));
+    assert!(!heard.contains(&DRIVER_HANDLE));
 }
 
 /// The driver handles that a driver received after a number of operations.
-fn kept_words(
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>, &Desk) -> usize,
+fn recorded_handles(
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>, &Fixture) -> usize,
 ) -> Vec<usize> {
     let mut heard = Vec::new();
     let aperture = MemoryPlan { visible: PAGE, local: PAGE, ..MemoryPlan::default() };
-    kept(1, aperture, |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let before = story(wing, at, keeper, &desk);
+    run_clean(1, aperture, |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let before = body(testbed, at, recorder, &fixture);
         heard =
-            keeper.paging_operations().split_off(before).into_iter().map(|pair| pair.1).collect();
+            recorder.paging_operations().split_off(before).into_iter().map(|pair| pair.1).collect();
     });
     heard
 }
 
 #[test]
-fn a_shared_one_is_there_for_every_context_of_its_device() {
-    let events = kept(1, SMALL, |wing, at, keeper| {
+fn a_shared_area_is_used_by_every_context_of_its_device() {
+    let events = run_clean(1, SMALL, |testbed, at, recorder| {
         let slot = Arc::new(AtomicUsize::new(0));
         let name = slot.clone();
-        keeper.on(HookPoint::CreateDevice, move |keeper, at| {
-            name.store(keeper.share(at, WORD)?, SeqCst);
+        recorder.on(HookPoint::CreateDevice, move |recorder, at| {
+            name.store(recorder.share(at, DRIVER_HANDLE)?, SeqCst);
             Ok(())
         });
         let name = slot.clone();
-        keeper.on(HookPoint::DestroyDevice, move |keeper, at| {
-            keeper.services().destroy_context_allocation(at, name.load(SeqCst))
+        recorder.on(HookPoint::DestroyDevice, move |recorder, at| {
+            recorder.services().destroy_context_allocation(at, name.load(SeqCst))
         });
-        let desk = Desk::open(wing, at, keeper);
-        let (a, b) = (desk.context(at, 0), desk.context(at, 1));
-        desk.packet(at, a);
-        desk.packet(at, b);
-        wing.host.run_until_idle(at);
-        desk.press(wing, at, 5);
-        assert!(keeper.services().map_context_allocation(at, slot.load(SeqCst), 0, 1).is_some());
-        desk.close(at, &[a, b]);
+        let fixture = Fixture::open(testbed, at, recorder);
+        let (a, b) = (fixture.context(at, 0), fixture.context(at, 1));
+        fixture.packet(at, a);
+        fixture.packet(at, b);
+        testbed.host.run_until_idle(at);
+        fixture.press(testbed, at, 5);
+        assert!(recorder.services().map_context_allocation(at, slot.load(SeqCst), 0, 1).is_some());
+        fixture.close(at, &[a, b]);
     });
     let first = place(&events, built("init-context", 1));
     assert!(first < place(&events, |event| event.kind.name() == "packet.submitted"));
@@ -353,39 +353,41 @@ fn a_shared_one_is_there_for_every_context_of_its_device() {
 fn registers_are_right_after_many_switches() {
     for seed in 1..6 {
         let plan = MemoryPlan { visible: 3 * PAGE, local: 3 * PAGE, aperture: PAGE, ..SMALL };
-        let events = kept(seed, plan, |wing, at, keeper| {
-            let desk = Desk::open(wing, at, keeper);
-            let all: Vec<u32> = (0..10).map(|number| desk.context(at, number % 2)).collect();
-            let (mut done, mut dice) = ([0; 10], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let events = run_clean(seed, plan, |testbed, at, recorder| {
+            let fixture = Fixture::open(testbed, at, recorder);
+            let all: Vec<u32> = (0..10).map(|number| fixture.context(at, number % 2)).collect();
+            let (mut done, mut rng) = ([0; 10], seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             for _ in 0..150 {
-                dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let (one, count) =
-                    (usize::try_from(dice >> 33).unwrap() % 10, 1 + (dice >> 20) % 3);
+                rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let (one, count) = (usize::try_from(rng >> 33).unwrap() % 10, 1 + (rng >> 20) % 3);
                 for _ in 0..count {
-                    desk.packet(at, all[one]);
+                    fixture.packet(at, all[one]);
                     done[one] += 1;
                 }
-                if dice >> 40 & 1 == 0 {
-                    wing.host.run_until_idle(at);
+                if rng >> 40 & 1 == 0 {
+                    testbed.host.run_until_idle(at);
                 }
             }
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
             // Each becomes current in turn and saves when the previous one does.
             for (number, context) in all.iter().enumerate() {
-                desk.packet(at, *context);
-                wing.host.run_until_idle(at);
-                assert_eq!(desk.packets()[number].map(|value| value <= done[number]), Some(true));
+                fixture.packet(at, *context);
+                testbed.host.run_until_idle(at);
+                assert_eq!(
+                    fixture.packets()[number].map(|value| value <= done[number]),
+                    Some(true)
+                );
                 done[number] += 1;
             }
-            let after: Vec<u32> = (0..2).map(|number| desk.context(at, number)).collect();
+            let after: Vec<u32> = (0..2).map(|number| fixture.context(at, number)).collect();
             for (number, context) in all.iter().enumerate() {
-                desk.packet(at, *context);
+                fixture.packet(at, *context);
                 done[number] += 1;
-                desk.packet(at, after[number % 2]);
-                wing.host.run_until_idle(at);
-                assert_eq!(desk.packets()[number], Some(done[number]), "context {number}");
+                fixture.packet(at, after[number % 2]);
+                testbed.host.run_until_idle(at);
+                assert_eq!(fixture.packets()[number], Some(done[number]), "context {number}");
             }
-            desk.close(at, &all);
+            fixture.close(at, &all);
         });
         let moved = events.iter().filter(|event| event.kind.name() == "memory.evicted").count();
         assert!(moved > 10, "{moved} were moved out");
@@ -394,17 +396,19 @@ fn registers_are_right_after_many_switches() {
 
 #[test]
 fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        keeper.on(HookPoint::CreateContext, |keeper, at| {
-            let context = keeper.context(0);
-            let order =
-                kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD) };
-            keeper.services().create_context_allocation(at, &order)?;
+    let events = run_recorded(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        recorder.on(HookPoint::CreateContext, |recorder, at| {
+            let context = recorder.context(0);
+            let order = kernel::operation::CreateContextAllocationArgs {
+                context,
+                ..recorder.order(DRIVER_HANDLE)
+            };
+            recorder.services().create_context_allocation(at, &order)?;
             Err(DriverError::NoMemory)
         });
-        assert!(desk.client.create_context(at, desk.device, 0).is_err());
-        desk.close(at, &[]);
+        assert!(fixture.client.create_context(at, fixture.device, 0).is_err());
+        fixture.close(at, &[]);
     });
     assert_eq!(broken(&events), [(RuleId::CB_CTXALLOC_013, Kind::Context.subject(1))]);
     let freed = place(&events, |event| {
@@ -415,35 +419,37 @@ fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
 
 #[test]
 fn a_driver_leak_is_reported_at_its_owner() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        keeper.share(at, WORD).unwrap();
-        let a = desk.context(at, 0);
-        let context = keeper.context(0);
-        let order =
-            kernel::operation::CreateContextAllocationArgs { context, ..keeper.order(WORD + 1) };
-        keeper.services().create_context_allocation(at, &order).unwrap();
-        desk.packet(at, a);
-        wing.host.run_until_idle(at);
-        desk.close(at, &[a]);
+    let events = run_recorded(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        recorder.share(at, DRIVER_HANDLE).unwrap();
+        let a = fixture.context(at, 0);
+        let context = recorder.context(0);
+        let order = kernel::operation::CreateContextAllocationArgs {
+            context,
+            ..recorder.order(DRIVER_HANDLE + 1)
+        };
+        recorder.services().create_context_allocation(at, &order).unwrap();
+        fixture.packet(at, a);
+        testbed.host.run_until_idle(at);
+        fixture.close(at, &[a]);
     });
     let owners = [Kind::Context.subject(1), Kind::Device.subject(1)];
     assert_eq!(broken(&events), owners.map(|subject| (RuleId::CB_CTXALLOC_013, subject)));
 }
 
 #[test]
-fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
+fn an_adapter_is_removed_while_a_freed_area_is_current() {
     for seed in 1..10 {
-        let events = kept(seed, MemoryPlan::default(), |wing, at, keeper| {
-            let desk = Desk::open(wing, at, keeper);
-            let (a, b) = (desk.context(at, 0), desk.context(at, 1));
-            desk.packet(at, a);
-            desk.packet(at, b);
-            keeper.driver.change_areas(at, seed % 2 == 0).unwrap();
-            wing.kernel.remove_adapter(at, wing.adapter);
-            let _ = desk.client.destroy_device(at, desk.device);
-            let _ = desk.client.close_adapter(at, desk.adapter);
-            desk.client.end(at);
+        let events = run_clean(seed, MemoryPlan::default(), |testbed, at, recorder| {
+            let fixture = Fixture::open(testbed, at, recorder);
+            let (a, b) = (fixture.context(at, 0), fixture.context(at, 1));
+            fixture.packet(at, a);
+            fixture.packet(at, b);
+            recorder.driver.change_areas(at, seed % 2 == 0).unwrap();
+            testbed.kernel.remove_adapter(at, testbed.adapter);
+            let _ = fixture.client.destroy_device(at, fixture.device);
+            let _ = fixture.client.close_adapter(at, fixture.adapter);
+            fixture.client.end(at);
         });
         let gone = events.iter().rposition(|it| it.kind.name() == "context-allocation.destroyed");
         let stopped = events.iter().position(|event| event.kind.name() == "adapter.stopped");
@@ -452,23 +458,26 @@ fn an_adapter_goes_with_memory_that_was_freed_and_is_current() {
 }
 
 #[test]
-fn names_that_are_stale_or_foreign_are_refused_and_named() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let name = keeper.share(at, WORD).unwrap();
-        let services = keeper.services();
-        assert_eq!(services.destroy_context_allocation(at, WORD), Err(DriverError::Invalid));
+fn stale_and_foreign_handles_are_rejected_and_reported() {
+    let events = run_recorded(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let name = recorder.share(at, DRIVER_HANDLE).unwrap();
+        let services = recorder.services();
         assert_eq!(
-            services.destroy_context_allocation(at, keeper.device(0)),
+            services.destroy_context_allocation(at, DRIVER_HANDLE),
+            Err(DriverError::Invalid)
+        );
+        assert_eq!(
+            services.destroy_context_allocation(at, recorder.device(0)),
             Err(DriverError::Invalid)
         );
         assert_eq!(services.destroy_context_allocation(at, name), Ok(()));
         assert_eq!(services.destroy_context_allocation(at, name), Err(DriverError::Invalid));
         assert_eq!(services.update_context_allocation(at, name, &[]), Err(DriverError::Invalid));
         assert_eq!(services.map_context_allocation(at, name, 0, 1), None);
-        desk.close(at, &[]);
+        fixture.close(at, &[]);
         // Its device is destroyed, and the device's handle with it.
-        assert_eq!(keeper.share(at, WORD), Err(DriverError::Invalid));
+        assert_eq!(recorder.share(at, DRIVER_HANDLE), Err(DriverError::Invalid));
     });
     let adapter = Kind::Adapter.subject(1);
     let mut expected = vec![(RuleId::CB_CTXALLOC_009, adapter); 5];
@@ -480,28 +489,28 @@ fn names_that_are_stale_or_foreign_are_refused_and_named() {
 fn an_object_of_another_adapter_is_rejected_and_reported() {
     let other = RecordingDriver::new(MemoryPlan::default());
     let log_of = std::cell::RefCell::new(None);
-    let keeper = RecordingDriver::new(MemoryPlan::default());
+    let recorder = RecordingDriver::new(MemoryPlan::default());
     let make = |log: &Arc<flight::Log>| {
         *log_of.borrow_mut() = Some(log.clone());
-        keeper.plug(log)
+        recorder.set_up(log)
     };
-    let events = run(1, make, |wing, at| {
+    let events = run(1, make, |testbed, at| {
         let log = log_of.borrow_mut().take().unwrap();
-        let second = wing.kernel.add_adapter(at, other.plug(&log)).unwrap();
-        let desk = Desk::open(wing, at, &keeper);
-        let name = keeper.share(at, WORD).unwrap();
+        let second = testbed.kernel.add_adapter(at, other.set_up(&log)).unwrap();
+        let fixture = Fixture::open(testbed, at, &recorder);
+        let name = recorder.share(at, DRIVER_HANDLE).unwrap();
         assert_eq!(
             other.services().destroy_context_allocation(at, name),
             Err(DriverError::Invalid)
         );
-        let order = keeper.order(WORD + 1);
+        let order = recorder.order(DRIVER_HANDLE + 1);
         assert_eq!(
             other.services().create_context_allocation(at, &order),
             Err(DriverError::Invalid)
         );
-        assert_eq!(keeper.services().destroy_context_allocation(at, name), Ok(()));
-        desk.close(at, &[]);
-        wing.kernel.remove_adapter(at, second);
+        assert_eq!(recorder.services().destroy_context_allocation(at, name), Ok(()));
+        fixture.close(at, &[]);
+        testbed.kernel.remove_adapter(at, second);
     });
     let second = Kind::Adapter.subject(2);
     let rules = [RuleId::CB_CTXALLOC_009, RuleId::CB_CTXALLOC_002, RuleId::CB_CTXALLOC_003];
@@ -510,40 +519,40 @@ fn an_object_of_another_adapter_is_rejected_and_reported() {
 
 /// A driver frees an area inside any call, including the call that creates or destroys its owner.
 #[test]
-fn one_is_freed_inside_every_call_about_its_owner() {
+fn an_area_is_freed_inside_every_call_about_its_owner() {
     for when in [
         HookPoint::CreateDevice,
         HookPoint::CreateContext,
         HookPoint::DestroyContext,
         HookPoint::DestroyDevice,
     ] {
-        kept(1, MemoryPlan::default(), |wing, at, keeper| {
-            keeper.on(when, |keeper, at| {
-                let name = keeper.share(at, WORD)?;
-                keeper.services().destroy_context_allocation(at, name)
+        run_clean(1, MemoryPlan::default(), |testbed, at, recorder| {
+            recorder.on(when, |recorder, at| {
+                let name = recorder.share(at, DRIVER_HANDLE)?;
+                recorder.services().destroy_context_allocation(at, name)
             });
-            let desk = Desk::open(wing, at, keeper);
-            let a = desk.context(at, 0);
-            desk.packet(at, a);
-            wing.host.run_until_idle(at);
-            desk.close(at, &[a]);
+            let fixture = Fixture::open(testbed, at, recorder);
+            let a = fixture.context(at, 0);
+            fixture.packet(at, a);
+            testbed.host.run_until_idle(at);
+            fixture.close(at, &[a]);
         });
     }
 }
 
 #[test]
 fn an_update_is_done_when_the_call_returns_and_carries_its_bytes() {
-    let events = kept(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let name = keeper.share(at, WORD).unwrap();
-        let services = keeper.services();
+    let events = run_clean(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let name = recorder.share(at, DRIVER_HANDLE).unwrap();
+        let services = recorder.services();
         services.update_context_allocation(at, name, b"as the driver said").unwrap();
         let place = services.map_context_allocation(at, name, 0, 1).unwrap();
         let mut bytes = [0; 18];
-        assert!(flight::HardwareModel::peek(&*keeper.hardware, place, &mut bytes));
+        assert!(flight::HardwareModel::peek(&*recorder.hardware, place, &mut bytes));
         assert_eq!(&bytes, b"as the driver said");
         services.destroy_context_allocation(at, name).unwrap();
-        desk.close(at, &[]);
+        fixture.close(at, &[]);
     });
     assert!(place(&events, built("init-context", 1)) < place(&events, built("update-context", 1)));
 }
@@ -551,17 +560,17 @@ fn an_update_is_done_when_the_call_returns_and_carries_its_bytes() {
 #[test]
 fn an_area_of_a_lost_device_is_kept_until_its_packets_have_passed() {
     for seed in 1..10 {
-        let events = told(seed, MemoryPlan::default(), |wing, at, keeper| {
-            let desk = Desk::open(wing, at, keeper);
-            let a = desk.context(at, 0);
+        let events = run_recorded(seed, MemoryPlan::default(), |testbed, at, recorder| {
+            let fixture = Fixture::open(testbed, at, recorder);
+            let a = fixture.context(at, 0);
             for _ in 0..5 {
-                desk.packet(at, a);
+                fixture.packet(at, a);
             }
             // The driver rejects commands that it cannot parse: the device is lost, its packets
             // continue.
             let unknown = Command::Fill { target: Handle(0x7f), offset: 0, length: 1, value: 1 };
-            assert!(desk.client.submit(at, a, &format::encode(&[unknown])).is_err());
-            desk.close(at, &[a]);
+            assert!(fixture.client.submit(at, a, &format::encode(&[unknown])).is_err());
+            fixture.close(at, &[a]);
         });
         let gone = place(&events, is(1, "context-allocation.destroyed"));
         let switched =
@@ -579,9 +588,9 @@ fn drivers_with_save_areas_fly_clean_in_many_orders() {
             (0..10).flat_map(|seed| good.iter().map(move |scenario| (seed, scenario)))
         {
             let flown = flown(driver, scenario.name, seed);
-            let said = || format!("{driver}, {}, seed {seed}", scenario.name);
-            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
-            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+            let label = || format!("{driver}, {}, seed {seed}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", label(), flown.live);
         }
     }
 }
@@ -593,8 +602,8 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
         for scenario in good_scenarios(driver) {
             for _ in 0..5 {
                 let flown = flown(driver, scenario.name, HostKind::Threaded);
-                let said = || format!("{driver}, {}", scenario.name);
-                assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
+                let label = || format!("{driver}, {}", scenario.name);
+                assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
             }
         }
     }
@@ -603,14 +612,14 @@ fn drivers_with_save_areas_fly_clean_side_by_side() {
 /// A hung engine never switches: after a reset it cannot save any more.
 #[test]
 fn the_area_of_a_hung_engine_is_reclaimed_after_its_reset() {
-    let events = told(1, MemoryPlan::default(), |wing, at, keeper| {
-        let desk = Desk::open(wing, at, keeper);
-        let a = desk.context(at, 0);
-        desk.client.submit(at, a, &format::encode(&[Command::Hang])).unwrap();
-        let _ = desk.client.destroy_context(at, a);
-        let _ = desk.client.destroy_device(at, desk.device);
-        desk.client.end(at);
-        assert!(keeper.hardware.faults() == 0, "nothing was saved");
+    let events = run_recorded(1, MemoryPlan::default(), |testbed, at, recorder| {
+        let fixture = Fixture::open(testbed, at, recorder);
+        let a = fixture.context(at, 0);
+        fixture.client.submit(at, a, &format::encode(&[Command::Hang])).unwrap();
+        let _ = fixture.client.destroy_context(at, a);
+        let _ = fixture.client.destroy_device(at, fixture.device);
+        fixture.client.end(at);
+        assert!(recorder.hardware.faults() == 0, "nothing was saved");
     });
     assert_eq!(broken(&events), []);
     let gone = place(&events, is(1, "context-allocation.destroyed"));

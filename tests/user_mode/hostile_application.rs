@@ -10,14 +10,14 @@ use thunk::Client;
 use windtunnel::{Application, HostKind};
 
 /// The good driver of a GPU, and an application on it.
-fn with_good(driver: &str, story: impl Fn(&KernelTestbed, &mut Passive, &Application)) {
+fn with_good(driver: &str, body: impl Fn(&KernelTestbed, &mut Passive, &Application)) {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no {driver}"));
     let umd = listed.umd.unwrap_or_else(|| panic!("{driver} has no user-mode driver"))();
-    let events = run(HostKind::Deterministic(1), listed.make, |wing, at| {
-        let runtime = Runtime::new(&wing.kernel);
-        let app = Application::open(&runtime, &Client::new(&wing.kernel), &umd, at);
+    let events = run(HostKind::deterministic(1), listed.make, |testbed, at| {
+        let runtime = Runtime::new(&testbed.kernel);
+        let app = Application::open(&runtime, &Client::new(&testbed.kernel), &umd, at);
         let app = app.unwrap_or_else(|why| panic!("{}", why.0));
-        story(wing, at, &app);
+        body(testbed, at, &app);
     });
     for finding in verified(&events).findings() {
         assert_eq!(finding.component, Component::Client, "{}", finding.message);
@@ -206,30 +206,30 @@ fn an_object_destroyed_by_two_threads_ends_once() {
     let listed =
         drivers::find("softgpu-allocation-lists").unwrap_or_else(|| panic!("it is in the list"));
     let umd = listed.umd.unwrap_or_else(|| panic!("it has a user-mode driver"))();
-    for on in (0..20).map(HostKind::Deterministic).chain([HostKind::Threaded; 20]) {
-        run(on, listed.make, |wing, at| {
-            let client = Client::new(&wing.kernel);
+    for on in (0..20).map(HostKind::deterministic).chain([HostKind::Threaded; 20]) {
+        run(on, listed.make, |testbed, at| {
+            let client = Client::new(&testbed.kernel);
             let kernel = client.adapters(at).unwrap_or_default()[0];
-            let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd);
+            let adapter = Runtime::new(&testbed.kernel).open(&client, kernel, &umd);
             let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
             let device = adapter.create_shared_device(at);
             let device = device.unwrap_or_else(|why| panic!("{}", text(why)));
             let made = device.create_resource(at, &ResourceDescription::texture(8, 8));
             let made = made.unwrap_or_else(|why| panic!("{}", text(why)));
-            let (said, heard) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             let spawn = |number: u32| {
-                let (device, said) = (device.clone(), said.clone());
-                wing.host.spawn(&format!("client {number}"), move |at| {
+                let (device, sender) = (device.clone(), sender.clone());
+                testbed.host.spawn(&format!("client {number}"), move |at| {
                     let _ = device.color_fill(at, (made, 0), WHOLE, number);
                     let dropped = device.destroy_resource(at, made);
                     let _ = device.flush(at);
-                    let _ = said.send((dropped, device.destroy(at)));
+                    let _ = sender.send((dropped, device.destroy(at)));
                 })
             };
             for end in [spawn(1), spawn(2)] {
-                wing.host.park(at, &end, None);
+                testbed.host.park(at, &end, None);
             }
-            let mut answers: Vec<_> = heard.try_iter().map(|pair| pair.1).collect();
+            let mut answers: Vec<_> = receiver.try_iter().map(|pair| pair.1).collect();
             answers.sort();
             assert_eq!(answers, [Ok(()), Err(E_INVALIDARG)], "{on:?}");
             assert_eq!(device.live_objects(), 0);

@@ -19,17 +19,17 @@ use thunk::Client;
 use windtunnel::{HostKind, TestClient};
 
 /// Runs a test on a driver, by name.
-fn with(driver: &str, on: HostKind, story: impl FnOnce(&TestClient, &mut Passive)) -> Vec<Event> {
+fn with(driver: &str, on: HostKind, body: impl FnOnce(&TestClient, &mut Passive)) -> Vec<Event> {
     let make = drivers::find(driver).unwrap().make;
-    run(on, make, |wing, at| {
-        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-        story(&bench, at);
-        bench.close(at, &[]).unwrap();
+    run(on, make, |testbed, at| {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+        body(&test_client, at);
+        test_client.close(at, &[]).unwrap();
     })
 }
 
 #[test]
-fn each_driver_tells_what_its_hardware_can_do() {
+fn each_driver_reports_its_hardware() {
     let info = |lists, addresses, memory| HardwareInfo {
         lists,
         addresses,
@@ -47,16 +47,16 @@ fn each_driver_tells_what_its_hardware_can_do() {
         ("softgpu-allocation-lists", HardwareInfo { resident: false, ..info(true, false, true) }),
         ("table-allocation-lists", info(true, false, true)),
     ] {
-        for on in [HostKind::Deterministic(1), HostKind::Threaded] {
-            let events = with(driver, on, |bench, at| {
+        for on in [HostKind::deterministic(1), HostKind::Threaded] {
+            let events = with(driver, on, |test_client, at| {
                 let mut data = [0xaa; HARDWARE_INFO_SIZE + 3];
-                bench.client.query_private(at, bench.adapter, &mut data).unwrap();
+                test_client.client.query_private(at, test_client.adapter, &mut data).unwrap();
                 assert_eq!(read_hardware_info(&data), Ok(expected), "{driver}");
                 assert_eq!(data[HARDWARE_INFO_SIZE..], [0xaa; 3], "{driver}: the rest");
                 for length in [0, 1, HARDWARE_INFO_SIZE - 1] {
                     let short = &mut data[..length];
                     short.fill(0xaa);
-                    let answer = bench.client.query_private(at, bench.adapter, short);
+                    let answer = test_client.client.query_private(at, test_client.adapter, short);
                     assert_eq!(answer, Err(STATUS_INVALID_PARAMETER), "{driver}: {length}");
                     assert!(short.iter().all(|byte| *byte == 0xaa), "{driver}: {length}");
                 }
@@ -67,10 +67,10 @@ fn each_driver_tells_what_its_hardware_can_do() {
 }
 
 #[test]
-fn user_mode_asks_at_level_zero_in_its_process() {
-    let events = with("table", HostKind::Deterministic(1), |bench, at| {
+fn a_user_mode_query_runs_at_level_zero_in_its_process() {
+    let events = with("table", HostKind::deterministic(1), |test_client, at| {
         let mut data = [0; HARDWARE_INFO_SIZE];
-        bench.client.query_private(at, bench.adapter, &mut data).unwrap();
+        test_client.client.query_private(at, test_client.adapter, &mut data).unwrap();
     });
     let of = |event: &Event| match &event.kind {
         EventKind::DdiCall { name, threading_level: class, process, .. }
@@ -86,14 +86,14 @@ fn user_mode_asks_at_level_zero_in_its_process() {
 }
 
 /// The built-in driver with this query result; it records the creation data of contexts.
-struct Terse {
+struct FixedQueryDriver {
     driver: Arc<SoftGpu>,
     answer: DriverResult<()>,
     orders: Mutex<Vec<Vec<u8>>>,
 }
 
-impl Terse {
-    fn plug(
+impl FixedQueryDriver {
+    fn set_up(
         (driver, machine): (Arc<SoftGpu>, Arc<Gpu>),
         answer: DriverResult<()>,
         log: &Arc<Log>,
@@ -103,7 +103,7 @@ impl Terse {
         (it.clone(), DriverSetup { miniport: it, hardware: machine, pool })
     }
 
-    fn keep(&self, order: &CreateContextArgs) {
+    fn record(&self, order: &CreateContextArgs) {
         // The system has contexts, too.
         if !order.private.is_empty() {
             self.orders.lock().unwrap().push(order.private.clone());
@@ -111,7 +111,7 @@ impl Terse {
     }
 }
 
-impl Miniport for Terse {
+impl Miniport for FixedQueryDriver {
     fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.driver)
     }
@@ -126,10 +126,10 @@ impl Miniport for Terse {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.keep(order);
-        self.driver.create_context(at, device, order, word)
+        self.record(order);
+        self.driver.create_context(at, device, order, slot)
     }
 
     fn create_listed_context(
@@ -137,26 +137,26 @@ impl Miniport for Terse {
         at: &mut Passive,
         device: &DriverDevice,
         order: &CreateContextArgs,
-        word: HandleSlot<'_, Context>,
+        slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.keep(order);
-        self.driver.create_listed_context(at, device, order, word)
+        self.record(order);
+        self.driver.create_listed_context(at, device, order, slot)
     }
 }
 
 #[test]
 fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
     let answered = |answer: DriverResult<()>| {
-        let mut said = None;
-        let make = |log: &Arc<Log>| Terse::plug(SoftGpu::new(), answer, log).1;
-        run(1, make, |wing, at| {
-            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+        let mut returned = None;
+        let make = |log: &Arc<Log>| FixedQueryDriver::set_up(SoftGpu::new(), answer, log).1;
+        run(1, make, |testbed, at| {
+            let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
             let mut data = *b"one two";
-            let answer = bench.client.query_private(at, bench.adapter, &mut data);
-            said = Some((answer, data));
-            bench.close(at, &[]).unwrap();
+            let answer = test_client.client.query_private(at, test_client.adapter, &mut data);
+            returned = Some((answer, data));
+            test_client.close(at, &[]).unwrap();
         });
-        said.unwrap()
+        returned.unwrap()
     };
     assert_eq!(answered(Ok(())), (Ok(()), *b"owt eno"));
     let number: NTSTATUS = 0xc000_0123_u32.cast_signed();
@@ -171,7 +171,7 @@ fn an_escape_reaches_the_driver_and_its_failure_is_returned() {
 }
 
 #[test]
-fn the_private_data_of_a_context_comes_to_the_driver() {
+fn the_private_data_of_a_context_reaches_the_driver() {
     for lists in [false, true] {
         let mut kept = None;
         let make = |log: &Arc<Log>| {
@@ -181,13 +181,13 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
             } else {
                 SoftGpu::with_memory(ram, plan)
             };
-            let (it, plugged) = Terse::plug(built, Ok(()), log);
+            let (it, setup) = FixedQueryDriver::set_up(built, Ok(()), log);
             kept = Some(it);
-            plugged
+            setup
         };
-        run(1, make, |wing, at| {
-            let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-            let (client, device) = (&bench.client, bench.device);
+        run(1, make, |testbed, at| {
+            let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+            let (client, device) = (&test_client.client, test_client.device);
             let context = if lists {
                 client
                     .create_context_with_lists_and_data(at, device, 0, b"of mine")
@@ -196,7 +196,7 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
             } else {
                 client.create_context_with(at, device, 0, b"of mine").unwrap()
             };
-            bench.close(at, &[context]).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(*kept.unwrap().orders.lock().unwrap(), [b"of mine".to_vec()]);
     }
@@ -204,12 +204,12 @@ fn the_private_data_of_a_context_comes_to_the_driver() {
 
 #[test]
 fn a_removed_adapter_returns_no_information() {
-    run(1, softgpu, |wing, at| {
-        let log = wing.kernel.log().clone();
-        let second = wing.kernel.add_adapter(at, softgpu(&log)).unwrap();
-        let client = Client::new(&wing.kernel);
+    run(1, softgpu, |testbed, at| {
+        let log = testbed.kernel.log().clone();
+        let second = testbed.kernel.add_adapter(at, softgpu(&log)).unwrap();
+        let client = Client::new(&testbed.kernel);
         let adapters = client.adapters(at).unwrap();
-        wing.kernel.remove_adapter(at, second);
+        testbed.kernel.remove_adapter(at, second);
         let mut data = [0; HARDWARE_INFO_SIZE];
         let gone = client.query_private(at, adapters[1], &mut data);
         assert_eq!((gone, data), (Err(STATUS_DEVICE_REMOVED), [0; HARDWARE_INFO_SIZE]));
@@ -223,16 +223,16 @@ fn a_removed_adapter_returns_no_information() {
 
 #[test]
 fn the_sessions_process_is_blamed() {
-    let events = with("softgpu", HostKind::Deterministic(1), |bench, at| {
-        let session = bench.client.session();
+    let events = with("softgpu", HostKind::deterministic(1), |test_client, at| {
+        let session = test_client.client.session();
         let driver = Client::from_session(session.for_component(Component::Umd));
         assert_eq!(driver.session().process(), session.process());
         assert_eq!(
             (session.component(), driver.session().component()),
             (Component::Client, Component::Umd)
         );
-        for client in [&driver, &bench.client] {
-            let wrong = client.query_private(at, bench.device, &mut []);
+        for client in [&driver, &test_client.client] {
+            let wrong = client.query_private(at, test_client.device, &mut []);
             assert_eq!(wrong, Err(STATUS_INVALID_PARAMETER));
         }
     });
@@ -246,7 +246,7 @@ fn the_sessions_process_is_blamed() {
 }
 
 #[test]
-fn a_driver_that_believes_user_mode_or_writes_too_far_is_named() {
+fn a_driver_that_trusts_user_mode_or_writes_too_far_is_reported() {
     let behind = "OutputDataSize is 1, but up to 31 bytes behind it were written";
     let crashed = "the driver crashed in a query from user mode with 0 bytes: a client can send \
                    any bytes, and the driver must check them";

@@ -2,7 +2,7 @@
 //!
 //! "Row" is the number of an observation of Windows; each assertion states it in plain text.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::{
     D3DKMT_ALLOCATIONRESIDENCYSTATUS_NOTRESIDENT as AWAY,
@@ -29,30 +29,30 @@ const MIB: u64 = 1 << 20;
 const LOCAL_GROUP: i32 = 0;
 
 /// Runs a test with a client that has a device on an adapter with memory.
-fn with_memory(story: impl FnOnce(&KernelTestbed, &mut Passive, &TestClient)) -> Vec<Event> {
-    run(1, drivers::find("softgpu-memory").unwrap().make, |wing, at| {
-        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-        story(wing, at, &bench);
-        bench.close(at, &[]).unwrap();
+fn with_memory(body: impl FnOnce(&KernelTestbed, &mut Passive, &TestClient)) -> Vec<Event> {
+    run(1, drivers::find("softgpu-memory").unwrap().make, |testbed, at| {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+        body(testbed, at, &test_client);
+        test_client.close(at, &[]).unwrap();
     })
 }
 
 /// An allocation of some MiB that can only be in hidden local memory.
-fn hidden(bench: &TestClient, at: &mut Passive, mib: u64) -> u32 {
+fn hidden(test_client: &TestClient, at: &mut Passive, mib: u64) -> u32 {
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = CreateAllocation::new(bench.device, vec![describe_in(mib * MIB, 0, &wants)]);
-    bench.create_with(at, &create).unwrap().allocations[0]
+    let create = CreateAllocation::new(test_client.device, vec![describe_in(mib * MIB, 0, &wants)]);
+    test_client.create_with(at, &create).unwrap().allocations[0]
 }
 
-fn residency(bench: &TestClient, at: &mut Passive, list: &[u32]) -> Vec<i32> {
-    bench.client.residency(at, AllocationSelection::of(bench.device, list)).unwrap()
+fn residency(test_client: &TestClient, at: &mut Passive, list: &[u32]) -> Vec<i32> {
+    test_client.client.residency(at, AllocationSelection::of(test_client.device, list)).unwrap()
 }
 
 #[test]
 fn sizes_and_budgets_are_as_windows_says() {
-    with_memory(|_, at, bench| {
-        let (client, adapter) = (&bench.client, bench.adapter);
+    with_memory(|_, at, test_client| {
+        let (client, adapter) = (&test_client.client, test_client.adapter);
         let sizes = client.segment_sizes(at, adapter).unwrap();
         let sizes = (sizes.DedicatedVideoMemorySize, sizes.SharedSystemMemorySize);
         assert_eq!(sizes, (64 * MIB, 64 * MIB));
@@ -82,8 +82,8 @@ fn sizes_and_budgets_are_as_windows_says() {
 
 #[test]
 fn reservations_are_reported_and_limited_by_memory() {
-    with_memory(|_, at, bench| {
-        let (client, adapter) = (&bench.client, bench.adapter);
+    with_memory(|_, at, test_client| {
+        let (client, adapter) = (&test_client.client, test_client.adapter);
         client.reserve_memory(at, adapter, LOCAL_GROUP, MIB).unwrap();
         let it = client.memory_info(at, adapter, LOCAL_GROUP, 0).unwrap();
         assert_eq!(it.CurrentReservation, MIB);
@@ -95,48 +95,49 @@ fn reservations_are_reported_and_limited_by_memory() {
 }
 
 #[test]
-fn an_adapter_without_memory_says_so() {
-    run(1, softgpu, |wing, at| {
-        let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-        let sizes = bench.client.segment_sizes(at, bench.adapter).unwrap();
+fn an_adapter_without_memory_reports_none() {
+    run(1, softgpu, |testbed, at| {
+        let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+        let sizes = test_client.client.segment_sizes(at, test_client.adapter).unwrap();
         assert_eq!((sizes.DedicatedVideoMemorySize, sizes.SharedSystemMemorySize), (0, 0));
-        let queue = bench.client.create_paging_queue(at, bench.device, 0);
+        let queue = test_client.client.create_paging_queue(at, test_client.device, 0);
         assert_eq!(queue, Err(STATUS_NOT_IMPLEMENTED));
-        bench.close(at, &[]).unwrap();
+        test_client.close(at, &[]).unwrap();
     });
 }
 
 /// RESID-MAKE-003.
 #[test]
 fn a_request_that_finds_no_room_changes_nothing() {
-    with_memory(|_, at, bench| {
-        let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
-        bench.make_resident(at, &[first]).unwrap();
-        let queue = bench.paging_queue(at).unwrap().queue;
+    with_memory(|_, at, test_client| {
+        let (first, second) = (hidden(test_client, at, 24), hidden(test_client, at, 16));
+        test_client.make_resident(at, &[first]).unwrap();
+        let queue = test_client.paging_queue(at).unwrap().queue;
         let PagingStatus::NoMemory(bytes) =
-            bench.client.make_resident(at, queue, &[first, second], 0).unwrap()
+            test_client.client.make_resident(at, queue, &[first, second], 0).unwrap()
         else {
             panic!("there is room for both")
         };
         assert!(bytes > 0);
-        assert_eq!(residency(bench, at, &[first, second]), [HERE, AWAY]);
+        assert_eq!(residency(test_client, at, &[first, second]), [HERE, AWAY]);
         // The first was counted once, so one call evicts it.
-        bench.client.evict(at, bench.device, &[first], 0).unwrap();
-        assert_eq!(bench.client.evict(at, bench.device, &[first], 0), Err(INVALID));
-        bench.make_resident(at, &[second]).unwrap();
-        assert_eq!(residency(bench, at, &[second]), [HERE]);
-        bench.destroy_list(at, &[first, second]).unwrap();
+        test_client.client.evict(at, test_client.device, &[first], 0).unwrap();
+        assert_eq!(test_client.client.evict(at, test_client.device, &[first], 0), Err(INVALID));
+        test_client.make_resident(at, &[second]).unwrap();
+        assert_eq!(residency(test_client, at, &[second]), [HERE]);
+        test_client.destroy_list(at, &[first, second]).unwrap();
     });
 }
 
 /// RESID-MAKE-007.
 #[test]
-fn a_request_that_must_succeed_and_does_not_ends_its_device() {
-    with_memory(|_, at, bench| {
-        let (first, second) = (hidden(bench, at, 24), hidden(bench, at, 16));
-        bench.make_resident(at, &[first]).unwrap();
-        let state = |at: &mut Passive| bench.client.device_state(at, bench.device).unwrap();
-        let (queue, client) = (bench.paging_queue(at).unwrap().queue, &bench.client);
+fn a_failed_must_succeed_request_ends_its_device() {
+    with_memory(|_, at, test_client| {
+        let (first, second) = (hidden(test_client, at, 24), hidden(test_client, at, 16));
+        test_client.make_resident(at, &[first]).unwrap();
+        let state =
+            |at: &mut Passive| test_client.client.device_state(at, test_client.device).unwrap();
+        let (queue, client) = (test_client.paging_queue(at).unwrap().queue, &test_client.client);
         let may = client.make_resident(at, queue, &[second], Flags::CantTrimFurther).unwrap();
         assert!(matches!(may, PagingStatus::NoMemory(_)));
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ACTIVE);
@@ -146,22 +147,22 @@ fn a_request_that_must_succeed_and_does_not_ends_its_device() {
         assert_eq!(state(at), D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY);
         let late = client.make_resident(at, queue, &[first], 0);
         assert_eq!(late, Err(STATUS_DEVICE_REMOVED));
-        bench.destroy_list(at, &[first, second]).unwrap();
+        test_client.destroy_list(at, &[first, second]).unwrap();
     });
 }
 
 /// PAGQ-LIFE-002, PAGQ-LIFE-003.
 #[test]
-fn a_queue_and_its_fence_go_together() {
-    with_memory(|_, at, bench| {
-        let (client, device) = (&bench.client, bench.device);
+fn a_paging_queue_is_destroyed_with_its_fence() {
+    with_memory(|_, at, test_client| {
+        let (client, device) = (&test_client.client, test_client.device);
         let queue = client.create_paging_queue(at, device, 0).unwrap();
         assert_ne!(queue.value, 0);
         client.wait(at, device, queue.fence, 0).unwrap();
         client.destroy_paging_queue(at, queue.queue).unwrap();
         assert_eq!(client.destroy_paging_queue(at, queue.queue), Err(INVALID));
         assert_eq!(client.wait(at, device, queue.fence, 0), Err(INVALID));
-        let other = bench.create_device(at).unwrap();
+        let other = test_client.create_device(at).unwrap();
         let queue = client.create_paging_queue(at, other, 1).unwrap();
         client.destroy_device(at, other).unwrap();
         assert_eq!(client.destroy_paging_queue(at, queue.queue), Err(INVALID));
@@ -172,103 +173,103 @@ fn a_queue_and_its_fence_go_together() {
 
 /// ALLOC-LOCK-005.
 #[test]
-fn the_cpu_sees_what_is_for_it_only() {
-    with_memory(|_, at, bench| {
-        let (client, device) = (&bench.client, bench.device);
-        let hidden = hidden(bench, at, 1);
+fn the_cpu_locks_only_cpu_visible_allocations() {
+    with_memory(|_, at, test_client| {
+        let (client, device) = (&test_client.client, test_client.device);
+        let hidden = hidden(test_client, at, 1);
         assert_eq!(client.lock2(at, device, hidden, 0), Err(INVALID));
         let seen = CreateAllocation::new(device, vec![describe_in(4096, 0, &anywhere())]);
-        let seen = bench.create_with(at, &seen).unwrap().allocations[0];
+        let seen = test_client.create_with(at, &seen).unwrap().allocations[0];
         let address = client.lock2(at, device, seen, 0).unwrap();
         assert_ne!(address, 0);
         assert_eq!(client.lock2(at, device, seen, 0), Ok(address), "a lock counts");
         client.unlock(at, device, &[seen, seen]).unwrap();
-        bench.destroy_list(at, &[hidden, seen]).unwrap();
+        test_client.destroy_list(at, &[hidden, seen]).unwrap();
     });
 }
 
 /// ALLOC-PRIO-003.
 #[test]
 fn a_resource_is_resident_when_all_of_it_is() {
-    with_memory(|_, at, bench| {
-        let made = bench.create_resource(at, 2).unwrap();
+    with_memory(|_, at, test_client| {
+        let made = test_client.create_resource(at, 2).unwrap();
         let resources = &[made.resource];
-        let names = AllocationSelection { device: bench.device, resources, list: &[] };
-        let client = &bench.client;
-        bench.make_resident(at, &made.allocations[..1]).unwrap();
+        let names = AllocationSelection { device: test_client.device, resources, list: &[] };
+        let client = &test_client.client;
+        test_client.make_resident(at, &made.allocations[..1]).unwrap();
         assert_eq!(client.residency(at, names).unwrap(), [AWAY]);
-        bench.make_resident(at, &made.allocations[1..]).unwrap();
+        test_client.make_resident(at, &made.allocations[1..]).unwrap();
         assert_eq!(client.residency(at, names).unwrap(), [HERE]);
         client.set_priorities(at, names, &[0x2800_0000]).unwrap();
-        let list = AllocationSelection::of(bench.device, &made.allocations);
+        let list = AllocationSelection::of(test_client.device, &made.allocations);
         assert_eq!(client.priorities(at, list).unwrap(), [0x2800_0000; 2]);
         client.set_priorities(at, list, &[5, 6]).unwrap();
         assert_eq!(client.priorities(at, list).unwrap(), [5, 6]);
-        bench.destroy_resource(at, made.resource).unwrap();
+        test_client.destroy_resource(at, made.resource).unwrap();
     });
 }
 
 #[test]
 fn an_offered_allocation_is_reclaimed_by_either_call() {
-    with_memory(|_, at, bench| {
-        let made = bench.create_resource(at, 2).unwrap();
-        let (client, device) = (&bench.client, bench.device);
+    with_memory(|_, at, test_client| {
+        let made = test_client.create_resource(at, 2).unwrap();
+        let (client, device) = (&test_client.client, test_client.device);
         let whole = AllocationSelection { device, resources: &[made.resource], list: &[] };
-        bench.make_resident(at, &made.allocations).unwrap();
+        test_client.make_resident(at, &made.allocations).unwrap();
         client.offer(at, whole, 1).unwrap();
         assert_eq!(client.reclaim(at, whole), Ok(vec![false]), "one answer for a resource");
         client.offer(at, AllocationSelection::of(device, &made.allocations), 2).unwrap();
-        let queue = bench.paging_queue(at).unwrap();
+        let queue = test_client.paging_queue(at).unwrap();
         let (results, value) = client.reclaim2(at, queue.queue, &made.allocations).unwrap();
         assert_eq!(results, [D3DDDI_RECLAIM_RESULT_OK; 2]);
         client.wait(at, device, queue.fence, value).unwrap();
-        assert_eq!(residency(bench, at, &made.allocations), [HERE; 2]);
-        bench.destroy_resource(at, made.resource).unwrap();
+        assert_eq!(residency(test_client, at, &made.allocations), [HERE; 2]);
+        test_client.destroy_resource(at, made.resource).unwrap();
     });
 }
 
 #[test]
 fn a_process_over_budget_is_notified_when_memory_is_short() {
-    with_memory(|wing, at, bench| {
-        let told = Arc::new(AtomicU64::new(0));
-        let (client, device, heard) = (&bench.client, bench.device, told.clone());
+    with_memory(|testbed, at, test_client| {
+        let trimmed = Arc::new(AtomicU64::new(0));
+        let (client, device, counter) = (&test_client.client, test_client.device, trimmed.clone());
         let unwinds = move |bytes| {
-            heard.store(bytes, SeqCst);
+            counter.store(bytes, SeqCst);
             std::panic::resume_unwind(Box::new("a client's own affair"));
         };
         let registration = client.register_trim(at, device, unwinds).unwrap();
         // Two processes share the budget, so this one uses more than its part.
-        let mine = [hidden(bench, at, 16), hidden(bench, at, 14)];
-        bench.make_resident(at, &mine).unwrap();
-        let other = TestClient::open(Client::new(&wing.kernel), at).unwrap();
+        let mine = [hidden(test_client, at, 16), hidden(test_client, at, 14)];
+        test_client.make_resident(at, &mine).unwrap();
+        let other = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
         let theirs = hidden(&other, at, 16);
         let queue = other.paging_queue(at).unwrap().queue;
         let made = other.client.make_resident(at, queue, &[theirs], 0).unwrap();
         assert!(matches!(made, PagingStatus::NoMemory(_)), "{made:?}");
-        wing.host.run_until_idle(at);
-        assert!(told.load(SeqCst) > 0);
+        testbed.host.run_until_idle(at);
+        assert!(trimmed.load(SeqCst) > 0);
         client.unregister_trim(at, registration).unwrap();
         assert_eq!(client.unregister_trim(at, registration), Err(INVALID));
-        told.store(0, SeqCst);
+        trimmed.store(0, SeqCst);
         assert!(other.client.make_resident(at, queue, &[theirs], 0).is_ok());
-        wing.host.run_until_idle(at);
-        assert_eq!(told.load(SeqCst), 0, "no client is notified any more");
+        testbed.host.run_until_idle(at);
+        assert_eq!(trimmed.load(SeqCst), 0, "no client is notified any more");
         other.destroy_list(at, &[theirs]).unwrap();
         other.close(at, &[]).unwrap();
-        bench.destroy_list(at, &mine).unwrap();
+        test_client.destroy_list(at, &mine).unwrap();
     });
 }
 
 #[test]
-fn good_calls_are_counted_and_nothing_is_found() {
+fn good_calls_are_evaluated_without_findings() {
     let mut kernel = None;
-    let events = with_memory(|wing, at, bench| {
-        kernel = Some(wing.kernel.clone());
-        let (client, device) = (&bench.client, bench.device);
+    let events = with_memory(|testbed, at, test_client| {
+        kernel = Some(testbed.kernel.clone());
+        let (client, device) = (&test_client.client, test_client.device);
         let create = CreateAllocation::new(device, vec![describe_in(4096, 0, &anywhere())]);
-        let list = bench.create_with(at, &create).unwrap().allocations;
+        let list = test_client.create_with(at, &create).unwrap().allocations;
         let names = AllocationSelection::of(device, &list);
-        bench.make_resident(at, &list).unwrap();
+        test_client.make_resident(at, &list).unwrap();
         let entire = LockFlags::LockEntire;
         for flags in [entire, entire | LockFlags::IgnoreSync] {
             client.lock(at, device, list[0], flags, &[]).unwrap();
@@ -290,7 +291,7 @@ fn good_calls_are_counted_and_nothing_is_found() {
         client.evict(at, device, &list, 0).unwrap();
         let registration = client.register_trim(at, device, |_| ()).unwrap();
         client.unregister_trim(at, registration).unwrap();
-        bench.destroy_list(at, &list).unwrap();
+        test_client.destroy_list(at, &list).unwrap();
     });
     let (verifier, judged) = (verified(&events), kernel.unwrap().log().rule_counts());
     for rule in JUDGED {

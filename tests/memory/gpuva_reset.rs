@@ -53,7 +53,7 @@ impl Miniport for Whole {
 }
 
 /// A device with a context and a mapped allocation.
-struct Desk {
+struct Fixture {
     client: Client,
     adapter: u32,
     device: u32,
@@ -63,7 +63,7 @@ struct Desk {
     address: u64,
 }
 
-impl Desk {
+impl Fixture {
     fn open(client: &Client, at: &mut Passive) -> Self {
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
@@ -73,21 +73,21 @@ impl Desk {
         let allocation =
             client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
         let client = client.clone();
-        let mut desk = Self { client, adapter, device, context, queue, allocation, address: 0 };
+        let mut fixture = Self { client, adapter, device, context, queue, allocation, address: 0 };
         let order = Map {
-            hPagingQueue: desk.queue.queue,
+            hPagingQueue: fixture.queue.queue,
             hAllocation: allocation,
             SizeInPages: PAGES,
             Protection: Protection { Value: Protection::Write },
             ..Map::ZERO
         };
-        let (address, when) = desk.client.map_address(at, &order).unwrap();
-        desk.wait(at, when);
-        desk.address = address;
+        let (address, when) = fixture.client.map_address(at, &order).unwrap();
+        fixture.wait(at, when);
+        fixture.address = address;
         let list = [allocation];
-        let when = desk.client.make_resident(at, desk.queue.queue, &list, 0).unwrap();
-        desk.wait(at, when);
-        desk
+        let when = fixture.client.make_resident(at, fixture.queue.queue, &list, 0).unwrap();
+        fixture.wait(at, when);
+        fixture
     }
 
     fn wait(&self, at: &mut Passive, when: PagingStatus) {
@@ -97,14 +97,14 @@ impl Desk {
     }
 
     /// Draws through virtual addresses and checks the result.
-    fn draw(&self, wing: &KernelTestbed, at: &mut Passive, gpu: &dyn HardwareModel, value: u8) {
+    fn draw(&self, testbed: &KernelTestbed, at: &mut Passive, gpu: &dyn HardwareModel, value: u8) {
         let fill = Command::FillAt { address: self.address, length: PAGE, value };
         let (from, to) = (self.address, self.address + (PAGES - 1) * PAGE);
         let copy = Command::CopyAt { from, to, length: PAGE };
         self.client.submit(at, self.context, &encode(&[fill, copy])).unwrap();
-        wing.host.run_until_idle(at);
+        testbed.host.run_until_idle(at);
         let process = self.client.session().process();
-        let place = wing.kernel.address_of(process, Handle(self.allocation)).unwrap();
+        let place = testbed.kernel.address_of(process, Handle(self.allocation)).unwrap();
         for page in [0, PAGES - 1] {
             let mut read = vec![0; 4096];
             assert!(gpu.peek(place + page * PAGE, &mut read), "page {page} is not there");
@@ -123,11 +123,11 @@ impl Desk {
 }
 
 /// Lets seconds pass until the stalled node was queried, preempted, and given up.
-fn give_up(wing: &KernelTestbed, at: &mut Passive) {
-    let start = wing.host.now();
+fn give_up(testbed: &KernelTestbed, at: &mut Passive) {
+    let start = testbed.host.now();
     for turn in 0..6 {
-        wing.kernel.check_timeouts(wing.adapter, start + 3 * turn * SECOND);
-        wing.host.run_until_idle(at);
+        testbed.kernel.check_timeouts(testbed.adapter, start + 3 * turn * SECOND);
+        testbed.host.run_until_idle(at);
     }
 }
 
@@ -138,36 +138,36 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     let (good, machine) = SoftGpu::with_memory(ram, plan);
     machine.fill_local(NOISE);
     let gpu = machine.clone();
-    let plug = |log: &Arc<Log>| {
+    let set_up = |log: &Arc<Log>| {
         let miniport = Arc::new(Whole(good, machine.clone()));
         DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
     };
-    let events = run(on, plug, |wing, at| {
-        wing.kernel.set_observer(Oracle::new(wing.kernel.log().clone()));
-        let (one, two) = (Client::new(&wing.kernel), Client::new(&wing.kernel));
-        let (hangs, works) = (Desk::open(&one, at), Desk::open(&two, at));
-        works.draw(wing, at, &*gpu, 7);
+    let events = run(on, set_up, |testbed, at| {
+        testbed.kernel.set_observer(Oracle::new(testbed.kernel.log().clone()));
+        let (one, two) = (Client::new(&testbed.kernel), Client::new(&testbed.kernel));
+        let (hangs, works) = (Fixture::open(&one, at), Fixture::open(&two, at));
+        works.draw(testbed, at, &*gpu, 7);
         one.submit(at, hangs.context, &encode(&[Command::Hang])).unwrap();
-        give_up(wing, at);
+        give_up(testbed, at);
         assert_eq!(hangs.state(at), D3DKMT_DEVICEEXECUTION_HUNG);
         assert_eq!(works.state(at), D3DKMT_DEVICEEXECUTION_RESET);
         let later = two.submit(at, works.context, &encode(&[]));
         assert_eq!(later, Err(STATUS_DEVICE_REMOVED));
         // The older processes have address spaces with ranges; a third process has neither.
-        let three = Client::new(&wing.kernel);
-        let desks = [&one, &two, &three].map(|client| Desk::open(client, at));
-        assert_ne!(desks[0].address, hangs.address, "that one is still taken");
-        for (desk, value) in desks.iter().zip(20..) {
-            desk.draw(wing, at, &*gpu, value);
+        let three = Client::new(&testbed.kernel);
+        let fixtures = [&one, &two, &three].map(|client| Fixture::open(client, at));
+        assert_ne!(fixtures[0].address, hangs.address, "that one is still taken");
+        for (fixture, value) in fixtures.iter().zip(20..) {
+            fixture.draw(testbed, at, &*gpu, value);
         }
         hangs.close(at);
-        for (desk, value) in desks.iter().zip(30..) {
-            desk.draw(wing, at, &*gpu, value);
+        for (fixture, value) in fixtures.iter().zip(30..) {
+            fixture.draw(testbed, at, &*gpu, value);
         }
         works.close(at);
-        for (desk, value) in desks.into_iter().zip(40..) {
-            desk.draw(wing, at, &*gpu, value);
-            desk.close(at);
+        for (fixture, value) in fixtures.into_iter().zip(40..) {
+            fixture.draw(testbed, at, &*gpu, value);
+            fixture.close(at);
         }
         for client in [one, two, three] {
             client.end(at);
@@ -183,11 +183,11 @@ fn reset(on: HostKind, mmu: MmuPlan) {
 }
 
 #[test]
-fn after_a_reset_of_the_adapter_addresses_lead_where_they_should() {
+fn after_an_adapter_reset_addresses_map_the_right_memory() {
     for mmu in [MmuPlan::default(), MmuPlan::TWO_LEVELS, MmuPlan::BY_CPU] {
-        for on in (1..6).map(HostKind::Deterministic).chain([
-            HostKind::DeterministicPressure(1),
-            HostKind::DeterministicPressure(2),
+        for on in (1..6).map(HostKind::deterministic).chain([
+            HostKind::under_pressure(1),
+            HostKind::under_pressure(2),
             HostKind::Threaded,
         ]) {
             reset(on, mmu);
@@ -230,29 +230,29 @@ impl Miniport for IgnoresInterrupts {
 /// written. So the adapter has to be reset, and the reset waits for no caller inside.
 #[test]
 fn a_wait_for_page_tables_inside_a_call_does_not_block_the_reset() {
-    for on in (1..20).map(HostKind::Deterministic).chain([HostKind::Threaded]) {
+    for on in (1..20).map(HostKind::deterministic).chain([HostKind::Threaded]) {
         let ram = nt::Ram::new(256 * MIB).unwrap();
         let mmu = Some(MmuPlan::default());
         let plan = MemoryPlan { visible: 8 * MIB, local: 8 * MIB, mmu, ..MemoryPlan::default() };
         let (driver, machine) = SoftGpu::with_memory(ram, plan);
         let miniport = Arc::new(IgnoresInterrupts { driver, now: AtomicBool::new(false) });
-        let plugged = miniport.clone();
-        let plug = |log: &Arc<Log>| DriverSetup {
-            miniport: plugged,
+        let setup = miniport.clone();
+        let set_up = |log: &Arc<Log>| DriverSetup {
+            miniport: setup,
             hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
-        let events = run(on, plug, |wing, at| {
-            let client = Client::new(&wing.kernel);
+        let events = run(on, set_up, |testbed, at| {
+            let client = Client::new(&testbed.kernel);
             let adapter = client.adapters(at).unwrap()[0];
             miniport.now.store(true, SeqCst);
             let device = client.create_device(at, adapter).unwrap();
             assert_eq!(client.create_context(at, device, 0), Err(STATUS_DEVICE_REMOVED), "{on:?}");
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
             client.destroy_device(at, device).unwrap();
             client.close_adapter(at, adapter).unwrap();
             // The adapter works again.
-            Desk::open(&client, at).close(at);
+            Fixture::open(&client, at).close(at);
             client.end(at);
         });
         let named = |name: &str| events.iter().any(|event| event.kind.name() == name);

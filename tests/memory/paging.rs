@@ -1,5 +1,5 @@
 //! Video memory: allocations are paged in and out and moved, and every byte is right.
-#![expect(clippy::unwrap_used, reason = "a story that cannot go on fails its test")]
+#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use flight::{Event, EventKind, Log, Passive};
 use harness::{KernelTestbed, run, verified};
@@ -14,14 +14,14 @@ use thunk::{Client, CreateAllocation, DestroyAllocation};
 const PAGE: u64 = 4096;
 
 /// The built-in driver with this much memory.
-fn plug(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
+fn set_up(log: &Arc<Log>, plan: MemoryPlan) -> (DriverSetup, Arc<SoftGpu>) {
     let ram = nt::Ram::new(1 << 30).unwrap();
     let (miniport, machine) = SoftGpu::with_memory(ram, plan);
     let pool = nt::Pool::new(log.clone());
     (DriverSetup { miniport: miniport.clone(), hardware: machine, pool }, miniport)
 }
 
-struct Bench {
+struct PagingClient {
     client: Client,
     device: u32,
     adapter: u32,
@@ -30,14 +30,16 @@ struct Bench {
     context: u32,
 }
 
-impl Bench {
-    fn open(wing: &KernelTestbed, at: &mut Passive) -> Self {
-        let client = Client::new(&wing.kernel);
+impl PagingClient {
+    fn open(testbed: &KernelTestbed, at: &mut Passive) -> Self {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let context = client.create_context(at, device, 0).unwrap();
-        let queue =
-            wing.kernel.create_paging_queue(client.session().process(), Handle(device), 0).unwrap();
+        let queue = testbed
+            .kernel
+            .create_paging_queue(client.session().process(), Handle(device), 0)
+            .unwrap();
         Self { client, device, adapter, queue: queue.queue, fence: queue.fence, context }
     }
 
@@ -46,25 +48,25 @@ impl Bench {
         self.client.create(at, &create).unwrap().allocations[0]
     }
 
-    fn resident(&self, wing: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
+    fn resident(&self, testbed: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let order =
             MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
         let process = self.client.session().process();
-        let answer = wing.kernel.make_resident(process, &order).unwrap();
+        let answer = testbed.kernel.make_resident(process, &order).unwrap();
         if let Residency::Pending(value) = answer {
-            wing.kernel.wait_queue(at, process, self.fence, value).unwrap();
+            testbed.kernel.wait_queue(at, process, self.fence, value).unwrap();
         }
         answer
     }
 
-    fn evict(&self, wing: &KernelTestbed, list: &[u32]) {
+    fn evict(&self, testbed: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let order = EvictRequest { device: Handle(self.device), list, ..EvictRequest::default() };
-        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+        testbed.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
-    fn evict_lazily(&self, wing: &KernelTestbed, list: &[u32]) {
+    fn evict_lazily(&self, testbed: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let lazily = true;
         let order = EvictRequest {
@@ -73,7 +75,7 @@ impl Bench {
             only_if_necessary: lazily,
             ..EvictRequest::default()
         };
-        wing.kernel.evict(self.client.session().process(), &order).unwrap();
+        testbed.kernel.evict(self.client.session().process(), &order).unwrap();
     }
 
     fn fill(&self, at: &mut Passive, target: u32, length: u64, value: u8) {
@@ -89,21 +91,21 @@ impl Bench {
     }
 }
 
-fn told(
+fn run_with_gpu(
     plan: MemoryPlan,
-    story: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu),
+    body: impl FnOnce(&KernelTestbed, &mut Passive, &SoftGpu),
 ) -> Vec<Event> {
     let (mut driver, keep) = (None, std::cell::RefCell::new(None));
     let events = run(
         1,
         |log| {
-            let (plugged, it) = plug(log, plan);
+            let (setup, it) = set_up(log, plan);
             *keep.borrow_mut() = Some(it);
-            plugged
+            setup
         },
-        |wing, at| {
+        |testbed, at| {
             driver = keep.borrow_mut().take();
-            story(wing, at, driver.as_ref().unwrap());
+            body(testbed, at, driver.as_ref().unwrap());
         },
     );
     let findings = verified(&events);
@@ -116,30 +118,30 @@ fn told(
 
 #[test]
 fn bytes_survive_an_eviction() {
-    told(MemoryPlan::default(), |wing, at, gpu| {
-        let bench = Bench::open(wing, at);
-        let it = bench.create(at, 3 * PAGE);
-        assert_eq!(bench.resident(wing, at, &[it]), Residency::Pending(1));
-        bench.fill(at, it, 3 * PAGE, 0x5a);
-        wing.host.run_until_idle(at);
+    run_with_gpu(MemoryPlan::default(), |testbed, at, gpu| {
+        let test_client = PagingClient::open(testbed, at);
+        let it = test_client.create(at, 3 * PAGE);
+        assert_eq!(test_client.resident(testbed, at, &[it]), Residency::Pending(1));
+        test_client.fill(at, it, 3 * PAGE, 0x5a);
+        testbed.host.run_until_idle(at);
         assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
-        bench.evict(wing, &[it]);
-        wing.host.run_until_idle(at);
+        test_client.evict(testbed, &[it]);
+        testbed.host.run_until_idle(at);
         assert_eq!(gpu.read(Handle(it), 0..1), None, "it is not there any more");
-        bench.resident(wing, at, &[it]);
+        test_client.resident(testbed, at, &[it]);
         assert_eq!(gpu.read(Handle(it), 0..3 * PAGE), Some(vec![0x5a; 3 * 4096]));
         let list = vec![it];
         let destroy =
-            DestroyAllocation { device: bench.device, list, ..DestroyAllocation::default() };
-        bench.client.destroy(at, &destroy).unwrap();
-        bench.close(at);
+            DestroyAllocation { device: test_client.device, list, ..DestroyAllocation::default() };
+        test_client.client.destroy(at, &destroy).unwrap();
+        test_client.close(at);
     });
 }
 
 /// A small memory, and four times as much in allocations, each filled with its own number and paged
 /// in and out in turn: every byte is right at the end.
 #[test]
-fn four_times_the_memory_goes_round() {
+fn four_times_the_memory_is_paged_in_turn() {
     let plan = MemoryPlan {
         visible: 64 * PAGE,
         local: 64 * PAGE,
@@ -147,26 +149,26 @@ fn four_times_the_memory_goes_round() {
         paging_buffer: 512,
         ..MemoryPlan::default()
     };
-    let events = told(plan, |wing, at, gpu| {
-        let bench = Bench::open(wing, at);
+    let events = run_with_gpu(plan, |testbed, at, gpu| {
+        let test_client = PagingClient::open(testbed, at);
         let all: Vec<u32> =
-            (0..160).map(|value| bench.create(at, (1 + value % 5) * PAGE)).collect();
+            (0..160).map(|value| test_client.create(at, (1 + value % 5) * PAGE)).collect();
         let bytes = |index: usize| (1 + index as u64 % 5) * PAGE;
         let value = |index: usize| u8::try_from(index % 251).unwrap() + 1;
         for (place, it) in all.iter().enumerate() {
-            bench.resident(wing, at, &[*it]);
-            bench.fill(at, *it, bytes(place), value(place));
-            bench.evict_lazily(wing, &[*it]);
+            test_client.resident(testbed, at, &[*it]);
+            test_client.fill(at, *it, bytes(place), value(place));
+            test_client.evict_lazily(testbed, &[*it]);
         }
-        wing.host.run_until_idle(at);
+        testbed.host.run_until_idle(at);
         for (place, it) in all.iter().enumerate().rev() {
-            bench.resident(wing, at, &[*it]);
+            test_client.resident(testbed, at, &[*it]);
             let read = gpu.read(Handle(*it), 0..bytes(place)).unwrap();
             let right = read.iter().all(|byte| *byte == value(place));
             assert!(right && !read.is_empty(), "allocation {place}");
-            bench.evict_lazily(wing, &[*it]);
+            test_client.evict_lazily(testbed, &[*it]);
         }
-        bench.close(at);
+        test_client.close(at);
     });
     let moved =
         events.iter().filter(|event| matches!(event.kind, EventKind::MemoryEvicted { .. })).count();
@@ -176,60 +178,62 @@ fn four_times_the_memory_goes_round() {
 /// A shared allocation is locked by the device that created it, and by no other device.
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
-    told(MemoryPlan::default(), |wing, at, _| {
-        let (maker, opener) = (Bench::open(wing, at), Bench::open(wing, at));
+    run_with_gpu(MemoryPlan::default(), |testbed, at, _| {
+        let (maker, opener) = (PagingClient::open(testbed, at), PagingClient::open(testbed, at));
         let create =
             CreateAllocation::new(maker.device, vec![format::describe(PAGE)]).with_resource();
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
         let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
-        let mut lock = |bench: &Bench, view: u32| {
-            let (device, view) = (Handle(bench.device), Handle(view));
+        let mut lock = |test_client: &PagingClient, view: u32| {
+            let (device, view) = (Handle(test_client.device), Handle(view));
             let order = LockRequest { device, view, ..LockRequest::default() };
-            wing.kernel.lock(at, bench.client.session().process(), &order)
+            testbed.kernel.lock(at, test_client.client.session().process(), &order)
         };
         let view = opened.allocations[0];
         assert!(matches!(lock(&opener, view), Err(KernelError::NotCreator(_))));
         assert!(lock(&maker, made.allocations[0]).is_ok());
         let (process, device) = (maker.client.session().process(), Handle(maker.device));
-        wing.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
-        for (bench, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
+        testbed.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        for (test_client, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
             let destroy = DestroyAllocation {
-                device: bench.device,
+                device: test_client.device,
                 resource,
                 ..DestroyAllocation::default()
             };
-            bench.client.destroy(at, &destroy).unwrap();
-            bench.close(at);
+            test_client.client.destroy(at, &destroy).unwrap();
+            test_client.close(at);
         }
     });
 }
 
 /// The repeated work of each client: more than the memory holds, in every way.
-fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
-    let (kernel, process) = (&wing.kernel, bench.client.session().process());
-    let device = Handle(bench.device);
-    let all: Vec<u32> = (0..12).map(|value| bench.create(at, (1 + value % 4) * PAGE)).collect();
+fn thrash(testbed: &KernelTestbed, at: &mut Passive, test_client: &PagingClient) {
+    let (kernel, process) = (&testbed.kernel, test_client.client.session().process());
+    let device = Handle(test_client.device);
+    let all: Vec<u32> =
+        (0..12).map(|value| test_client.create(at, (1 + value % 4) * PAGE)).collect();
     for turn in 0..3 {
         for (place, it) in all.iter().enumerate() {
             let list = vec![Handle(*it)];
             let order = MakeResidentRequest {
-                queue: bench.queue,
+                queue: test_client.queue,
                 list: list.clone(),
                 ..MakeResidentRequest::default()
             };
             match kernel.make_resident(process, &order) {
                 Ok(Residency::Pending(value)) => {
-                    kernel.wait_queue(at, process, bench.fence, value).unwrap();
+                    kernel.wait_queue(at, process, test_client.fence, value).unwrap();
                 }
                 Ok(Residency::Resident) => (),
                 Err(KernelError::NoMemory { .. }) => continue,
                 Err(why) => panic!("{why:?}"),
             }
-            bench.fill(at, *it, PAGE, 1);
+            test_client.fill(at, *it, PAGE, 1);
             if (place + turn) % 3 == 0 {
                 kernel.offer(process, device, &list, 1).unwrap();
-                let reclaimed = kernel.reclaim(process, None, Some(bench.queue), &list).unwrap();
+                let reclaimed =
+                    kernel.reclaim(process, None, Some(test_client.queue), &list).unwrap();
                 assert_eq!(reclaimed.discarded.len(), 1);
             }
             if (place + turn) % 4 == 0 {
@@ -248,7 +252,7 @@ fn thrash(wing: &KernelTestbed, at: &mut Passive, bench: &Bench) {
                 .unwrap();
         }
     }
-    bench.close(at);
+    test_client.close(at);
 }
 
 /// Several clients in parallel, in many orders: no rule is broken.
@@ -262,23 +266,23 @@ fn several_clients_share_little_memory() {
         ..MemoryPlan::default()
     };
     let orders =
-        (1..=6).map(windtunnel::HostKind::Deterministic).chain([windtunnel::HostKind::Threaded]);
+        (1..=6).map(windtunnel::HostKind::deterministic).chain([windtunnel::HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,
-            |log| plug(log, plan).0,
-            |wing, at| {
+            |log| set_up(log, plan).0,
+            |testbed, at| {
                 let ends = ["client 1", "client 2", "client 3"].map(|name| {
-                    let (kernel, adapter) = (wing.kernel.clone(), wing.adapter);
-                    let host = wing.host.clone();
-                    wing.host.spawn(name, move |at| {
-                        let wing = KernelTestbed { kernel, adapter, host };
-                        let bench = Bench::open(&wing, at);
-                        thrash(&wing, at, &bench);
+                    let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
+                    let host = testbed.host.clone();
+                    testbed.host.spawn(name, move |at| {
+                        let testbed = KernelTestbed { kernel, adapter, host };
+                        let test_client = PagingClient::open(&testbed, at);
+                        thrash(&testbed, at, &test_client);
                     })
                 });
                 for end in &ends {
-                    wing.host.park(at, end, None);
+                    testbed.host.park(at, end, None);
                 }
             },
         );
@@ -291,29 +295,29 @@ fn several_clients_share_little_memory() {
 
 /// A client's claim about one residency does not apply to the next.
 #[test]
-fn not_written_to_counts_for_one_time_on_the_list() {
-    told(MemoryPlan::default(), |wing, at, gpu| {
-        let bench = Bench::open(wing, at);
-        let it = bench.create(at, 2 * PAGE);
-        bench.resident(wing, at, &[it]);
-        bench.fill(at, it, 2 * PAGE, 1);
-        wing.host.run_until_idle(at);
-        bench.evict(wing, &[it]);
+fn the_not_written_flag_counts_for_one_residency_request() {
+    run_with_gpu(MemoryPlan::default(), |testbed, at, gpu| {
+        let test_client = PagingClient::open(testbed, at);
+        let it = test_client.create(at, 2 * PAGE);
+        test_client.resident(testbed, at, &[it]);
+        test_client.fill(at, it, 2 * PAGE, 1);
+        testbed.host.run_until_idle(at);
+        test_client.evict(testbed, &[it]);
         // It becomes resident, stays, and is reported as not written.
-        bench.resident(wing, at, &[it]);
+        test_client.resident(testbed, at, &[it]);
         let list = vec![Handle(it)];
-        let device = Handle(bench.device);
+        let device = Handle(test_client.device);
         let order = EvictRequest { device, list, only_if_necessary: true, not_written: true };
-        wing.kernel.evict(bench.client.session().process(), &order).unwrap();
+        testbed.kernel.evict(test_client.client.session().process(), &order).unwrap();
         // Then it is made resident again, and written.
-        bench.resident(wing, at, &[it]);
-        bench.fill(at, it, 2 * PAGE, 2);
-        wing.host.run_until_idle(at);
-        bench.evict(wing, &[it]);
-        wing.host.run_until_idle(at);
-        bench.resident(wing, at, &[it]);
+        test_client.resident(testbed, at, &[it]);
+        test_client.fill(at, it, 2 * PAGE, 2);
+        testbed.host.run_until_idle(at);
+        test_client.evict(testbed, &[it]);
+        testbed.host.run_until_idle(at);
+        test_client.resident(testbed, at, &[it]);
         assert_eq!(gpu.read(Handle(it), 0..2 * PAGE), Some(vec![2; 2 * 4096]));
-        bench.close(at);
+        test_client.close(at);
     });
 }
 
@@ -324,31 +328,34 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
         let ram = nt::Ram::new(1 << 30).unwrap();
         let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
         let gpu = miniport.clone();
-        let plug = |log: &Arc<Log>| DriverSetup {
+        let set_up = |log: &Arc<Log>| DriverSetup {
             miniport,
             hardware: machine,
             pool: nt::Pool::new(log.clone()),
         };
-        let events = run(seed, plug, |wing, at| {
-            wing.kernel.set_observer(verify::Oracle::new(wing.kernel.log().clone()));
-            let bench = Bench::open(wing, at);
-            let it = bench.create(at, 4 * PAGE);
-            bench.resident(wing, at, &[it]);
-            bench.fill(at, it, 4 * PAGE, 9);
-            wing.host.run_until_idle(at);
+        let events = run(seed, set_up, |testbed, at| {
+            testbed.kernel.set_observer(verify::Oracle::new(testbed.kernel.log().clone()));
+            let test_client = PagingClient::open(testbed, at);
+            let it = test_client.create(at, 4 * PAGE);
+            test_client.resident(testbed, at, &[it]);
+            test_client.fill(at, it, 4 * PAGE, 9);
+            testbed.host.run_until_idle(at);
             for _ in 0..3 {
-                bench.evict(wing, &[it]);
+                test_client.evict(testbed, &[it]);
                 let list = vec![Handle(it)];
                 let order = MakeResidentRequest {
-                    queue: bench.queue,
+                    queue: test_client.queue,
                     list,
                     ..MakeResidentRequest::default()
                 };
-                wing.kernel.make_resident(bench.client.session().process(), &order).unwrap();
+                testbed
+                    .kernel
+                    .make_resident(test_client.client.session().process(), &order)
+                    .unwrap();
             }
-            wing.host.run_until_idle(at);
+            testbed.host.run_until_idle(at);
             assert_eq!(gpu.read(Handle(it), 0..4 * PAGE), Some(vec![9; 4 * 4096]));
-            bench.close(at);
+            test_client.close(at);
         });
         let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
         assert!(broken.is_none(), "seed {seed}: {broken:?}");

@@ -1,34 +1,37 @@
 //! Packets: fills and copies. Then every byte is compared.
 
-use super::super::thing::{Kind, Thing, Tried, good};
-use super::Artist;
+use super::super::resource::{Kind, TestResource, TestResult, expect_ok};
+use super::ApplicationThread;
 use flight::Passive;
 use harness::Picture;
 use runtime::{LockRequest, Rect, ResourceDescription};
 use std::sync::atomic::Ordering::SeqCst;
 
-impl Artist {
-    pub(super) fn fill(&mut self, at: &mut Passive) -> Tried<()> {
-        let Some(place) = self.any() else { return Ok(()) };
-        let surface = self.picture(place).surface;
+impl ApplicationThread {
+    pub(super) fn fill(&mut self, at: &mut Passive) -> TestResult<()> {
+        let Some(location) = self.pick_surface() else { return Ok(()) };
+        let surface = self.picture(location).surface;
         let (width, height) = (self.side(surface.width.into()), self.side(surface.height.into()));
         let area = match self.next_random(2) {
             0 => Rect::whole(surface),
             _ => self.part(width, height, surface),
         };
-        self.fill_area(at, place, area)
+        self.fill_area(at, location, area)
     }
 
     pub(super) fn fill_area(
         &mut self,
         at: &mut Passive,
-        place: (usize, usize),
+        location: (usize, usize),
         area: Rect,
-    ) -> Tried<()> {
+    ) -> TestResult<()> {
         let value = self.byte();
         let color = u32::from_ne_bytes([value; 4]);
-        good("ColorFill", self.app.device.color_fill(at, self.place(place), area, color))?;
-        let picture = self.picture(place);
+        expect_ok(
+            "ColorFill",
+            self.app.device.color_fill(at, self.location(location), area, color),
+        )?;
+        let picture = self.picture(location);
         for it in picture.lines(area) {
             picture.bytes[it].fill(Some(value));
         }
@@ -37,10 +40,12 @@ impl Artist {
         Ok(())
     }
 
-    pub(super) fn copy(&mut self, at: &mut Passive) -> Tried<()> {
-        let (Some(from), Some(to)) = (self.any(), self.any()) else { return Ok(()) };
+    pub(super) fn copy(&mut self, at: &mut Passive) -> TestResult<()> {
+        let (Some(from), Some(to)) = (self.pick_surface(), self.pick_surface()) else {
+            return Ok(());
+        };
         // The CPU copies from and to the application's memory, and locks only its own resources.
-        let kinds = [from, to].map(|pair| self.things[pair.0].kind);
+        let kinds = [from, to].map(|pair| self.resources[pair.0].kind);
         if kinds.contains(&Kind::System) && kinds.contains(&Kind::Opened) {
             return Ok(());
         }
@@ -56,11 +61,11 @@ impl Artist {
         at: &mut Passive,
         (from, from_area): ((usize, usize), Rect),
         (to, to_area): ((usize, usize), Rect),
-    ) -> Tried<()> {
-        let (source, target) = (self.place(from), self.place(to));
+    ) -> TestResult<()> {
+        let (source, target) = (self.location(from), self.location(to));
         let copied =
             self.app.device.blt(at, (source.0, source.1, from_area), (target.0, target.1, to_area));
-        good("Blt", copied)?;
+        expect_ok("Blt", copied)?;
         let source = self.picture(from);
         let lines: Vec<Vec<Option<u8>>> =
             source.lines(from_area).into_iter().map(|range| source.bytes[range].to_vec()).collect();
@@ -75,55 +80,56 @@ impl Artist {
         Ok(())
     }
 
-    pub(super) fn look_at_one(&mut self, at: &mut Passive) -> Tried<()> {
-        match self.any() {
-            Some((which, _)) => self.look_at(at, which),
+    pub(super) fn compare_one(&mut self, at: &mut Passive) -> TestResult<()> {
+        match self.pick_surface() {
+            Some((which, _)) => self.compare_resource(at, which),
             None => Ok(()),
         }
     }
 
     /// Compares every byte of a resource.
-    pub(super) fn look_at(&mut self, at: &mut Passive, which: usize) -> Tried<()> {
-        if self.things[which].gift.is_some() {
+    pub(super) fn compare_resource(&mut self, at: &mut Passive, which: usize) -> TestResult<()> {
+        if self.resources[which].offer.is_some() {
             return Ok(());
         }
-        let opened = self.things[which].kind == Kind::Opened;
-        for index in 0..self.things[which].pictures.len() {
-            self.table.counts.looks.fetch_add(1, SeqCst);
-            let place = (which, index);
+        let opened = self.resources[which].kind == Kind::Opened;
+        for index in 0..self.resources[which].pictures.len() {
+            self.shared.counts.compares.fetch_add(1, SeqCst);
+            let location = (which, index);
             if opened {
                 // Only the creator may lock it: another device compares a copy.
-                self.look_at_copy(at, place)?;
+                self.compare_copy(at, location)?;
                 continue;
             }
             let order = LockRequest { read_only: true, ..LockRequest::default() };
-            let at_place = self.place(place);
-            let mapped = good("Lock", self.app.device.lock(at, at_place, order))?;
+            let surface_id = self.location(location);
+            let mapped = expect_ok("Lock", self.app.device.lock(at, surface_id, order))?;
             let found = mapped.read();
-            good("Unlock", self.app.device.unlock(at, at_place))?;
-            let kind = self.things[which].kind;
-            let picture = self.picture(place);
+            expect_ok("Unlock", self.app.device.unlock(at, surface_id))?;
+            let kind = self.resources[which].kind;
+            let picture = self.picture(location);
             picture.compare(&found, &format!("{kind:?}"))?;
             picture.idle();
         }
         Ok(())
     }
 
-    fn look_at_copy(&mut self, at: &mut Passive, place: (usize, usize)) -> Tried<()> {
-        let surface = self.picture(place).surface;
-        let wanted = ResourceDescription::texture(surface.width, surface.height);
-        let resource = good("CreateResource", self.app.device.create_resource(at, &wanted))?;
-        self.table.counts.made.fetch_add(1, SeqCst);
+    fn compare_copy(&mut self, at: &mut Passive, location: (usize, usize)) -> TestResult<()> {
+        let surface = self.picture(location).surface;
+        let description = ResourceDescription::texture(surface.width, surface.height);
+        let resource =
+            expect_ok("CreateResource", self.app.device.create_resource(at, &description))?;
+        self.shared.counts.created.fetch_add(1, SeqCst);
         let pictures = vec![Picture::new(surface, None)];
-        self.things.push(Thing { resource, kind: Kind::Own, pictures, gift: None });
-        let (new, whole) = (self.things.len() - 1, Rect::whole(surface));
-        self.copy_area(at, (place, whole), ((new, 0), whole))?;
-        self.look_at(at, new)?;
+        self.resources.push(TestResource { resource, kind: Kind::Own, pictures, offer: None });
+        let (new, whole) = (self.resources.len() - 1, Rect::whole(surface));
+        self.copy_area(at, (location, whole), ((new, 0), whole))?;
+        self.compare_resource(at, new)?;
         // All earlier work is complete, too: packets of a device are in order.
-        self.picture(place).idle();
-        let copy = self.things.pop().map(|thing| thing.resource);
+        self.picture(location).idle();
+        let copy = self.resources.pop().map(|resource| resource.resource);
         copy.map_or(Ok(()), |resource| {
-            good("DestroyResource", self.app.device.destroy_resource(at, resource))
+            expect_ok("DestroyResource", self.app.device.destroy_resource(at, resource))
         })
     }
 }

@@ -11,8 +11,8 @@ use thunk::{Client, CreateAllocation, DestroyAllocation};
 use verify::Severity;
 use windtunnel::TestClient;
 
-fn bench(wing: &KernelTestbed, at: &mut Passive) -> TestClient {
-    TestClient::open(Client::new(&wing.kernel), at).unwrap()
+fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
+    TestClient::open(Client::new(&testbed.kernel), at).unwrap()
 }
 
 /// The position of the first event that matches.
@@ -33,20 +33,20 @@ fn calls_after(events: &[Event], call: &str) -> Vec<String> {
 
 #[test]
 fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset() {
-    let events = run(1, softgpu, |wing, at| {
-        let bench = bench(wing, at);
-        let context = bench.create_context(at).unwrap();
-        let made = bench.create_resource(at, 1).unwrap();
-        bench.submit(at, context, &[Command::Hang]).unwrap();
+    let events = run(1, softgpu, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let context = test_client.create_context(at).unwrap();
+        let made = test_client.create_resource(at, 1).unwrap();
+        test_client.submit(at, context, &[Command::Hang]).unwrap();
         let destroy = DestroyAllocation {
-            device: bench.device,
+            device: test_client.device,
             resource: made.resource,
             synchronous: true,
             ..DestroyAllocation::default()
         };
         // The engine is reset in the meantime, which ends the work.
-        assert_eq!(bench.client.destroy(at, &destroy), Ok(()));
-        bench.close(at, &[context]).unwrap();
+        assert_eq!(test_client.client.destroy(at, &destroy), Ok(()));
+        test_client.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);
     let behind = |event: &Event| match &event.kind {
@@ -62,7 +62,7 @@ fn a_synchronous_destroy_behind_work_that_never_ends_is_answered_after_a_reset()
 }
 
 #[test]
-fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
+fn a_resource_is_destroyed_with_its_last_member_by_any_call() {
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-member-in-flight", seed).events;
         let gone = |number| {
@@ -89,7 +89,7 @@ fn a_resource_goes_with_the_last_of_its_members_whichever_call_that_is() {
 }
 
 #[test]
-fn an_end_behind_two_nodes_waits_for_both() {
+fn a_destroy_behind_two_nodes_waits_for_both() {
     let mut behind_both = 0;
     for seed in 0..50 {
         let events = flown("softgpu", "destroy-two-nodes", seed).events;
@@ -124,21 +124,21 @@ fn a_created_allocation_is_destroyed_when_its_open_fails() {
     let variant = VariantDriver::of(Generation::Two);
     let events = run(
         1,
-        |log| variant.plug(log),
-        |wing, at| {
-            let bench = bench(wing, at);
-            let home = bench.create_resource(at, 1).unwrap();
+        |log| variant.set_up(log),
+        |testbed, at| {
+            let test_client = test_client(testbed, at);
+            let home = test_client.create_resource(at, 1).unwrap();
             variant.set_fail_open(true);
             let pages = vec![describe(4096); 2];
-            let alone = CreateAllocation::new(bench.device, pages.clone());
+            let alone = CreateAllocation::new(test_client.device, pages.clone());
             for create in
                 [alone.clone(), alone.clone().with_resource(), alone.into_resource(home.resource)]
             {
-                assert_eq!(bench.client.create(at, &create).err(), Some(STATUS_NO_MEMORY));
+                assert_eq!(test_client.client.create(at, &create).err(), Some(STATUS_NO_MEMORY));
             }
             variant.set_fail_open(false);
-            bench.destroy_resource(at, home.resource).unwrap();
-            bench.close(at, &[]).unwrap();
+            test_client.destroy_resource(at, home.resource).unwrap();
+            test_client.close(at, &[]).unwrap();
         },
     );
     assert!(verified(&events).findings().is_empty());
@@ -171,32 +171,32 @@ fn a_created_allocation_is_destroyed_when_its_open_fails() {
 /// failures of the creates, in thread order.
 fn create_or_destroy(seed: u64) -> (Vec<Event>, Vec<Option<i32>>) {
     let variant = VariantDriver::of(Generation::Two);
-    let (said, heard) = std::sync::mpsc::channel();
-    let story = |wing: &KernelTestbed, at: &mut Passive| {
-        let bench = bench(wing, at);
-        let resource = bench.create_resource(at, 1).unwrap().resource;
-        variant.yield_in_calls(&wing.host);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let body = |testbed: &KernelTestbed, at: &mut Passive| {
+        let test_client = test_client(testbed, at);
+        let resource = test_client.create_resource(at, 1).unwrap().resource;
+        variant.yield_in_calls(&testbed.host);
         let creates = |name: &'static str| {
-            let (bench, said) = (bench.clone(), said.clone());
-            wing.host.spawn(name, move |at| {
-                let more = CreateAllocation::new(bench.device, vec![describe(4096)])
+            let (test_client, sender) = (test_client.clone(), sender.clone());
+            testbed.host.spawn(name, move |at| {
+                let more = CreateAllocation::new(test_client.device, vec![describe(4096)])
                     .into_resource(resource);
-                said.send((name, bench.client.create(at, &more).err())).unwrap();
+                sender.send((name, test_client.client.create(at, &more).err())).unwrap();
             })
         };
-        let other = bench.clone();
+        let other = test_client.clone();
         let ends = [
             creates("one"),
             creates("two"),
-            wing.host.spawn("destroys", move |at| other.destroy_resource(at, resource).unwrap()),
+            testbed.host.spawn("destroys", move |at| other.destroy_resource(at, resource).unwrap()),
         ];
         for end in &ends {
-            wing.host.park(at, end, None);
+            testbed.host.park(at, end, None);
         }
-        bench.close(at, &[]).unwrap();
+        test_client.close(at, &[]).unwrap();
     };
-    let events = run(seed, |log| variant.plug(log), story);
-    let mut answers: Vec<(&str, Option<i32>)> = heard.try_iter().collect();
+    let events = run(seed, |log| variant.set_up(log), body);
+    let mut answers: Vec<(&str, Option<i32>)> = receiver.try_iter().collect();
     answers.sort_unstable();
     (events, answers.into_iter().map(|pair| pair.1).collect())
 }
@@ -245,24 +245,24 @@ fn a_changed_hresource_is_used_from_then_on() {
             flown.events
         });
     for events in flights {
-        let words = events.iter().filter_map(|it| match it.kind {
+        let handles = events.iter().filter_map(|it| match it.kind {
             EventKind::DriverHandleSet { of: to } if to == Kind::Resource.subject(1) => {
                 Some(it.subject)
             }
             _ => None,
         });
-        let words: Vec<_> = words.collect();
-        assert!(words.len() > 1, "the driver handle changed");
+        let handles: Vec<_> = handles.collect();
+        assert!(handles.len() > 1, "the driver handle changed");
         let last = events.iter().rev().find_map(|event| match event.kind {
-            EventKind::DdiResource { driver_handle: word, destroy: true, .. } => Some(word),
+            EventKind::DdiResource { driver_handle, destroy: true, .. } => Some(driver_handle),
             _ => None,
         });
-        assert_eq!(last.as_ref(), words.last(), "the last one travels with the end");
+        assert_eq!(last.as_ref(), handles.last(), "the last one travels with the end");
     }
 }
 
 #[test]
-fn a_driver_may_call_back_on_what_it_is_building() {
+fn a_driver_may_query_objects_that_its_call_is_creating() {
     let events = flown("table", "create-standalone", 1).events;
     let open = |event: &Event| matches!(&event.kind, EventKind::DdiCall { name, .. } if name == "DxgkDdiOpenAllocation");
     let call = place(&events, "open", open);
@@ -285,7 +285,7 @@ fn a_driver_may_call_back_on_what_it_is_building() {
 }
 
 #[test]
-fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
+fn a_failed_destroy_is_not_repeated() {
     let flown = flown("kmd-fails-destroy-allocation", "destroy-members-by-list", 1);
     let rule = flown.findings.first().map(|finding| (finding.rule, finding.severity));
     assert_eq!(rule, Some((RuleId::KMD_DESTROY_009, Severity::Warning)));
@@ -300,25 +300,25 @@ fn a_driver_that_refuses_to_destroy_does_not_get_it_again() {
 }
 
 #[test]
-fn the_bytes_are_real() {
+fn packets_write_the_commanded_bytes() {
     let (driver, machine) = softgpu::SoftGpu::new();
     let seen = driver.clone();
-    let plug = |log: &Arc<flight::Log>| kernel::DriverSetup {
+    let set_up = |log: &Arc<flight::Log>| kernel::DriverSetup {
         miniport: driver,
         hardware: machine,
         pool: nt::Pool::new(log.clone()),
     };
-    run(1, plug, |wing, at| {
-        let bench = bench(wing, at);
-        let context = bench.create_context(at).unwrap();
-        let made = bench.create(at, 2).unwrap();
+    run(1, set_up, |testbed, at| {
+        let test_client = test_client(testbed, at);
+        let context = test_client.create_context(at).unwrap();
+        let made = test_client.create(at, 2).unwrap();
         let (from, to) = (kernel::Handle(made.allocations[0]), kernel::Handle(made.allocations[1]));
         let fill = Command::Fill { target: from, offset: 16, length: 8, value: 0x5a };
         let copy = Command::Copy { from, from_offset: 12, to, to_offset: 0, length: 8 };
-        bench.submit(at, context, &[fill, copy]).unwrap();
-        wing.host.run_until_idle(at);
+        test_client.submit(at, context, &[fill, copy]).unwrap();
+        testbed.host.run_until_idle(at);
         assert_eq!(seen.read(to, 0..10).unwrap(), [0, 0, 0, 0, 0x5a, 0x5a, 0x5a, 0x5a, 0, 0]);
-        bench.destroy_list(at, &made.allocations).unwrap();
-        bench.close(at, &[context]).unwrap();
+        test_client.destroy_list(at, &made.allocations).unwrap();
+        test_client.close(at, &[context]).unwrap();
     });
 }

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A result with a description of the failure.
-pub(super) type Tried<T> = Result<T, String>;
+pub(super) type TestResult<T> = Result<T, String>;
 
-pub(super) fn held<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The value of a call that has to succeed.
-pub(super) fn good<T>(call: &str, answer: Result<T, impl Debug>) -> Tried<T> {
-    answer.map_err(|why| format!("{call} answered {why:x?}"))
+pub(super) fn expect_ok<T>(call: &str, answer: Result<T, impl Debug>) -> TestResult<T> {
+    answer.map_err(|why| format!("{call} returned {why:x?}"))
 }
 
 /// The origin of a resource.
@@ -30,16 +30,16 @@ pub(super) enum Kind {
 }
 
 /// The expected state of a resource.
-pub(super) struct Thing {
+pub(super) struct TestResource {
     pub(super) resource: Resource,
     pub(super) kind: Kind,
     pub(super) pictures: Vec<Picture>,
-    /// The other thread that has it: from then on it is only destroyed here.
-    pub(super) gift: Option<Arc<Gift>>,
+    /// The offer to the other thread; from then on the resource is only destroyed here.
+    pub(super) offer: Option<Arc<Offer>>,
 }
 
 /// An offered shared resource.
-pub(super) struct Gift {
+pub(super) struct Offer {
     pub(super) global: D3DKMT_HANDLE,
     pub(super) surfaces: Vec<Surface>,
     pub(super) bytes: Mutex<Vec<Vec<Option<u8>>>>,
@@ -52,7 +52,7 @@ pub(super) const OPENED: usize = 2;
 pub(super) const RETURNED: usize = 3;
 pub(super) const WITHDRAWN: usize = 4;
 
-impl Gift {
+impl Offer {
     pub(super) fn moves(&self, from: usize, to: usize) -> bool {
         self.state.compare_exchange(from, to, SeqCst, SeqCst).is_ok()
     }
@@ -61,16 +61,16 @@ impl Gift {
 /// The number of actions of both threads.
 #[derive(Default, Debug)]
 pub(super) struct Counts {
-    pub(super) made: AtomicUsize,
+    pub(super) created: AtomicUsize,
     pub(super) opened: AtomicUsize,
-    pub(super) looks: AtomicUsize,
+    pub(super) compares: AtomicUsize,
     pub(super) busy: AtomicUsize,
     pub(super) devices: AtomicUsize,
 }
 
 /// The common state of the two threads.
-pub(super) struct Table {
-    pub(super) offered: [Mutex<Vec<Arc<Gift>>>; 2],
+pub(super) struct SharedState {
+    pub(super) offered: [Mutex<Vec<Arc<Offer>>>; 2],
     pub(super) watch: Watch,
     pub(super) counts: Counts,
 }

@@ -62,8 +62,8 @@ fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
 
 fn clean(driver: &str, scenario: &str, on: HostKind) {
     let flown = flown(driver, scenario, on);
-    let said = (&flown.findings, &flown.needs);
-    assert!(said.0.is_empty() && said.1.is_empty(), "{driver}, {scenario}, {on:?}: {said:?}");
+    let found = (&flown.findings, &flown.needs);
+    assert!(found.0.is_empty() && found.1.is_empty(), "{driver}, {scenario}, {on:?}: {found:?}");
     assert_eq!(flown.live.count(), 0, "{driver}, {scenario}, {on:?}:\n{}", flown.live);
 }
 
@@ -81,7 +81,7 @@ fn good_drivers_keep_every_rule_when_memory_is_short() {
     for driver in GOOD {
         for scenario in at_addresses(driver) {
             (1..4).for_each(|seed| {
-                clean(driver, scenario.name, HostKind::DeterministicPressure(seed));
+                clean(driver, scenario.name, HostKind::under_pressure(seed));
             });
         }
     }
@@ -97,10 +97,10 @@ fn good_drivers_keep_every_rule_when_threads_run_side_by_side() {
 }
 
 #[test]
-fn kept_data_belongs_to_a_client_if_declared() {
+fn driver_reserved_addresses_are_mappable_only_if_declared() {
     let make = drivers::find("table-gpummu").unwrap().make;
-    harness::run(1, make, |wing, at| {
-        let client = Client::new(&wing.kernel);
+    harness::run(1, make, |testbed, at| {
+        let client = Client::new(&testbed.kernel);
         let adapter = client.adapters(at).unwrap()[0];
         let device = client.create_device(at, adapter).unwrap();
         let queue = client.create_paging_queue(at, device, 0).unwrap().queue;

@@ -17,10 +17,10 @@ fn many(driver: &str, runs: u64, rule: RuleId) -> u64 {
     for run in 0..runs {
         for scenario in &good {
             let flown = flown(driver, scenario.name, HostKind::Threaded);
-            let said = || format!("{driver}, {}, run {run}", scenario.name);
-            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", said(), flown.findings);
-            assert!(flown.findings.is_empty(), "{}: {:?}", said(), flown.findings);
-            assert_eq!(flown.live.count(), 0, "{}:\n{}", said(), flown.live);
+            let label = || format!("{driver}, {}, run {run}", scenario.name);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", label(), flown.findings);
+            assert!(flown.findings.is_empty(), "{}: {:?}", label(), flown.findings);
+            assert_eq!(flown.live.count(), 0, "{}:\n{}", label(), flown.live);
             judged += flown.rule_counts.count_of(rule);
         }
     }
@@ -66,27 +66,27 @@ fn rush(generation: Generation, call: &str, seen: impl Fn(&Seen) -> bool) -> See
         let driver = VariantDriver::of(generation);
         let events = run(
             HostKind::Threaded,
-            |log| driver.plug(log),
-            |wing, at| {
-                driver.yield_in_calls(&wing.host);
-                let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-                let rush = |bench: TestClient, node| {
+            |log| driver.set_up(log),
+            |testbed, at| {
+                driver.yield_in_calls(&testbed.host);
+                let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+                let rush = |test_client: TestClient, node| {
                     move |at: &mut flight::Passive| {
-                        let context = bench.create_context_on(at, node).unwrap();
+                        let context = test_client.create_context_on(at, node).unwrap();
                         for _ in 0..10 {
-                            bench.submit(at, context, &[]).unwrap();
-                            let made = bench.create_resource(at, 1).unwrap();
-                            bench.destroy_resource(at, made.resource).unwrap();
+                            test_client.submit(at, context, &[]).unwrap();
+                            let made = test_client.create_resource(at, 1).unwrap();
+                            test_client.destroy_resource(at, made.resource).unwrap();
                         }
-                        bench.client.destroy_context(at, context).unwrap();
+                        test_client.client.destroy_context(at, context).unwrap();
                     }
                 };
                 let ends = [("one", 0), ("two", 1)]
-                    .map(|(name, node)| wing.host.spawn(name, rush(bench.clone(), node)));
+                    .map(|(name, node)| testbed.host.spawn(name, rush(test_client.clone(), node)));
                 for end in &ends {
-                    wing.host.park(at, end, None);
+                    testbed.host.park(at, end, None);
                 }
-                bench.close(at, &[]).unwrap();
+                test_client.close(at, &[]).unwrap();
             },
         );
         let verifier = verified(&events);
@@ -148,7 +148,7 @@ fn two_threads_of_a_process_are_never_inside_a_driver_of_the_first_generation_at
 }
 
 #[test]
-fn every_bad_driver_is_named_when_threads_run_side_by_side() {
+fn every_bad_driver_is_reported_when_threads_run_side_by_side() {
     let good = || SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
     for driver in drivers::ALL.iter().filter(|listed| !listed.breaks.is_empty()) {
         let names = |scenario: &windtunnel::Scenario| {
@@ -161,29 +161,33 @@ fn every_bad_driver_is_named_when_threads_run_side_by_side() {
 
 /// As in a program in C: its threads call at any time, and the host exists all the time.
 #[test]
-fn threads_of_a_program_call_a_kernel_that_is_always_there() {
+fn threads_of_a_program_call_a_global_kernel() {
     let log = Arc::new(Log::new());
     let host = ThreadedHost::new(&log);
     let kernel = Kernel::new(host.clone(), log.clone());
     let worker = kernel.clone();
     host.spawn_worker("system", kernel.work_available(), move |at| worker.run_pending_work(at));
     let adapter = host.adopt("starts", |at| kernel.add_adapter(at, softgpu(&log)).unwrap());
-    let crew: Arc<dyn flight::Spawner> = host.clone();
-    kernel.start_workers(&crew, adapter);
+    let spawner: Arc<dyn flight::Spawner> = host.clone();
+    kernel.start_workers(&spawner, adapter);
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
                 // Adopted anew for each call.
                 let open = |at: &mut _| TestClient::open(Client::new(&kernel), at).unwrap();
-                let bench = host.adopt("program", open);
-                let context = host.adopt("program", |at| bench.create_context_on(at, 1).unwrap());
+                let test_client = host.adopt("program", open);
+                let context =
+                    host.adopt("program", |at| test_client.create_context_on(at, 1).unwrap());
                 for _ in 0..10 {
-                    let made = host.adopt("program", |at| bench.create_resource(at, 2).unwrap());
+                    let made =
+                        host.adopt("program", |at| test_client.create_resource(at, 2).unwrap());
                     let target = made.allocations[0];
-                    host.adopt("program", |at| bench.fill(at, context, target).unwrap());
-                    host.adopt("program", |at| bench.destroy_resource(at, made.resource).unwrap());
+                    host.adopt("program", |at| test_client.fill(at, context, target).unwrap());
+                    host.adopt("program", |at| {
+                        test_client.destroy_resource(at, made.resource).unwrap()
+                    });
                 }
-                host.adopt("program", |at| bench.close(at, &[context]).unwrap());
+                host.adopt("program", |at| test_client.close(at, &[context]).unwrap());
             });
         }
     });

@@ -86,7 +86,7 @@ impl Miniport for Failing {
     }
 }
 
-fn plug(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
+fn set_up(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
     let good = (drivers::find(driver).unwrap().make)(log);
     let asked = AtomicU32::new(0);
     let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, asked });
@@ -130,10 +130,10 @@ fn a_start_that_fails_at_any_step_is_undone() {
             for way in WAYS {
                 let which = format!("{driver}, {step} {way:?}");
                 let log = Arc::new(Log::new());
-                let plugged = plug(&log, driver, step, way, 1);
-                let fly = HostKind::Deterministic(1).fly(&log, |host, at| {
+                let setup = set_up(&log, driver, step, way, 1);
+                let fly = HostKind::deterministic(1).fly(&log, |host, at| {
                     let kernel = Kernel::new(host.clone(), log.clone());
-                    let refused = kernel.add_adapter(at, plugged).unwrap_err();
+                    let refused = kernel.add_adapter(at, setup).unwrap_err();
                     assert_eq!(refused.entry, *step, "{which}");
                     assert_eq!(kernel.live_objects().count(), 0, "{which}");
                     assert!(kernel.adapters().is_empty(), "{which}");
@@ -155,14 +155,15 @@ fn an_adapter_that_does_not_start_again_is_removed() {
                 let which = format!("{driver}, {step} {way:?} again");
                 let events = run(
                     1,
-                    |log| plug(log, driver, step, way, 2),
-                    |wing, at| {
-                        let client = Client::new(&wing.kernel);
+                    |log| set_up(log, driver, step, way, 2),
+                    |testbed, at| {
+                        let client = Client::new(&testbed.kernel);
                         let adapter = client.adapters(at).unwrap()[0];
-                        wing.kernel.stop_adapter(at, wing.adapter);
-                        let refused = wing.kernel.start_adapter(at, wing.adapter).unwrap_err();
+                        testbed.kernel.stop_adapter(at, testbed.adapter);
+                        let refused =
+                            testbed.kernel.start_adapter(at, testbed.adapter).unwrap_err();
                         assert_eq!(refused.entry, step, "{which}");
-                        let again = wing.kernel.start_adapter(at, wing.adapter);
+                        let again = testbed.kernel.start_adapter(at, testbed.adapter);
                         assert_eq!(again.unwrap_err().why, DriverError::Busy, "{which}");
                         client.close_adapter(at, adapter).unwrap();
                         client.end(at);
@@ -179,7 +180,7 @@ fn an_adapter_that_does_not_start_again_is_removed() {
 }
 
 #[test]
-fn a_driver_meets_its_adapter_once_and_starts_it_often() {
+fn an_adapter_is_added_once_and_started_repeatedly() {
     for driver in GOOD {
         let called = flown(driver, "pnp-restart", 1);
         let called = calls(&called.events);
@@ -215,61 +216,62 @@ fn with_memory() -> (Arc<SoftGpu>, impl FnOnce(&Arc<Log>) -> DriverSetup) {
 }
 
 /// A client with a filled allocation in memory that loses its contents without power.
-fn filled(wing: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
-    let bench = TestClient::open(Client::new(&wing.kernel), at).unwrap();
-    let context = bench.create_context(at).unwrap();
+fn filled(testbed: &KernelTestbed, at: &mut Passive) -> (TestClient, u32, u32) {
+    let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+    let context = test_client.create_context(at).unwrap();
     let mut wants = only_in(&[LOCAL]);
     wants.flags.cpu_visible = false;
-    let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
-    let it = bench.create_with(at, &create).unwrap().allocations[0];
+    let create = CreateAllocation::new(test_client.device, vec![describe_in(8192, 4096, &wants)]);
+    let it = test_client.create_with(at, &create).unwrap().allocations[0];
     let fill = Command::Fill { target: Handle(it), offset: 0, length: 8192, value: 0x5a };
-    bench.submit(at, context, &[fill]).unwrap();
-    wing.host.run_until_idle(at);
-    (bench, context, it)
+    test_client.submit(at, context, &[fill]).unwrap();
+    testbed.host.run_until_idle(at);
+    (test_client, context, it)
 }
 
 #[test]
 fn bytes_and_addresses_are_the_same_after_sleep() {
-    let (driver, plug) = with_memory();
-    let events = run(1, plug, |wing, at| {
-        let (bench, context, it) = filled(wing, at);
-        let where_it_is = |bench: &TestClient| {
-            let session = bench.client.session();
-            wing.kernel.address_of(session.process(), Handle(it))
+    let (driver, set_up) = with_memory();
+    let events = run(1, set_up, |testbed, at| {
+        let (test_client, context, it) = filled(testbed, at);
+        let where_it_is = |test_client: &TestClient| {
+            let session = test_client.client.session();
+            testbed.kernel.address_of(session.process(), Handle(it))
         };
-        let before = where_it_is(&bench).unwrap();
-        assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
-        assert!(!wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep), "it sleeps");
-        assert_eq!(where_it_is(&bench), None, "it is in no segment");
-        assert!(wing.kernel.power_up(at, wing.adapter));
-        assert!(!wing.kernel.power_up(at, wing.adapter), "it does not sleep");
-        assert_eq!(where_it_is(&bench), Some(before));
+        let before = where_it_is(&test_client).unwrap();
+        assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
+        assert!(!testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep), "it sleeps");
+        assert_eq!(where_it_is(&test_client), None, "it is in no segment");
+        assert!(testbed.kernel.power_up(at, testbed.adapter));
+        assert!(!testbed.kernel.power_up(at, testbed.adapter), "it does not sleep");
+        assert_eq!(where_it_is(&test_client), Some(before));
         assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
-        bench.close(at, &[context]).unwrap();
+        test_client.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);
 }
 
 #[test]
 fn a_reused_location_does_not_change_bytes() {
-    let (driver, plug) = with_memory();
-    let events = run(1, plug, |wing, at| {
-        let (bench, context, it) = filled(wing, at);
+    let (driver, set_up) = with_memory();
+    let events = run(1, set_up, |testbed, at| {
+        let (test_client, context, it) = filled(testbed, at);
         let mut wants = only_in(&[LOCAL]);
         wants.flags.cpu_visible = false;
-        let create = CreateAllocation::new(bench.device, vec![describe_in(8192, 4096, &wants)]);
-        let other = bench.create_with(at, &create).unwrap().allocations[0];
-        let queue = bench.paging_queue(at).unwrap();
-        assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::Sleep));
+        let create =
+            CreateAllocation::new(test_client.device, vec![describe_in(8192, 4096, &wants)]);
+        let other = test_client.create_with(at, &create).unwrap().allocations[0];
+        let queue = test_client.paging_queue(at).unwrap();
+        assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::Sleep));
         // It gets the location of the other allocation.
-        let made = bench.client.make_resident(at, queue.queue, &[other], 0).unwrap();
-        wing.host.run_until_idle(at);
-        assert!(wing.kernel.power_up(at, wing.adapter));
+        let made = test_client.client.make_resident(at, queue.queue, &[other], 0).unwrap();
+        testbed.host.run_until_idle(at);
+        assert!(testbed.kernel.power_up(at, testbed.adapter));
         let PagingStatus::Pending(value) = made else { panic!("{made:?}") };
-        bench.client.wait(at, bench.device, queue.fence, value).unwrap();
+        test_client.client.wait(at, test_client.device, queue.fence, value).unwrap();
         assert_eq!(driver.read(Handle(it), 0..8192).unwrap(), vec![0x5a; 8192]);
         assert_eq!(driver.read(Handle(other), 0..8192).unwrap(), vec![0; 8192]);
-        bench.close(at, &[context]).unwrap();
+        test_client.close(at, &[context]).unwrap();
     });
     assert_eq!(verified(&events).findings(), []);
 }
@@ -306,12 +308,12 @@ fn a_sleeping_adapter_can_be_removed_stopped_and_surprise_removed() {
         (Kernel::surprise_remove_adapter, false),
     ];
     for (end, wakes) in ends {
-        let (_, plug) = with_memory();
-        let events = run(1, plug, |wing, at| {
-            let (bench, context, _) = filled(wing, at);
-            assert!(wing.kernel.power_down(at, wing.adapter, PowerAction::None));
-            end(&wing.kernel, at, wing.adapter);
-            bench.close(at, &[context]).unwrap();
+        let (_, set_up) = with_memory();
+        let events = run(1, set_up, |testbed, at| {
+            let (test_client, context, _) = filled(testbed, at);
+            assert!(testbed.kernel.power_down(at, testbed.adapter, PowerAction::None));
+            end(&testbed.kernel, at, testbed.adapter);
+            test_client.close(at, &[context]).unwrap();
         });
         let woken = events
             .iter()
@@ -350,13 +352,13 @@ fn surprise_removed_hardware_has_no_work() {
 #[test]
 fn the_second_removal_of_an_adapter_waits_for_the_first() {
     for seed in 0..20 {
-        let (_, plug) = with_memory();
-        let events = run(seed, plug, |wing, at| {
-            let (bench, context, _) = filled(wing, at);
-            let adapter = wing.adapter;
+        let (_, set_up) = with_memory();
+        let events = run(seed, set_up, |testbed, at| {
+            let (test_client, context, _) = filled(testbed, at);
+            let adapter = testbed.adapter;
             let spawn = |name, end: fn(&Kernel, &mut Passive, kernel::AdapterId)| {
-                let kernel = wing.kernel.clone();
-                wing.host.spawn(name, move |at| end(&kernel, at, adapter))
+                let kernel = testbed.kernel.clone();
+                testbed.host.spawn(name, move |at| end(&kernel, at, adapter))
             };
             let ends = [
                 spawn("stops", Kernel::stop_adapter),
@@ -364,9 +366,9 @@ fn the_second_removal_of_an_adapter_waits_for_the_first() {
                 spawn("pulls", Kernel::surprise_remove_adapter),
             ];
             for end in &ends {
-                wing.host.park(at, end, None);
+                testbed.host.park(at, end, None);
             }
-            bench.close(at, &[context]).unwrap();
+            test_client.close(at, &[context]).unwrap();
         });
         let called = calls(&events);
         let count = |name| called.iter().filter(|text| **text == name).count();
@@ -376,15 +378,15 @@ fn the_second_removal_of_an_adapter_waits_for_the_first() {
 }
 
 #[test]
-fn no_rule_of_this_family_is_left_to_chance() {
+fn every_pnp_rule_is_evaluated() {
     let drivers = ["table", "table-memory", "softgpu-memory"];
-    let stories =
+    let scenarios =
         ["pnp-restart", "pnp-surprise-removal", "power-cycle-with-work", "pnp-reset-device"];
     let pnp = RuleId::LIVE.iter().filter(|rule_id| rule_id.name().starts_with("KMD-PNP-"));
     let mut tally = flight::RuleCounts::default();
     for driver in drivers {
-        for story in stories {
-            tally.add(&flown(driver, story, 1).rule_counts);
+        for scenario in scenarios {
+            tally.add(&flown(driver, scenario, 1).rule_counts);
         }
     }
     let pnp: Vec<&RuleId> = pnp.collect();

@@ -17,25 +17,25 @@ use thunk::Client;
 use windtunnel::HostKind;
 
 /// Runs a test with the raw driver on the built-in GPU, one at a time. Returns its events.
-fn told(
+fn run_raw(
     on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&KernelTestbed, &mut Passive),
+    body: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
-    told_on("softgpu-allocation-lists", on, set, story)
+    run_raw_on("softgpu-allocation-lists", on, set, body)
 }
 
 /// As above, on any driver's hardware.
-fn told_on(
+fn run_raw_on(
     driver: &str,
     on: HostKind,
     set: impl FnOnce(&mut Board),
-    story: impl FnOnce(&KernelTestbed, &mut Passive),
+    body: impl FnOnce(&KernelTestbed, &mut Passive),
 ) -> Vec<Event> {
     let _alone = start(set);
     let make = drivers::find(driver).map(|listed| listed.make);
     let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
-    let events = run(on, make, story);
+    let events = run(on, make, body);
     let it = state();
     assert!(!it.hostile || it.calls > 10_000, "{} calls", it.calls);
     assert!(it.wrong.is_empty(), "{} calls, of which wrong: {:#?}", it.calls, it.wrong);
@@ -51,13 +51,13 @@ fn told_on(
 }
 
 fn opened(
-    wing: &KernelTestbed,
+    testbed: &KernelTestbed,
     at: &mut Passive,
 ) -> (Client, u32, Result<Adapter, runtime::OpenError>) {
-    let client = Client::new(&wing.kernel);
+    let client = Client::new(&testbed.kernel);
     let adapters = client.adapters(at).unwrap_or_default();
     let kernel = adapters.first().copied().unwrap_or_default();
-    let adapter = Runtime::new(&wing.kernel).open(&client, kernel, &umd());
+    let adapter = Runtime::new(&testbed.kernel).open(&client, kernel, &umd());
     (client, kernel, adapter)
 }
 
@@ -74,17 +74,16 @@ fn absent(events: &[Event], slot: &str) -> usize {
 }
 
 #[test]
-fn a_hostile_driver_is_answered_wherever_it_is() {
+fn every_callback_of_a_hostile_driver_returns() {
     let drivers = ["softgpu-allocation-lists", "softgpu-gpummu", "softgpu-memory"];
-    let orders =
-        [HostKind::Deterministic(1), HostKind::DeterministicPressure(1), HostKind::Threaded];
+    let orders = [HostKind::deterministic(1), HostKind::under_pressure(1), HostKind::Threaded];
     for (driver, on) in drivers.into_iter().flat_map(|text| orders.map(|on| (text, on))) {
-        let events = told_on(
+        let events = run_raw_on(
             driver,
             on,
             |state| state.hostile = true,
-            |wing, at| {
-                let (client, kernel, adapter) = opened(wing, at);
+            |testbed, at| {
+                let (client, kernel, adapter) = opened(testbed, at);
                 let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
                 let texture = ResourceDescription::texture(8, 8);
                 let first = adapter.create_device(at);
@@ -102,7 +101,7 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
                     let made = device.create_resource(at, &texture);
                     assert!(made.is_ok(), "it is left to the device");
                     assert_eq!(device.flush(at), Ok(()));
-                    wing.kernel.validate().unwrap_or_else(|why| panic!("{why}"));
+                    testbed.kernel.validate().unwrap_or_else(|why| panic!("{why}"));
                 }
                 for device in [&second, &first] {
                     assert_eq!(device.destroy(at), Ok(()));
@@ -122,8 +121,8 @@ fn a_hostile_driver_is_answered_wherever_it_is() {
 #[test]
 fn the_later_callback_counts_as_the_hardware_query() {
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::QueriesCapsWithCb2;
-    let events = told(HostKind::Deterministic(1), set, |wing, at| {
-        let (client, kernel, adapter) = opened(wing, at);
+    let events = run_raw(HostKind::deterministic(1), set, |testbed, at| {
+        let (client, kernel, adapter) = opened(testbed, at);
         let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
         let device = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
         assert_eq!((device.destroy(at), adapter.close()), (Ok(()), Ok(())));
@@ -136,7 +135,7 @@ fn the_later_callback_counts_as_the_hardware_query() {
 }
 
 #[test]
-fn an_adapter_that_is_not_opened_says_why() {
+fn a_failed_adapter_open_reports_the_reason() {
     let rows = [
         (OpenBehaviour::Fails(E_OUTOFMEMORY), E_OUTOFMEMORY, "OpenAdapter returned E_OUTOFMEMORY"),
         (OpenBehaviour::Fails(-1), -1, "OpenAdapter returned 0xffffffff"),
@@ -147,8 +146,8 @@ fn an_adapter_that_is_not_opened_says_why() {
     ];
     for (open_behaviour, result, why) in rows {
         let set = |state: &mut Board| state.open_behaviour = open_behaviour;
-        told(HostKind::Deterministic(1), set, |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        run_raw(HostKind::deterministic(1), set, |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             let not = adapter.map(drop).map_err(|error| (error.result, error.reason.contains(why)));
             assert_eq!(not, Err((result, true)), "{open_behaviour:?}");
             close(at, &client, kernel);
@@ -156,8 +155,8 @@ fn an_adapter_that_is_not_opened_says_why() {
     }
     // Without a close function it is open, and the missing function is reported at its close.
     let set = |state: &mut Board| state.open_behaviour = OpenBehaviour::WithNoCloseAdapter;
-    told(HostKind::Deterministic(1), set, |wing, at| {
-        let (client, kernel, adapter) = opened(wing, at);
+    run_raw(HostKind::deterministic(1), set, |testbed, at| {
+        let (client, kernel, adapter) = opened(testbed, at);
         assert_eq!(adapter.map(|adapter| adapter.close()).ok(), Some(Ok(())));
         close(at, &client, kernel);
     });
@@ -169,11 +168,11 @@ fn one_call(
     (slot, called): (&'static str, Call),
 ) -> (Result<(), HRESULT>, Vec<Event>) {
     let mut answer = Ok(());
-    let events = told(
-        HostKind::Deterministic(1),
+    let events = run_raw(
+        HostKind::deterministic(1),
         |_| (),
-        |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             let adapter = adapter.unwrap_or_else(|why| panic!("{}", why.reason));
             let plain = adapter.create_device(at).unwrap_or_else(|why| panic!("{}", text(why)));
             let spare = plain.create_resource(at, &ResourceDescription::texture(8, 8));
@@ -195,9 +194,9 @@ fn one_call(
 }
 
 #[test]
-fn a_function_that_is_missing_is_not_implemented_and_said() {
+fn a_missing_function_is_reported_as_not_implemented() {
     for (slot, called) in CALLS.iter().copied() {
-        let (answer, events) = one_call(|state| state.lacks = Some(slot), (slot, called));
+        let (answer, events) = one_call(|state| state.missing = Some(slot), (slot, called));
         assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
         assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
     }
@@ -220,11 +219,11 @@ fn a_function_that_panics_is_blamed_and_the_call_fails() {
 }
 
 #[test]
-fn one_that_panics_where_there_is_no_device_is_blamed_too() {
+fn a_panic_without_a_device_is_blamed_on_the_driver() {
     for slot in ["OpenAdapter", "pfnCreateDevice", "pfnCloseAdapter"] {
         let set = |state: &mut Board| state.panics = Some(slot);
-        let events = told(HostKind::Deterministic(1), set, |wing, at| {
-            let (client, kernel, adapter) = opened(wing, at);
+        let events = run_raw(HostKind::deterministic(1), set, |testbed, at| {
+            let (client, kernel, adapter) = opened(testbed, at);
             match adapter {
                 Err(not) => assert_eq!((not.result, slot), (E_FAIL, "OpenAdapter")),
                 Ok(adapter) => {

@@ -2,6 +2,6 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let case = harness::Case::told(bytes);
+    let case = harness::Case::decode(bytes);
     assert!(case.fly().is_ok(), "{}", case.shrink().text());
 });

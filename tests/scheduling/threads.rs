@@ -184,7 +184,7 @@ fn threads_of_a_program_call_a_global_kernel() {
                     let target = made.allocations[0];
                     host.adopt("program", |at| test_client.fill(at, context, target).unwrap());
                     host.adopt("program", |at| {
-                        test_client.destroy_resource(at, made.resource).unwrap()
+                        test_client.destroy_resource(at, made.resource).unwrap();
                     });
                 }
                 host.adopt("program", |at| test_client.close(at, &[context]).unwrap());

@@ -67,8 +67,9 @@ ddi! {
     }
     DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Passive, Three, any,
         missing "no display output: the target has no display" {
-        /// Stops the adapter and returns the display mode of a target. If the target has no display, the
-        /// driver returns [`DriverError::Unsupported`] and is stopped by `stop_device`.
+        /// Stops the adapter and returns the display mode of a target. If the target has no
+        /// display, the driver returns [`DriverError::Unsupported`] and is stopped by
+        /// `stop_device`.
         by_hand fn stop_and_release(target: u32), else Err(DriverError::Unsupported);
     }
     DxgkDdiResetDevice: DeviceLevel, None, any {

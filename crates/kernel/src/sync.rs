@@ -224,21 +224,21 @@ impl Kernel {
         request: &CreateSyncRequest,
     ) -> Result<CreateSyncResponse, KernelError> {
         let guard = self.enter_device(process, request.device)?;
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let event = match request.kind {
-            SyncKind::Notification { event } => Some(world.event(process.0, event)?),
+            SyncKind::Notification { event } => Some(state.event(process.0, event)?),
             _ => None,
         };
-        let narrow = world
+        let narrow = state
             .adapters
             .get(guard.adapter)
             .is_some_and(|adapter| adapter.scheduling.fences_32_bit);
-        let name = self.reserve_handle(world, process.0)?;
+        let name = self.reserve_handle(state, process.0)?;
         let shown = match request.kind {
-            SyncKind::Monitored { .. } => match world.map_value(guard.adapter) {
+            SyncKind::Monitored { .. } => match state.map_value(guard.adapter) {
                 Ok(shown) => shown,
                 Err(why) => {
-                    self.cancel_handles(world, process.0, smallvec![name]);
+                    self.cancel_handles(state, process.0, smallvec![name]);
                     return Err(why);
                 }
             },
@@ -261,20 +261,20 @@ impl Kernel {
             last_shown: [0; 8],
         };
         let global = if request.sharing == Sharing::Global {
-            match world.global_handles.reserve() {
+            match state.global_handles.reserve() {
                 Ok(global) => Some(global),
                 Err(why) => {
-                    world.unmap_value(&made);
-                    self.cancel_handles(world, process.0, smallvec![name]);
+                    state.unmap_value(&made);
+                    self.cancel_handles(state, process.0, smallvec![name]);
                     return Err(why.into());
                 }
             }
         } else {
             None
         };
-        let number = world.sync.objects.reserve();
+        let number = state.sync.objects.reserve();
         let subject = number.subject();
-        made.global = global.map(|global| world.global_handles.publish(global, number.into()));
+        made.global = global.map(|global| state.global_handles.publish(global, number.into()));
         self.log.emit(
             subject,
             EventKind::SyncCreated {
@@ -288,8 +288,8 @@ impl Kernel {
             },
         );
         if let SyncValue::Notification { event } = made.state {
-            world.retain_event(event);
-            world.count_notice(event, true);
+            state.retain_event(event);
+            state.count_notice(event, true);
         }
         let result = CreateSyncResponse {
             handle: made.handle,
@@ -298,57 +298,57 @@ impl Kernel {
             object: subject,
         };
         if matches!(made.state, SyncValue::Mutex { .. }) {
-            world.sync.mutexes.insert(number);
+            state.sync.mutexes.insert(number);
         }
-        world.sync.objects.fill(number, made);
-        self.show_value(world, number);
+        state.sync.objects.fill(number, made);
+        self.show_value(state, number);
         if let Some(global) = result.global {
             let shared = EventKind::HandleShared { handle: Hex(global.0), of: subject };
             self.log.emit(process.subject(), shared);
         }
-        self.publish_handle(world, process.0, name, number.into());
-        guard.release(world);
+        self.publish_handle(state, process.0, name, number.into());
+        guard.release(state);
         Ok(result)
     }
 
     /// Opens a shared object (`D3DKMTOpenSynchronizationObject`).
     pub fn open_sync(&self, process: ProcessId, global: Handle) -> Result<Handle, KernelError> {
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let error =
             |why| KernelError::Handle { argument: Argument::SharedSync, handle: global, why };
-        let found = world.global_handles.lookup(global).map_err(error)?;
+        let found = state.global_handles.lookup(global).map_err(error)?;
         let ObjectId::SyncObject(number) = found else {
             return Err(error(crate::objects::handle_table::HandleError::WrongKind(
                 found.subject(),
             )));
         };
-        let name = self.reserve_handle(world, process.0)?;
+        let name = self.reserve_handle(state, process.0)?;
         let handle = name.handle();
-        world.sync.objects[number].handles += 1;
+        state.sync.objects[number].handles += 1;
         let opened = EventKind::SyncOpened { process: process.subject(), global: Hex(global.0) };
         self.log.emit(number.subject(), opened);
-        self.publish_handle(world, process.0, name, number.into());
+        self.publish_handle(state, process.0, name, number.into());
         Ok(handle)
     }
 
     /// Closes a handle of an object (`D3DKMTDestroySynchronizationObject`).
     pub fn destroy_sync(&self, process: ProcessId, handle: Handle) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<SyncObject>(process, Argument::Sync, handle)?;
-        self.close_handle(world, process.0, handle);
-        self.close_sync(world, process.0, number);
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<SyncObject>(process, Argument::Sync, handle)?;
+        self.close_handle(state, process.0, handle);
+        self.close_sync(state, process.0, number);
         Ok(())
     }
 
     /// Handles the end of one local handle of an object.
     pub(crate) fn close_sync(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: Id<Process>,
         number: Id<SyncObject>,
     ) {
-        self.judge_shown_value(world, number);
-        let it = &mut world.sync.objects[number];
+        self.judge_shown_value(state, number);
+        let it = &mut state.sync.objects[number];
         it.handles -= 1;
         let notice = match it.state {
             SyncValue::Notification { event } if it.handles == 0 => Some(event),
@@ -358,17 +358,17 @@ impl Kernel {
         let global = if handles == 0 { it.global.take() } else { None };
         self.log.emit(number.subject(), EventKind::SyncClosed { process, handles });
         if let Some(global) = global {
-            let _ = world.global_handles.close(global); // The object owned this live handle.
+            let _ = state.global_handles.close(global); // The object owned this live handle.
         }
         if let Some(event) = notice {
-            world.count_notice(event, false);
+            state.count_notice(event, false);
         }
-        self.end_unused_sync(world, number);
+        self.end_unused_sync(state, number);
     }
 
     /// Destroys an object that has no handle and no user.
-    pub(crate) fn end_unused_sync(&self, world: &mut KernelState, number: Id<SyncObject>) {
-        if world
+    pub(crate) fn end_unused_sync(&self, state: &mut KernelState, number: Id<SyncObject>) {
+        if state
             .sync
             .objects
             .get(number)
@@ -376,12 +376,12 @@ impl Kernel {
         {
             return;
         }
-        let Some(it) = world.sync.objects.take(number) else { return };
-        world.sync.mutexes.remove(&number);
-        world.unmap_value(&it);
+        let Some(it) = state.sync.objects.take(number) else { return };
+        state.sync.mutexes.remove(&number);
+        state.unmap_value(&it);
         self.log.emit(number.subject(), EventKind::SyncDestroyed {});
         if let SyncValue::Notification { event } = it.state {
-            world.release_event(event);
+            state.release_event(event);
         }
     }
 
@@ -390,12 +390,12 @@ impl Kernel {
     /// WINDOWS: our decision; the documentation says only that a device is destroyed with its
     /// objects.
     pub(crate) fn end_syncs(&self, device: Id<Device>) {
-        let world = &mut *self.state.lock();
-        if world.sync.objects.is_empty() && world.sync.gpu_waits.is_empty() {
+        let state = &mut *self.state.lock();
+        if state.sync.objects.is_empty() && state.sync.gpu_waits.is_empty() {
             return;
         }
-        self.cancel_gpu_waits(world, |gpu_wait| gpu_wait.device == device);
-        let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = world
+        self.cancel_gpu_waits(state, |gpu_wait| gpu_wait.device == device);
+        let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = state
             .sync
             .objects
             .iter()
@@ -403,12 +403,12 @@ impl Kernel {
             .filter_map(|(number, it)| Some((number, it.process?, it.handle)))
             .collect();
         for (number, process, handle) in mine {
-            if world.processes[process].handles.lookup(handle) == Ok(number.into()) {
-                self.close_handle(world, process, handle);
-                self.close_sync(world, process, number);
+            if state.processes[process].handles.lookup(handle) == Ok(number.into()) {
+                self.close_handle(state, process, handle);
+                self.close_sync(state, process, number);
             }
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// After a reset of a device, sets every fence that the device could have signaled to its
@@ -416,7 +416,7 @@ impl Kernel {
     ///
     /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device can signal exactly the fences
     /// that were created for it is our reading.
-    pub(crate) fn reset_fences(&self, world: &mut KernelState, device: Id<Device>) {
+    pub(crate) fn reset_fences(&self, state: &mut KernelState, device: Id<Device>) {
         let could = |sync_object: &SyncObject| {
             let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
             fence
@@ -424,77 +424,77 @@ impl Kernel {
                 && !sync_object.no_signal
                 && !sync_object.no_tdr_signal
         };
-        let all = world.sync.objects.iter().filter(|(_, it)| could(it));
+        let all = state.sync.objects.iter().filter(|(_, it)| could(it));
         let all: Vec<(Id<SyncObject>, u64)> =
             all.map(|(number, it)| (number, it.maximum())).collect();
         for (number, value) in all {
-            if let Some(it) = world.sync.objects.get_mut(number) {
+            if let Some(it) = state.sync.objects.get_mut(number) {
                 it.state = SyncValue::Monitored { value };
             }
-            self.sync_changed(world, number, "reset");
+            self.sync_changed(state, number, "reset");
         }
         self.log.emit(device.subject(), EventKind::FencesReset {});
-        self.resume_satisfied(world);
+        self.resume_satisfied(state);
     }
 
     /// Simulates a reset of a device: the device is lost, and its fences get their maximum value.
     /// Tests use this to observe the client's reaction.
     pub fn simulate_reset(&self, process: ProcessId, device: Handle) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
-        self.device_lost(world, number, DeviceLoss::TimedOut);
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Device>(process, Argument::Device, device)?;
+        self.device_lost(state, number, DeviceLoss::TimedOut);
         Ok(())
     }
 
     /// Frees the mutexes that a destroyed context held.
     ///
     /// WINDOWS: our decision. The documentation does not say what happens to these mutexes.
-    pub(crate) fn abandon_mutexes(&self, world: &mut KernelState, context: Id<Context>) {
-        if world.sync.objects.is_empty() {
+    pub(crate) fn abandon_mutexes(&self, state: &mut KernelState, context: Id<Context>) {
+        if state.sync.objects.is_empty() {
             return;
         }
         let held = |number: &&Id<SyncObject>| {
-            let it = world.sync.objects.get(**number);
+            let it = state.sync.objects.get(**number);
             it.is_some_and(|sync_object| {
                 sync_object.state == SyncValue::Mutex { held: Some(MutexOwner::Context(context)) }
             })
         };
-        let all: Vec<Id<SyncObject>> = world.sync.mutexes.iter().filter(held).copied().collect();
+        let all: Vec<Id<SyncObject>> = state.sync.mutexes.iter().filter(held).copied().collect();
         for number in all {
-            if let Some(it) = world.sync.objects.get_mut(number) {
+            if let Some(it) = state.sync.objects.get_mut(number) {
                 it.state = SyncValue::Mutex { held: None };
             }
             let context = context.subject();
             self.log.emit(number.subject(), EventKind::SyncAbandoned { context });
-            self.sync_changed(world, number, "abandoned");
+            self.sync_changed(state, number, "abandoned");
         }
-        self.resume_satisfied(world);
+        self.resume_satisfied(state);
     }
 
     /// Handles a changed object: shows the new value to the CPU and checks the waiting contexts and
     /// threads.
     fn sync_changed(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<SyncObject>,
         component: &'static str,
     ) {
-        let shown = self.show_value(world, number);
-        let it = &world.sync.objects[number];
+        let shown = self.show_value(state, number);
+        let it = &state.sync.objects[number];
         let (value, subject) = (it.state.value(), number.subject());
         self.log.emit(subject, EventKind::SyncSignalled { by: component.into(), value, shown });
-        self.recheck_waits(world, SyncPoint::Object(number));
+        self.recheck_waits(state, SyncPoint::Object(number));
     }
 
     /// Writes a fence's value to its CPU-visible page and returns the value read back.
-    fn show_value(&self, world: &mut KernelState, number: Id<SyncObject>) -> Option<u64> {
-        self.judge_shown_value(world, number);
-        let it = world.sync.objects.get_mut(number)?;
+    fn show_value(&self, state: &mut KernelState, number: Id<SyncObject>) -> Option<u64> {
+        self.judge_shown_value(state, number);
+        let it = state.sync.objects.get_mut(number)?;
         let start = it.cpu_mapping?.0.start;
         let bytes = it.bytes(it.state.value());
         it.last_shown = bytes;
         let adapter = it.adapter;
-        let ram = &world.adapter_memory(adapter)?.ram;
+        let ram = &state.adapter_memory(adapter)?.ram;
         ram.write(start, &bytes);
         let mut read = [0; 8];
         ram.read(start, &mut read).then_some(u64::from_le_bytes(read))
@@ -502,10 +502,10 @@ impl Kernel {
 
     /// Checks that the CPU has not written a fence's value: the mapping is read-only by contract,
     /// so only the kernel changes it.
-    fn judge_shown_value(&self, world: &KernelState, number: Id<SyncObject>) {
-        let it = &world.sync.objects[number];
+    fn judge_shown_value(&self, state: &KernelState, number: Id<SyncObject>) {
+        let it = &state.sync.objects[number];
         let (written, Some((run, _))) = (it.last_shown, it.cpu_mapping) else { return };
-        let Some(memory) = world.adapter_memory(it.adapter) else { return };
+        let Some(memory) = state.adapter_memory(it.adapter) else { return };
         let (mut read, subject) = ([0; 8], number.subject());
         memory.ram.read(run.start, &mut read);
         let broken = (read != written).then(|| {

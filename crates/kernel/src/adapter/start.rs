@@ -191,8 +191,8 @@ impl Kernel {
     ) -> Result<(), StartError> {
         let busy = StartError { entry: "DxgkDdiStartDevice", why: DriverError::Busy };
         let driver = {
-            let mut world = self.state.lock();
-            let it = world
+            let mut state = self.state.lock();
+            let it = state
                 .adapters
                 .get_mut(adapter.0)
                 .filter(|adapter| adapter.state == AdapterState::Halted);
@@ -215,8 +215,8 @@ impl Kernel {
         started: Result<AdapterId, StartError>,
     ) -> Result<AdapterId, StartError> {
         let number = driver.adapter;
-        let world = &mut *self.state.lock();
-        let Some(it) = world.adapters.get_mut(number) else { return started };
+        let state = &mut *self.state.lock();
+        let Some(it) = state.adapters.get_mut(number) else { return started };
         if started.is_ok() {
             let nodes = u32::try_from(it.nodes.len()).unwrap_or(u32::MAX);
             let generation = match driver.generation {
@@ -240,16 +240,16 @@ impl Kernel {
         } else {
             it.state = AdapterState::Stopped;
             if it.opens == 0 {
-                world.adapters.take(number);
+                state.adapters.take(number);
             }
         }
-        self.wake_all(world);
+        self.wake_all(state);
         started
     }
 
     fn new_driver(self: &Arc<Self>, setup: DriverSetup) -> Arc<Driver> {
-        let mut world = self.state.lock();
-        let adapter = world.adapters.reserve();
+        let mut state = self.state.lock();
+        let adapter = state.adapters.reserve();
         let callbacks = Arc::new(KernelCallbacks {
             kernel: Arc::downgrade(self),
             adapter,
@@ -287,7 +287,7 @@ impl Kernel {
             fatal: false,
             power: PowerStatus::On,
         };
-        world.adapters.fill(adapter, made);
+        state.adapters.fill(adapter, made);
         driver
     }
 
@@ -354,22 +354,22 @@ impl Kernel {
     /// Applies the features that the driver reported: nodes, memory and MMU.
     fn apply_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
         let number = driver.adapter;
-        let world = &mut *self.state.lock();
-        if let Some(it) = world.adapters.get_mut(number) {
+        let state = &mut *self.state.lock();
+        if let Some(it) = state.adapters.get_mut(number) {
             it.scheduling = features.scheduling;
         }
         // Node numbers are unique across adapters.
         for _ in 0..features.nodes {
-            let node = Node::new(world.nodes.last_node);
-            world.nodes.last_node += 1;
-            if let Some(it) = world.adapters.get_mut(number) {
+            let node = Node::new(state.nodes.last_node);
+            state.nodes.last_node += 1;
+            if let Some(it) = state.adapters.get_mut(number) {
                 it.nodes.push(node);
             }
         }
         if let (Some(memory), Some(ram)) = (features.memory, ram) {
-            self.add_memory(world, driver.adapter, memory, ram);
+            self.add_memory(state, driver.adapter, memory, ram);
             if let Some(mmu) = features.mmu {
-                world.add_mmu(number, mmu);
+                state.add_mmu(number, mmu);
             }
         }
     }
@@ -410,8 +410,8 @@ impl Kernel {
     ) -> Option<(Arc<Driver>, bool)> {
         loop {
             {
-                let mut world = self.state.lock();
-                let it = world.adapters.get_mut(adapter.0)?;
+                let mut state = self.state.lock();
+                let it = state.adapters.get_mut(adapter.0)?;
                 match it.state {
                     AdapterState::Running => {
                         it.state = AdapterState::Stopping;
@@ -465,12 +465,12 @@ impl Kernel {
                 remove(at, &driver, &permit);
             }
         }
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         if started {
-            self.end_adapter_context_allocations(&mut world, adapter.0);
+            self.end_adapter_context_allocations(&mut state, adapter.0);
             self.log.emit(adapter.subject(), EventKind::AdapterStopped {});
         }
-        if let Some(it) = world.adapters.get_mut(adapter.0) {
+        if let Some(it) = state.adapters.get_mut(adapter.0) {
             let over = if ending == AdapterEnding::Halted {
                 AdapterState::Halted
             } else {
@@ -479,10 +479,10 @@ impl Kernel {
             (it.interrupt_line, it.state, it.memory) = (None, over, None);
             it.nodes.clear();
             if it.opens == 0 && over == AdapterState::Stopped {
-                world.adapters.take(adapter.0);
+                state.adapters.take(adapter.0);
             }
         }
-        self.wake_all(&mut world);
+        self.wake_all(&mut state);
     }
 
     /// Notifies the driver of the surprise removal, then fails all outstanding work of the adapter.
@@ -496,8 +496,8 @@ impl Kernel {
         }
         self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
         let devices: Vec<Id<Device>> = {
-            let world = self.state.lock();
-            let mine = world.devices.iter().filter(|(_, device)| device.adapter == adapter.0);
+            let state = self.state.lock();
+            let mine = state.devices.iter().filter(|(_, device)| device.adapter == adapter.0);
             mine.map(|(number, _)| number).collect()
         };
         for device in devices {
@@ -505,9 +505,9 @@ impl Kernel {
         }
         self.fail_paging(adapter.0);
         // Removed engines save no context state.
-        let world = &mut *self.state.lock();
+        let state = &mut *self.state.lock();
         let nodes =
-            world.adapters.get_mut(adapter.0).into_iter().flat_map(|adapter| &mut adapter.nodes);
+            state.adapters.get_mut(adapter.0).into_iter().flat_map(|adapter| &mut adapter.nodes);
         let subjects: Vec<Subject> = nodes
             .map(|node| {
                 node.lost_packets.clear();
@@ -515,9 +515,9 @@ impl Kernel {
             })
             .collect();
         for node in subjects {
-            self.switch_context(world, adapter.0, node, None);
+            self.switch_context(state, adapter.0, node, None);
         }
-        self.complete_context_allocations(world);
+        self.complete_context_allocations(state);
     }
 
     /// Stops delivery of interrupts to a driver that is about to stop. Waits until the interrupts
@@ -534,8 +534,8 @@ impl Kernel {
     }
 
     pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
-        let mut world = self.state.lock();
-        world
+        let mut state = self.state.lock();
+        state
             .adapters
             .get_mut(adapter)
             .is_some_and(|adapter| std::mem::take(&mut adapter.dpc) && !adapter.interrupts_disabled)
@@ -571,9 +571,9 @@ impl Kernel {
 
     /// The running adapters.
     pub fn adapters(&self) -> Vec<AdapterId> {
-        let world = self.state.lock();
+        let state = self.state.lock();
         let running =
-            world.adapters.iter().filter(|(_, adapter)| adapter.state == AdapterState::Running);
+            state.adapters.iter().filter(|(_, adapter)| adapter.state == AdapterState::Running);
         running.map(|(number, _)| AdapterId(number)).collect()
     }
 
@@ -585,25 +585,25 @@ impl Kernel {
         process: ProcessId,
         adapter: AdapterId,
     ) -> Result<Handle, KernelError> {
-        let mut world = self.state.lock();
-        if world.processes.get(process.0).is_none_or(|process| process.ended) {
+        let mut state = self.state.lock();
+        if state.processes.get(process.0).is_none_or(|process| process.ended) {
             return Err(KernelError::HandleTableFull); // An ended process gets no more handles.
         }
-        match world.adapters.get_mut(adapter.0) {
+        match state.adapters.get_mut(adapter.0) {
             Some(it) if it.state == AdapterState::Running => it.opens += 1,
             _ => return Err(KernelError::Removed(adapter.subject())),
         }
-        let name = match self.reserve_handle(&mut world, process.0) {
+        let name = match self.reserve_handle(&mut state, process.0) {
             Ok(name) => name,
             Err(why) => {
-                if let Some(it) = world.adapters.get_mut(adapter.0) {
+                if let Some(it) = state.adapters.get_mut(adapter.0) {
                     it.opens -= 1;
                 }
                 return Err(why);
             }
         };
         let handle = name.handle();
-        self.publish_handle(&mut world, process.0, name, adapter.0.into());
+        self.publish_handle(&mut state, process.0, name, adapter.0.into());
         Ok(handle)
     }
 
@@ -616,10 +616,10 @@ impl Kernel {
         handle: Handle,
     ) -> Result<(), KernelError> {
         let number = {
-            let mut world = self.state.lock();
-            let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, handle)?;
-            self.close_handle(&mut world, process.0, handle);
-            world.close_adapter(number);
+            let mut state = self.state.lock();
+            let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, handle)?;
+            self.close_handle(&mut state, process.0, handle);
+            state.close_adapter(number);
             number
         };
         self.end_unused_space(at, process.0, number);

@@ -115,22 +115,22 @@ impl Kernel {
         adapter: Handle,
     ) -> Result<Handle, KernelError> {
         let (driver, name) = {
-            let mut world = self.state.lock();
-            let number = world.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-            let driver = world.adapters.get(number).and_then(Adapter::running_driver);
+            let mut state = self.state.lock();
+            let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+            let driver = state.adapters.get(number).and_then(Adapter::running_driver);
             let driver = driver.ok_or(KernelError::Removed(number.subject()))?;
-            let name = self.reserve_handle(&mut world, process.0)?;
-            world.processes[process.0].creating += 1;
+            let name = self.reserve_handle(&mut state, process.0)?;
+            state.processes[process.0].creating += 1;
             (driver, name)
         };
         let mut name = Some(name);
         let made = self.call_create_device(at, process, &driver, &mut name);
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         // Release the handle if it was not published.
-        self.cancel_handles(&mut world, process.0, name.into_iter().collect());
-        world.processes[process.0].creating -= 1;
-        self.wake_all(&mut world);
-        drop(world);
+        self.cancel_handles(&mut state, process.0, name.into_iter().collect());
+        state.processes[process.0].creating -= 1;
+        self.wake_all(&mut state);
+        drop(state);
         self.end_unused_space(at, process.0, driver.adapter);
         made
     }
@@ -168,46 +168,46 @@ impl Kernel {
         let (device, own) = self.reserve_device(Some(process), adapter, handle)?;
         let subject = device.subject();
         let made = driver.create_device(at, permit, (Some(process.0), own.handle()));
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         let driver_handle = match made {
             Ok(driver_handle) => driver_handle,
             Err(why) => {
                 // The driver leaked these context allocations: it created them for a device that it
                 // then failed to create.
-                self.end_owner_context_allocations(&mut world, device, "DxgkDdiCreateDevice");
-                world.take_device(device);
-                world.kernel_handles.cancel(own);
-                self.wake_all(&mut world);
+                self.end_owner_context_allocations(&mut state, device, "DxgkDdiCreateDevice");
+                state.take_device(device);
+                state.kernel_handles.cancel(own);
+                self.wake_all(&mut state);
                 return Err(why.into());
             }
         };
-        world.kernel_handles.publish(own, device.into());
+        state.kernel_handles.publish(own, device.into());
         let given = driver_handle.as_raw();
-        let welcome = world.check_accepts_devices(process, adapter);
+        let welcome = state.check_accepts_devices(process, adapter);
         self.log.emit(
             subject,
             EventKind::DeviceCreated { process: process.subject(), adapter: adapter.subject() },
         );
         self.set_driver_handle(given, subject);
         if let Err(why) = welcome {
-            drop(world);
+            drop(state);
             // WINDOWS: that the driver sees this call is our decision.
             let log_arguments = |log: &Log| log.emit(subject, EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process.0), log_arguments: &log_arguments };
             let _ = driver.destroy_device(at, permit, details, driver_handle);
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             self.log.emit(subject, EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
-            self.end_owner_context_allocations(&mut world, device, "DxgkDdiDestroyDevice");
-            world.remove_device(device);
-            self.wake_all(&mut world);
+            self.end_owner_context_allocations(&mut state, device, "DxgkDdiDestroyDevice");
+            state.remove_device(device);
+            self.wake_all(&mut state);
             return Err(why);
         }
-        if let Some(it) = world.devices.get_mut(device) {
+        if let Some(it) = state.devices.get_mut(device) {
             (it.driver_handle, it.ending) = (Some(Arc::new(driver_handle)), false);
         }
         if let Some(name) = name.take() {
-            self.publish_handle(&mut world, process.0, name, device.into());
+            self.publish_handle(&mut state, process.0, name, device.into());
         }
         Ok(handle)
     }
@@ -220,9 +220,9 @@ impl Kernel {
         adapter: Id<Adapter>,
         handle: Handle,
     ) -> Result<(Id<Device>, ReservedHandle), KernelError> {
-        let world = &mut *self.state.lock();
-        let own = world.kernel_handles.reserve()?;
-        let number = world.add_device(Device {
+        let state = &mut *self.state.lock();
+        let own = state.kernel_handles.reserve()?;
+        let number = state.add_device(Device {
             process: process.map(|process_id| process_id.0),
             adapter,
             handle,
@@ -242,7 +242,7 @@ impl Kernel {
             queues: BTreeSet::new(),
             user_mappings: Vec::new(),
         });
-        world.kernel_handles.bind(&own, number.into());
+        state.kernel_handles.bind(&own, number.into());
         Ok((number, own))
     }
 
@@ -254,9 +254,9 @@ impl Kernel {
         handle: Handle,
     ) -> Result<(), KernelError> {
         let number = {
-            let mut world = self.state.lock();
-            let number = world.resolve_handle::<Device>(process, Argument::Device, handle)?;
-            self.close_handle(&mut world, process.0, handle);
+            let mut state = self.state.lock();
+            let number = state.resolve_handle::<Device>(process, Argument::Device, handle)?;
+            self.close_handle(&mut state, process.0, handle);
             number
         };
         self.end_device(at, number);
@@ -273,12 +273,12 @@ impl Kernel {
         cause: impl Fn(&Device) -> bool,
     ) {
         let is = |device: &Device| !device.zombie && cause(device);
-        let alive = |world: &KernelState| -> Vec<Id<Device>> {
+        let alive = |state: &KernelState| -> Vec<Id<Device>> {
             match process {
                 Some(process) => {
-                    world.devices_of(process).filter(|device| is(&world.devices[*device])).collect()
+                    state.devices_of(process).filter(|device| is(&state.devices[*device])).collect()
                 }
-                None => world.devices.select(is),
+                None => state.devices.select(is),
             }
         };
         let numbers = alive(&self.state.lock());
@@ -298,12 +298,12 @@ impl Kernel {
     /// the driver. If another thread is ending the device, waits for that thread.
     pub(crate) fn end_device(&self, at: &mut Passive, number: Id<Device>) {
         let first = {
-            let mut world = self.state.lock();
+            let mut state = self.state.lock();
             // Another thread may have ended it meanwhile.
-            let Some(it) = world.devices.get_mut(number) else { return };
+            let Some(it) = state.devices.get_mut(number) else { return };
             let first = !std::mem::replace(&mut it.ending, true);
             // Threads that wait inside the device check again.
-            self.wake_all(&mut world);
+            self.wake_all(&mut state);
             first
         };
         if first {
@@ -315,11 +315,11 @@ impl Kernel {
             };
             self.wait_until(at, about, |_| format!("the end of {about}"), over);
         }
-        let mut world = self.state.lock();
-        let owner = world.devices.get(number).map(|device| (device.owner(), device.adapter));
-        self.remove_device_object(&mut world, number);
-        self.wake_all(&mut world);
-        drop(world);
+        let mut state = self.state.lock();
+        let owner = state.devices.get(number).map(|device| (device.owner(), device.adapter));
+        self.remove_device_object(&mut state, number);
+        self.wake_all(&mut state);
+        drop(state);
         if let Some((process, adapter)) = owner {
             self.end_unused_space(at, process, adapter);
         }
@@ -328,8 +328,8 @@ impl Kernel {
     fn finish_device(&self, at: &mut Passive, number: Id<Device>) {
         self.wait_device(at, number, "the calls inside it", |device| device.active_calls == 0);
         let (process, contexts) = {
-            let world = self.state.lock();
-            let it = &world.devices[number];
+            let state = self.state.lock();
+            let it = &state.devices[number];
             (it.owner(), it.contexts.clone())
         };
         for context in contexts {
@@ -364,34 +364,34 @@ impl Kernel {
             let _ = driver.destroy_device(at, &permit, details, driver_handle);
             Some(given)
         });
-        let mut world = self.state.lock();
+        let mut state = self.state.lock();
         if let Some(given) = told {
             let subject = number.subject();
-            world.close_kernel_handle(number);
-            self.end_owner_context_allocations(&mut world, number, "DxgkDdiDestroyDevice");
+            state.close_kernel_handle(number);
+            self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyDevice");
             self.log.emit(subject, EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
         }
-        world.devices[number].zombie = true;
+        state.devices[number].zombie = true;
     }
 
     /// Removes a device that is destroyed in the driver, and its contexts' handles, if its client
     /// handle is closed.
-    pub(crate) fn remove_device_object(&self, world: &mut KernelState, number: Id<Device>) {
+    pub(crate) fn remove_device_object(&self, state: &mut KernelState, number: Id<Device>) {
         // Another thread may have removed it meanwhile.
-        let Some(it) = world.devices.get(number) else { return };
+        let Some(it) = state.devices.get(number) else { return };
         let (process, handle) = (it.owner(), it.handle);
-        let named = world.processes[process].handles.lookup(handle) == Ok(number.into());
-        if named || !world.is_zombie(number) {
+        let named = state.processes[process].handles.lookup(handle) == Ok(number.into());
+        if named || !state.is_zombie(number) {
             return;
         }
         for context in it.contexts.clone() {
-            if let Some(handle) = world.contexts.get(context).map(|context| context.handle) {
-                self.close_handle(world, process, handle);
+            if let Some(handle) = state.contexts.get(context).map(|context| context.handle) {
+                self.close_handle(state, process, handle);
             }
-            world.remove_context(context);
+            state.remove_context(context);
         }
-        world.remove_device(number);
+        state.remove_device(number);
     }
 
     /// Waits until `done` is true of the device. If no thread can end the wait, the device is lost
@@ -424,30 +424,30 @@ impl Kernel {
 
     pub(crate) fn mark_lost(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<Device>,
         why: DeviceLoss,
     ) -> bool {
         // Another thread may have ended it meanwhile.
-        let Some(it) = world.devices.get_mut(number) else { return false };
+        let Some(it) = state.devices.get_mut(number) else { return false };
         if it.lost.is_some() {
             return false;
         }
         it.lost = Some(why);
         self.log.emit(number.subject(), EventKind::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
-        self.forget_packets(world, adapter, number);
+        self.forget_packets(state, adapter, number);
         if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset) {
-            self.reset_fences(world, number);
+            self.reset_fences(state, number);
         }
-        let idle = world.retire_ready(number);
-        self.start_retirements(world, idle);
+        let idle = state.retire_ready(number);
+        self.start_retirements(state, idle);
         // Offers and paging work may have waited for what counts as done now.
-        self.complete_offers(world, adapter);
-        if world.has_unbuilt_paging(adapter) {
+        self.complete_offers(state, adapter);
+        if state.has_unbuilt_paging(adapter) {
             self.wake_one(&self.work_available);
         }
-        self.wake_all(world);
+        self.wake_all(state);
         true
     }
 
@@ -457,9 +457,9 @@ impl Kernel {
         process: ProcessId,
         device: Handle,
     ) -> Result<Option<DeviceLoss>, KernelError> {
-        let world = self.state.lock();
-        let number = world.resolve_handle::<Device>(process, Argument::Device, device)?;
-        let it = world.devices.get(number);
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Device>(process, Argument::Device, device)?;
+        let it = state.devices.get(number);
         let loss =
             it.and_then(
                 |device| if device.zombie { Some(DeviceLoss::AdapterRemoved) } else { device.lost },
@@ -471,14 +471,14 @@ impl Kernel {
 
     /// Retires all live views of a device. Retirements that cannot start now are left to the jobs.
     fn retire_device_views(&self, number: Id<Device>) -> Vec<Id<Retirement>> {
-        let mut world = self.state.lock();
-        let it = &world.devices[number];
+        let mut state = self.state.lock();
+        let it = &state.devices[number];
         // Views that the client destroyed earlier are in their own retirements.
         let live = |view: &&Id<View>| {
-            world.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
+            state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
         };
         let named = |view: &&Id<ResourceView>| {
-            world.resource_views.get(**view).is_some_and(|resource_view| resource_view.published)
+            state.resource_views.get(**view).is_some_and(|resource_view| resource_view.published)
         };
         let resources = it
             .resource_views
@@ -491,7 +491,7 @@ impl Kernel {
             .filter(live)
             .map(|view| RetireTarget::Views(smallvec![*view]));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
-        let how = |ending| self.retire(&mut world, number, ending, false, false);
+        let how = |ending| self.retire(&mut state, number, ending, false, false);
         endings
             .into_iter()
             .filter_map(how)

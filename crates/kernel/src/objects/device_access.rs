@@ -35,9 +35,9 @@ impl Kernel {
         process: ProcessId,
         handle: Handle,
     ) -> Result<RundownGuard<'_>, KernelError> {
-        let mut world = self.state.lock();
-        let number = world.working_device(process, handle)?;
-        self.acquire_rundown(&mut world, number)
+        let mut state = self.state.lock();
+        let number = state.working_device(process, handle)?;
+        self.acquire_rundown(&mut state, number)
     }
 
     /// Enters a device by id.
@@ -46,14 +46,14 @@ impl Kernel {
     /// [`KernelError::Removed`] if the device is being destroyed.
     pub(crate) fn acquire_rundown(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<Device>,
     ) -> Result<RundownGuard<'_>, KernelError> {
         let zombie = KernelError::Removed(number.subject());
         let it =
-            world.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
+            state.devices.get_mut(number).filter(|device| !device.ending).ok_or(zombie.clone())?;
         let driver =
-            world.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
+            state.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(zombie)?;
         it.active_calls += 1;
         Ok(RundownGuard {
             kernel: Some(self),
@@ -71,9 +71,9 @@ impl Kernel {
 
     /// The driver a device belongs to.
     pub(crate) fn driver_of(&self, device: Id<Device>) -> Option<Arc<Driver>> {
-        let world = self.state.lock();
-        let adapter = world.devices.get(device)?.adapter;
-        world.adapters.get(adapter).map(|adapter| adapter.driver.clone())
+        let state = self.state.lock();
+        let adapter = state.devices.get(device)?.adapter;
+        state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
     }
 }
 
@@ -155,15 +155,15 @@ impl RundownGuard<'_> {
 
 impl RundownGuard<'_> {
     /// Releases the guard while the caller holds the state lock.
-    pub(crate) fn release(mut self, world: &mut KernelState) {
-        self.release_in(world);
+    pub(crate) fn release(mut self, state: &mut KernelState) {
+        self.release_in(state);
     }
 
-    fn release_in(&mut self, world: &mut KernelState) {
+    fn release_in(&mut self, state: &mut KernelState) {
         self.driver_handle = None;
-        world.devices[self.device].active_calls -= 1;
+        state.devices[self.device].active_calls -= 1;
         if let Some(kernel) = self.kernel.take() {
-            kernel.wake_all(world);
+            kernel.wake_all(state);
         }
     }
 }

@@ -18,35 +18,35 @@ impl Kernel {
         request: &SignalRequest<'_>,
     ) -> Result<(), KernelError> {
         let points = {
-            let world = &mut *self.state.lock();
-            let devices = world.devices_named(process, request.contexts)?;
+            let state = &mut *self.state.lock();
+            let devices = state.devices_named(process, request.contexts)?;
             let (how, event) = (SyncUse::Signal { rewinds: true }, request.event);
             // Without a context, nothing is signalled.
             let Some(first) = devices.first().copied() else { return Ok(()) };
             for device in devices.iter().skip(1) {
-                self.resolve_sync_points(world, process, *device, request.list, how, false)?;
+                self.resolve_sync_points(state, process, *device, request.list, how, false)?;
             }
             let mut points =
-                self.resolve_sync_points(world, process, first, request.list, how, false)?;
+                self.resolve_sync_points(state, process, first, request.list, how, false)?;
             if let Some(event) = event {
-                let event = world.event(process.0, event)?;
-                points.list.push((SyncPoint::Object(world.create_notification(first, event)), 0));
+                let event = state.event(process.0, event)?;
+                points.list.push((SyncPoint::Object(state.create_notification(first, event)), 0));
             }
             if devices.len() > 1 {
                 let many = u32::try_from(devices.len()).unwrap_or(u32::MAX);
-                points.broadcast = Some(world.begin_broadcast(many));
+                points.broadcast = Some(state.begin_broadcast(many));
             }
             for _ in &devices {
-                world.retain_points(&points);
+                state.retain_points(&points);
             }
             points
         };
         for (place, context) in request.contexts.iter().enumerate() {
             if let Err(why) = self.queue_signal(at, process, *context, points.clone()) {
                 // The signals of this context and of the following ones were not queued.
-                let world = &mut *self.state.lock();
+                let state = &mut *self.state.lock();
                 for _ in place..request.contexts.len() {
-                    self.cancel_points(world, None, &points);
+                    self.cancel_points(state, None, &points);
                 }
                 return Err(why);
             }
@@ -64,11 +64,11 @@ impl Kernel {
         list: &[(Handle, u64)],
     ) -> Result<(), KernelError> {
         let points = {
-            let world = &mut *self.state.lock();
-            let device = world.devices_named(process, &[context])?[0];
+            let state = &mut *self.state.lock();
+            let device = state.devices_named(process, &[context])?[0];
             let points =
-                self.resolve_sync_points(world, process, device, list, SyncUse::Wait, false)?;
-            world.retain_points(&points);
+                self.resolve_sync_points(state, process, device, list, SyncUse::Wait, false)?;
+            state.retain_points(&points);
             points
         };
         self.queue_wait(at, process, context, points.clone()).inspect_err(|_| {

@@ -53,12 +53,12 @@ impl Kernel {
     /// Whether these objects are fences with a value each, or objects that share one value (the two
     /// forms of `D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU`).
     pub fn are_fences(&self, process: ProcessId, list: &[Handle]) -> bool {
-        let world = self.state.lock();
-        let handles = world.processes.get(process.0).map(|process| &process.handles);
+        let state = self.state.lock();
+        let handles = state.processes.get(process.0).map(|process| &process.handles);
         list.iter().all(|handle| match handles.map(|handle_table| handle_table.lookup(*handle)) {
             Some(Ok(ObjectId::QueueFence(_))) => true,
             Some(Ok(ObjectId::SyncObject(sync))) => {
-                matches!(world.sync.objects[sync].state, SyncValue::Monitored { .. })
+                matches!(state.sync.objects[sync].state, SyncValue::Monitored { .. })
             }
             _ => false,
         })
@@ -72,10 +72,10 @@ impl Kernel {
         list: &[(Handle, u64)],
         rewinds: bool,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let device = world.resolve_handle::<Device>(process, Argument::Device, device)?;
+        let state = &mut *self.state.lock();
+        let device = state.resolve_handle::<Device>(process, Argument::Device, device)?;
         let points = self.resolve_sync_points(
-            world,
+            state,
             process,
             device,
             list,
@@ -84,12 +84,12 @@ impl Kernel {
         )?;
         for (point, value) in points.list {
             let SyncPoint::Object(number) = point else { continue };
-            if let Some(it) = world.sync.objects.get_mut(number) {
+            if let Some(it) = state.sync.objects.get_mut(number) {
                 it.state = SyncValue::Monitored { value };
             }
-            self.sync_changed(world, number, "cpu");
+            self.sync_changed(state, number, "cpu");
         }
-        self.resume_satisfied(world);
+        self.resume_satisfied(state);
         Ok(())
     }
 
@@ -102,11 +102,11 @@ impl Kernel {
         request: &WaitRequest<'_>,
     ) -> Result<(), KernelError> {
         let number = {
-            let world = &mut *self.state.lock();
+            let state = &mut *self.state.lock();
             let device =
-                world.resolve_handle::<Device>(process, Argument::Device, request.device)?;
+                state.resolve_handle::<Device>(process, Argument::Device, request.device)?;
             let points = self.resolve_sync_points(
-                world,
+                state,
                 process,
                 device,
                 request.list,
@@ -115,19 +115,19 @@ impl Kernel {
             )?;
             let waiter = match request.event {
                 Some(event) => {
-                    let event = world.event(process.0, event)?;
-                    world.retain_event(event);
+                    let event = state.event(process.0, event)?;
+                    state.retain_event(event);
                     Waiter::Event(event)
                 }
                 None => Waiter::Thread,
             };
-            world.retain_points(&points);
-            let satisfied = world.is_satisfied(&points, request.any);
+            state.retain_points(&points);
+            let satisfied = state.is_satisfied(&points, request.any);
             let (process, any) = (process.0, request.any);
             let it = GpuWait { waiter, device, process, points, any, result: None };
-            let number = self.begin_gpu_wait(world, it);
+            let number = self.begin_gpu_wait(state, it);
             if satisfied {
-                self.end_gpu_wait(world, number, GpuWaitResult::Satisfied);
+                self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
             }
             number
         };
@@ -143,10 +143,10 @@ impl Kernel {
         value: u64,
     ) -> Result<(), KernelError> {
         let device = {
-            let world = self.state.lock();
-            let queue = world.resolve_queue_fence(process, Argument::Fence, fence)?;
-            let device = world.device_of_queue(queue);
-            world.devices.get(device).map(|device| device.handle).unwrap_or_default()
+            let state = self.state.lock();
+            let queue = state.resolve_queue_fence(process, Argument::Fence, fence)?;
+            let device = state.device_of_queue(queue);
+            state.devices.get(device).map(|device| device.handle).unwrap_or_default()
         };
         let request = WaitRequest { device, list: &[(fence, value)], any: false, event: None };
         self.wait_from_cpu(at, process, &request)
@@ -156,26 +156,26 @@ impl Kernel {
     fn block_thread(&self, at: &mut Passive, number: Id<GpuWait>) -> Result<(), KernelError> {
         loop {
             let (token, about) = {
-                let world = &mut *self.state.lock();
+                let state = &mut *self.state.lock();
                 // The wait is removed if its device or its process was destroyed.
-                let Some(it) = world.sync.gpu_waits.get(number) else {
+                let Some(it) = state.sync.gpu_waits.get(number) else {
                     return Err(KernelError::Stuck);
                 };
                 let zombie = KernelError::Removed(it.device.subject());
                 if let Some(over) = it.result {
-                    world.sync.gpu_waits.take(number);
+                    state.sync.gpu_waits.take(number);
                     return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
                 }
                 let about =
                     it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
-                let token = WaitToken::for_external_threads(world.describe_missing(&it.points));
-                world.waiters.push(token.clone());
+                let token = WaitToken::for_external_threads(state.describe_missing(&it.points));
+                state.waiters.push(token.clone());
                 (token, about)
             };
             if let WaitResult::Stuck(_) | WaitResult::HostEnded = self.park(at, about, &token) {
-                let world = &mut *self.state.lock();
-                self.end_gpu_wait(world, number, GpuWaitResult::Cancelled);
-                world.sync.gpu_waits.take(number);
+                let state = &mut *self.state.lock();
+                self.end_gpu_wait(state, number, GpuWaitResult::Cancelled);
+                state.sync.gpu_waits.take(number);
                 return Err(KernelError::Stuck);
             }
         }
@@ -185,7 +185,7 @@ impl Kernel {
     /// restricts the objects to those that the CPU can use.
     pub(crate) fn resolve_sync_points(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         process: ProcessId,
         device: Id<Device>,
         list: &[(Handle, u64)],
@@ -195,7 +195,7 @@ impl Kernel {
         let mut points = SmallVec::new();
         for (handle, value) in list {
             points.push((
-                self.resolve_sync_point(world, process, device, (*handle, *value), how, cpu)?,
+                self.resolve_sync_point(state, process, device, (*handle, *value), how, cpu)?,
                 *value,
             ));
         }
@@ -204,7 +204,7 @@ impl Kernel {
 
     pub(super) fn resolve_sync_point(
         &self,
-        world: &KernelState,
+        state: &KernelState,
         process: ProcessId,
         device: Id<Device>,
         (handle, value): (Handle, u64),
@@ -212,7 +212,7 @@ impl Kernel {
         cpu: bool,
     ) -> Result<SyncPoint, KernelError> {
         let argument = Argument::Fence;
-        let number = match world.find_handle(process, argument, handle)? {
+        let number = match state.find_handle(process, argument, handle)? {
             ObjectId::SyncObject(number) => number,
             // Only paging work signals the fence of a paging queue.
             ObjectId::QueueFence(queue) if how == SyncUse::Wait => {
@@ -224,8 +224,8 @@ impl Kernel {
             }
         };
         let zombie = KernelError::Handle { argument, handle, why: HandleError::Unknown };
-        let it = world.sync.objects.get(number).ok_or(zombie)?;
-        self.judge_shown_value(world, number);
+        let it = state.sync.objects.get(number).ok_or(zombie)?;
+        self.judge_shown_value(state, number);
         let subject = number.subject();
         if cpu && !matches!(it.state, SyncValue::Monitored { .. }) {
             return Err(KernelError::NotMonitored(subject));

@@ -110,21 +110,21 @@ impl Kernel {
         process: ProcessId,
         request: CreateKeyedMutexRequest,
     ) -> Result<CreateKeyedMutexResponse, KernelError> {
-        let world = &mut *self.state.lock();
-        let local = self.reserve_handle(world, process.0)?;
-        let shared = if request.nt { Ok(None) } else { world.global_handles.reserve().map(Some) };
+        let state = &mut *self.state.lock();
+        let local = self.reserve_handle(state, process.0)?;
+        let shared = if request.nt { Ok(None) } else { state.global_handles.reserve().map(Some) };
         let shared = match shared {
             Ok(it) => it,
             Err(why) => {
-                self.cancel_handles(world, process.0, smallvec![local]);
+                self.cancel_handles(state, process.0, smallvec![local]);
                 return Err(why.into());
             }
         };
-        let number = world.sync.keyed_mutexes.reserve();
+        let number = state.sync.keyed_mutexes.reserve();
         let subject = number.subject();
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
         let global = shared
-            .map(|reserved_handle| world.global_handles.publish(reserved_handle, number.into()));
+            .map(|reserved_handle| state.global_handles.publish(reserved_handle, number.into()));
         let CreateKeyedMutexRequest { key, runtime, nt } = request;
         let (owner, handle) = name.event_fields();
         self.log.emit(
@@ -138,12 +138,10 @@ impl Kernel {
                 runtime: runtime.len() as u64,
             },
         );
-        let state = KeyedMutexState::Free { key, fence: 0 };
-        world
-            .sync
-            .keyed_mutexes
-            .fill(number, KeyedMutex { state, handles: vec![name], global, runtime });
-        self.publish_handle(world, process.0, local, number.into());
+        let free = KeyedMutexState::Free { key, fence: 0 };
+        let mutex = KeyedMutex { state: free, handles: vec![name], global, runtime };
+        state.sync.keyed_mutexes.fill(number, mutex);
+        self.publish_handle(state, process.0, local, number.into());
         if let Some(it) = global {
             self.log.emit(owner, EventKind::HandleShared { handle: Hex(it.0), of: subject });
         }
@@ -158,10 +156,10 @@ impl Kernel {
         global: Handle,
         capacity: usize,
     ) -> Result<(Subject, Handle), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.find_shared_keyed_mutex(global)?;
+        let state = &mut *self.state.lock();
+        let number = state.find_shared_keyed_mutex(global)?;
         let subject = number.subject();
-        if let Err(why) = world.check_runtime_buffer(number, capacity) {
+        if let Err(why) = state.check_runtime_buffer(number, capacity) {
             let unopened = EventKind::KeyedMutexOpenFailed {
                 process: process.subject(),
                 capacity: capacity as u64,
@@ -169,10 +167,10 @@ impl Kernel {
             self.log.emit(subject, unopened);
             return Err(why);
         }
-        let local = self.reserve_handle(world, process.0)?;
+        let local = self.reserve_handle(state, process.0)?;
         let name = KeyedMutexHandle { process: process.0, handle: local.handle() };
-        world.sync.keyed_mutexes[number].handles.push(name);
-        self.publish_handle(world, process.0, local, number.into());
+        state.sync.keyed_mutexes[number].handles.push(name);
+        self.publish_handle(state, process.0, local, number.into());
         let (process, handle) = name.event_fields();
         self.log.emit(
             subject,
@@ -187,10 +185,10 @@ impl Kernel {
         process: ProcessId,
         handle: Handle,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
-        self.close_handle(world, process.0, handle);
-        self.close_keyed_mutex(world, number, process.0, handle);
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        self.close_handle(state, process.0, handle);
+        self.close_keyed_mutex(state, number, process.0, handle);
         Ok(())
     }
 
@@ -198,12 +196,12 @@ impl Kernel {
     /// destroyed if this was its last handle.
     pub(crate) fn close_keyed_mutex(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         number: Id<KeyedMutex>,
         process: Id<Process>,
         handle: Handle,
     ) {
-        let it = &mut world.sync.keyed_mutexes[number];
+        let it = &mut state.sync.keyed_mutexes[number];
         let (subject, name) = (number.subject(), KeyedMutexHandle { process, handle });
         let (process, handle) = name.event_fields();
         it.handles.retain(|keyed_mutex_handle| *keyed_mutex_handle != name);
@@ -213,13 +211,13 @@ impl Kernel {
         }
         let last = it.handles.is_empty();
         self.log.emit(subject, EventKind::KeyedMutexClosed { process, handle });
-        if last && let Some(it) = world.sync.keyed_mutexes.take(number) {
+        if last && let Some(it) = state.sync.keyed_mutexes.take(number) {
             if let Some(global) = it.global {
-                let _ = world.global_handles.close(global); // The mutex owned this live handle.
+                let _ = state.global_handles.close(global); // The mutex owned this live handle.
             }
             self.log.emit(subject, EventKind::KeyedMutexDestroyed {});
         }
-        self.wake_all(world);
+        self.wake_all(state);
     }
 
     /// Waits until a keyed mutex is free for a key, and acquires it (`D3DKMTAcquireKeyedMutex2`).
@@ -244,15 +242,15 @@ impl Kernel {
         let (about, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
         let deadline = timeout.map(|value| self.host.now().saturating_add(value));
         let what = |_: &KernelState| format!("key {key} of {about}");
-        let act = |world: &mut KernelState| {
-            self.try_acquire_keyed_mutex(world, process, name, key, capacity)
+        let act = |state: &mut KernelState| {
+            self.try_acquire_keyed_mutex(state, process, name, key, capacity)
         };
         let ended = match self.try_until(at, about, deadline, what, act) {
             WaitOutcome::Done(ended) => ended?,
             WaitOutcome::Stuck => return Err(KernelError::Stuck),
             WaitOutcome::TimedOut => {
-                let world = &mut *self.state.lock();
-                let late = self.try_acquire_keyed_mutex(world, process, name, key, capacity);
+                let state = &mut *self.state.lock();
+                let late = self.try_acquire_keyed_mutex(state, process, name, key, capacity);
                 late.unwrap_or_else(|| {
                     self.log_keyed_mutex_not_acquired(about, name, key, "timed-out");
                     Ok(AcquireKeyedMutexResponse::TimedOut)
@@ -265,7 +263,7 @@ impl Kernel {
     /// Tries to acquire a keyed mutex. Returns the result, or `None` if the caller must wait.
     fn try_acquire_keyed_mutex(
         &self,
-        world: &mut KernelState,
+        state: &mut KernelState,
         process: ProcessId,
         name: KeyedMutexHandle,
         key: u64,
@@ -273,12 +271,12 @@ impl Kernel {
     ) -> Option<Result<AcquireKeyedMutexResponse, KernelError>> {
         // The thread may have been parked: the handle may have been closed meanwhile.
         let number =
-            match world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
+            match state.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, name.handle) {
                 Ok(it) => it,
                 Err(why) => return Some(Err(why)),
             };
         let subject = number.subject();
-        let fence = match world.sync.keyed_mutexes.get(number)?.state {
+        let fence = match state.sync.keyed_mutexes.get(number)?.state {
             KeyedMutexState::Free { key: for_key, fence } if for_key == key => fence,
             KeyedMutexState::Free { .. } | KeyedMutexState::Owned(_) => return None,
             KeyedMutexState::Abandoned => {
@@ -286,10 +284,10 @@ impl Kernel {
                 return Some(Ok(AcquireKeyedMutexResponse::Abandoned));
             }
         };
-        if let Err(why) = world.check_runtime_buffer(number, capacity) {
+        if let Err(why) = state.check_runtime_buffer(number, capacity) {
             return Some(Err(why));
         }
-        let it = world.sync.keyed_mutexes.get_mut(number)?;
+        let it = state.sync.keyed_mutexes.get_mut(number)?;
         it.state = KeyedMutexState::Owned(name);
         let runtime = if capacity == 0 { Vec::new() } else { it.runtime.clone() };
         let (process, handle) = name.event_fields();
@@ -321,10 +319,10 @@ impl Kernel {
         handle: Handle,
         release: ReleaseKeyedMutexRequest,
     ) -> Result<(), KernelError> {
-        let world = &mut *self.state.lock();
-        let number = world.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<KeyedMutex>(process, Argument::KeyedMutex, handle)?;
         let (subject, name) = (number.subject(), KeyedMutexHandle { process: process.0, handle });
-        let it = world
+        let it = state
             .sync
             .keyed_mutexes
             .get_mut(number)
@@ -337,7 +335,7 @@ impl Kernel {
         let (process, handle) = name.event_fields();
         self.log
             .emit(subject, EventKind::KeyedMutexReleased { process, handle, key, fence, runtime });
-        self.wake_all(world);
+        self.wake_all(state);
         Ok(())
     }
 }

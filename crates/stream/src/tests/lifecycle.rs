@@ -193,8 +193,8 @@ impl Bed {
 
     /// How many filters, pins, stream pointers, allocators and frames are live.
     fn live(&self) -> [usize; 5] {
-        let world = self.stream.state.lock();
-        let StreamState { filters, pins, pointers, allocators, frames, .. } = &*world;
+        let state = self.stream.state.lock();
+        let StreamState { filters, pins, pointers, allocators, frames, .. } = &*state;
         [filters.len(), pins.len(), pointers.len(), allocators.len(), frames.len()]
     }
 

@@ -36,10 +36,11 @@ pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
         Err(DriverError::Pending) => STATUS_PENDING,
         Err(DriverError::Unsupported | DriverError::NoEntryPoint) => STATUS_NOT_SUPPORTED,
         Err(DriverError::Busy) => STATUS_RESOURCE_IN_USE,
-        Err(DriverError::Deadlock | DriverError::Crashed) => STATUS_UNSUCCESSFUL,
-        // Results of display miniport drivers only.
+        // All but the first two are results of display miniport drivers.
         Err(
-            DriverError::Mismatch
+            DriverError::Deadlock
+            | DriverError::Crashed
+            | DriverError::Mismatch
             | DriverError::NoRoom
             | DriverError::NoHandle
             | DriverError::Unimplemented

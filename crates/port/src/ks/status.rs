@@ -36,10 +36,11 @@ pub(crate) fn status_from_result(answer: DriverResult<()>) -> NTSTATUS {
         Err(DriverError::Pending) => STATUS_PENDING,
         Err(DriverError::Unsupported | DriverError::NoEntryPoint) => STATUS_NOT_SUPPORTED,
         Err(DriverError::Busy) => STATUS_RESOURCE_IN_USE,
-        Err(DriverError::Deadlock | DriverError::Crashed) => STATUS_UNSUCCESSFUL,
-        // Results of display miniport drivers only.
         Err(
-            DriverError::Mismatch
+            DriverError::Deadlock
+            | DriverError::Crashed
+            // Only display miniport drivers return these.
+            | DriverError::Mismatch
             | DriverError::NoRoom
             | DriverError::NoHandle
             | DriverError::Unimplemented

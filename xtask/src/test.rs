@@ -125,7 +125,7 @@ fn run_names(total: &mut Total) -> Result<(), String> {
 
 /// Runs and counts tests.
 fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
-    let failed = total.failed;
+    let Total { passed, failed } = *total;
     let mut child =
         tests.spawn().map_err(|reason| format!("cargo test did not start: {reason}"))?;
     let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
@@ -136,6 +136,9 @@ fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
     let status = child.wait().map_err(|reason| format!("cargo test did not end: {reason}"))?;
     if !status.success() || total.failed > failed {
         return Err(format!("{} tests failed", total.failed - failed));
+    }
+    if total.passed == passed {
+        return Err(format!("{tests:?} ran no test"));
     }
     Ok(())
 }

@@ -33,6 +33,7 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
             "entries": [called, entries.len()],
             "rules": [check_report.judged().len(), flight::RuleId::LIVE.len()],
         },
+        "calls_without_context": flight::ExecutionContext::calls_without_context(),
     });
     if check_report.seeds > 1 {
         report["seeds"] = check_report.seeds.into();

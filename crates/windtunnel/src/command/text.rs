@@ -53,6 +53,10 @@ pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowLi
     println!("\nNot judged:");
     print_not_judged(report);
     print_list("used, but not implemented yet", &absent);
+    let outside = flight::ExecutionContext::calls_without_context();
+    if !outside.is_empty() {
+        print_list("called on a thread that runs no driver", &outside);
+    }
     let (live, judged) = (flight::RuleId::LIVE.len(), report.judged().len());
     let catalogue = verify::catalogue().len();
     println!(

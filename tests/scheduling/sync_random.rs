@@ -11,7 +11,7 @@ use thunk::{Client, CpuWait, SyncObject};
 /// The expected text of wait graphs.
 fn graphs(events: &[Event]) -> Vec<String> {
     let graph = |event: &Event| match &event.kind {
-        EventKind::WaitStuck { graph } => Some(graph.to_string()),
+        EventKind::WaitStuck { graph, .. } => Some(graph.to_string()),
         _ => None,
     };
     events.iter().filter_map(graph).collect()

@@ -546,7 +546,7 @@ events! {
     /// The wait ends.
     WaitEnded "wait.ended" { result: Text }
     /// The wait cannot end. `graph` lists what each thread waits for.
-    WaitStuck "wait.stuck" { graph: Text }
+    WaitStuck "wait.stuck" { component: Component, graph: Text }
 
     /// The driver is called. Subject: the call. `threading_level` is the exclusion it runs under.
     DdiCall "ddi.call" {
@@ -865,7 +865,10 @@ mod tests {
         );
         back_and_forth(
             Kind::Run.subject(0),
-            EventKind::WaitStuck { graph: "a \"b\" \\ c\nd\u{1}".into() },
+            EventKind::WaitStuck {
+                component: Component::Client,
+                graph: "a \"b\" \\ c\nd\u{1}".into(),
+            },
             r#"7 t1 c3 run:0 wait.stuck graph="a \"b\" \\ c\nd\u{1}""#,
         );
         back_and_forth(

@@ -33,6 +33,7 @@ mod planted;
 mod progress;
 mod schedule;
 mod state;
+mod stuck;
 mod sync;
 
 // The kernel, and the adapters it starts.

@@ -18,7 +18,7 @@ use abi::umd::{
     D3DDDI_DEVICEFUNCS, D3DDDIARG_CREATEDEVICE,
 };
 use abi::{D3DKMT_HANDLE, HANDLE, HRESULT};
-use flight::{EventKind, Host, Kind, Log, Passive, Ram, RuleId, Subject};
+use flight::{Component, EventKind, Host, Kind, Log, Passive, Ram, RuleId, Subject};
 use kernel::Handle;
 use std::fmt;
 use std::ptr;
@@ -130,7 +130,8 @@ impl DeviceState {
     ) -> Result<DriverCallGuard, HRESULT> {
         let device = call_stack::device(self.handle).ok_or(E_INVALIDARG)?; // Destroyed.
         let other = self.driver_lock.enter(self.host(), at).map_err(|graph| {
-            self.log().emit(self.subject, EventKind::WaitStuck { graph });
+            let component = Component::Driver;
+            self.log().emit(self.subject, EventKind::WaitStuck { component, graph });
             E_FAIL
         })?;
         let inside = DriverCallGuard { device, name, resource };

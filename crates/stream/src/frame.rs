@@ -13,7 +13,7 @@ use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverFrame, FrameId, Header, PinId, PinState, PointerId,
 };
-use flight::{EventKind, Passive, RuleId, WaitResult};
+use flight::{Component, EventKind, Passive, RuleId, WaitResult};
 
 /// A frame.
 pub struct Frame {
@@ -270,7 +270,10 @@ impl Stream {
             Err(WaitResult::TimedOut) => Err(StreamError::TimedOut),
             Err(WaitResult::Stuck(graph)) => {
                 if !self.judge_stalled(pin) {
-                    self.log.emit(pin.subject(), EventKind::WaitStuck { graph });
+                    self.log.emit(
+                        pin.subject(),
+                        EventKind::WaitStuck { component: Component::Driver, graph },
+                    );
                 }
                 Err(StreamError::Stuck)
             }

@@ -113,7 +113,7 @@ impl Stream {
         self.wait_for(at, deadline, what, act).map_err(|woken| match woken {
             WaitResult::TimedOut => StreamError::TimedOut,
             WaitResult::Stuck(graph) => {
-                self.log.emit(about, EventKind::WaitStuck { graph });
+                self.log.emit(about, EventKind::WaitStuck { component: Component::Driver, graph });
                 StreamError::Stuck
             }
             // A wait that was woken continues, so it is not stuck.

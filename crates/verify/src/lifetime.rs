@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
+use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on lifetimes.
 pub(crate) static RULES: &[Rule] = &[
@@ -41,18 +41,12 @@ fn context_drained(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn wait_can_end(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::WaitStuck { graph } = &event.kind else { return Verdict::Holds };
+    let EventKind::WaitStuck { component, graph } = &event.kind else { return Verdict::Holds };
     let message = format!(
         "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
         event.subject
     );
-    // A wait for a permit is a wait for the kernel, and a mutex is released by clients.
-    let component = match event.subject.kind {
-        _ if event.subject == Subject::RUN => Component::Kernel,
-        Kind::KeyedMutex => Component::Client,
-        _ => Component::Driver,
-    };
-    Verdict::Broken(component, format!("wait for {}", event.subject.kind.name()).into(), message)
+    Verdict::Broken(*component, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 
 fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
@@ -145,7 +139,10 @@ mod tests {
         assert!(messages(id, "context:1 wait.ended result=woken").is_empty());
         assert_eq!(judge_count(id, "context:1 wait.ended result=woken"), 1);
         assert_eq!(
-            messages(id, "context:1 wait.stuck graph=\"main waits for context 1\""),
+            messages(
+                id,
+                "context:1 wait.stuck component=driver graph=\"main waits for context 1\""
+            ),
             ["the wait for context 1 cannot end, for nothing that could end it is left to run: \
               main waits for context 1"]
         );

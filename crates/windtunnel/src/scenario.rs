@@ -3,7 +3,7 @@
 use crate::scenarios::{
     bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy, destroy_memory,
     escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory, pnp, render, share,
-    submit, sync, tdr, threads, umd_locks, umd_query, umd_resources,
+    submit, sync, sync_stuck, tdr, threads, umd_locks, umd_query, umd_resources,
 };
 use crate::steps::{self, Action, Step};
 use crate::stream_testbed::StreamTestbed;
@@ -275,6 +275,7 @@ pub const ALL: &[&[Scenario]] = &[
     context_allocation::ALL,
     tdr::ALL,
     sync::ALL,
+    sync_stuck::ALL,
     keyed_mutex::ALL,
     submit::ALL,
     render::ALL,
@@ -286,6 +287,7 @@ pub const ALL: &[&[Scenario]] = &[
     bad_memory::ALL,
     bad_gpuva::ALL,
     bad_sync::ALL,
+    sync_stuck::BAD,
     keyed_mutex::BAD,
     submit::BAD,
     bad_render::ALL,

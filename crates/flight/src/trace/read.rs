@@ -165,7 +165,7 @@ mod tests {
                     node: self.subject(),
                     fence: Fence(self.next_u32()),
                 },
-                8 => EventKind::WaitStuck { graph: self.text() },
+                8 => EventKind::WaitStuck { component: Component::Client, graph: self.text() },
                 9 => EventKind::DdiCall {
                     name: self.text(),
                     level: [Irql::Passive, Irql::Dispatch, Irql::Device][self.below(3)],

@@ -327,7 +327,8 @@ impl Kernel {
         let satisfied = self.host.park(at, token, deadline);
         match &satisfied {
             WaitResult::Stuck(graph) => {
-                self.log.emit(about, EventKind::WaitStuck { graph: graph.clone() });
+                let component = self.state.lock().stuck_component(about);
+                self.log.emit(about, EventKind::WaitStuck { component, graph: graph.clone() });
             }
             WaitResult::Woken => {
                 self.log.emit(about, EventKind::WaitEnded { result: "woken".into() });

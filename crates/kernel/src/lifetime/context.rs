@@ -335,6 +335,17 @@ impl Kernel {
         self.wake_all(&mut state);
     }
 
+    /// Drops the work of a context that [is abandoned](KernelState::is_abandoned): the wait at the
+    /// front of its queue, and everything behind it.
+    fn drop_abandoned(&self, number: Id<Context>, device: Id<Device>) {
+        let state = &mut *self.state.lock();
+        if state.is_abandoned(number, device) {
+            self.clear_queue(state, number);
+            self.device_work_passed(state, device);
+            self.wake_all(state);
+        }
+    }
+
     /// Waits until no packet of the context is queued and no call uses the context. If no thread
     /// can complete the work, the device is lost and its queued packets count as done.
     fn drain_context(&self, at: &mut Passive, number: Id<Context>, device: Id<Device>) {
@@ -354,15 +365,31 @@ impl Kernel {
             };
             state.contexts.get(number).is_none_or(done)
         };
-        while !self.wait_until(at, about, what, empty) {
-            if !self.lose_device(device, DeviceLoss::TimedOut) {
+        loop {
+            let over = |state: &KernelState| empty(state) || state.is_abandoned(number, device);
+            if !self.wait_until(at, about, what, over)
+                && !self.lose_device(device, DeviceLoss::TimedOut)
+            {
                 return; // The device was lost already, which did not end the wait.
             }
+            if empty(&self.state.lock()) {
+                return;
+            }
+            self.drop_abandoned(number, device);
         }
     }
 }
 
 impl KernelState {
+    /// Whether a context waits for a client although its device is ending.
+    ///
+    /// WINDOWS: a killed process always ends (observed); for `D3DKMTDestroyDevice` the pages are
+    /// silent, and it does the same (our decision).
+    fn is_abandoned(&self, number: Id<Context>, device: Id<Device>) -> bool {
+        let ending = self.devices.get(device).is_some_and(|device| device.ending);
+        ending && self.is_held_by_client(number)
+    }
+
     /// Removes a context that is destroyed in the driver, if its client handle is closed.
     pub(crate) fn remove_context(&mut self, number: Id<Context>) {
         // Another thread may have destroyed it meanwhile.

@@ -10,9 +10,11 @@
 //! 4. The number of a handle data reference is not used again.
 
 use crate::base::id_list::{Id, Slab};
+use crate::lifetime::device::Device;
 use crate::lifetime::handle_data::HandleDataReference;
 use crate::lifetime::retire::Retirement;
 use crate::objects::view::View;
+use flight::Subject;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Lifetimes, of all devices.
@@ -38,6 +40,12 @@ impl LifetimeState {
     /// Whether a retirement waits to be run.
     pub(crate) fn has_jobs(&self) -> bool {
         !self.jobs.is_empty()
+    }
+
+    /// The device of a retirement, unless the retirement has ended.
+    pub(crate) fn device_of(&self, retirement: Subject) -> Option<Id<Device>> {
+        let found = self.retirements.iter().find(|(id, _)| id.subject() == retirement);
+        found.map(|(_, retirement)| retirement.device)
     }
 
     /// A driver call in which handle data was acquired has returned.

@@ -104,6 +104,11 @@ impl MemoryState {
         self.pagings.iter().any(|(_, paging)| paging.adapter == adapter)
     }
 
+    /// Whether entries of an address update are being written.
+    pub(crate) fn is_updating(&self) -> bool {
+        !self.updating.is_empty()
+    }
+
     /// A paging queue, unless it is destroyed.
     pub(crate) fn paging_queue(&self, queue: Id<PagingQueue>) -> Option<&PagingQueue> {
         self.paging_queues.get(queue)

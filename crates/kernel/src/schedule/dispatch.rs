@@ -27,6 +27,7 @@ use crate::schedule::render::RenderPacket;
 use crate::schedule::submit::SubmittedCommands;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
+use crate::sync::waits::SyncPoint;
 use flight::{EventKind, Fence, Passive};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -106,6 +107,21 @@ impl ContextQueue {
             PacketPayload::Virtual(it) => Some(it),
             PacketPayload::Render(_) => None,
         }
+    }
+
+    /// The wait at the front, if nothing before it is left to be done.
+    pub(crate) fn blocking_wait(&self) -> Option<&SyncPoints> {
+        let free = self.submitted.is_empty() && self.cancelling == 0;
+        self.first_wait().filter(|_| free)
+    }
+
+    /// Whether a signal of this object is queued.
+    pub(crate) fn has_signal(&self, point: SyncPoint) -> bool {
+        let signals = |item: &QueueItem| match item {
+            QueueItem::Signal(points) => points.contains(point),
+            QueueItem::Packet(..) | QueueItem::Wait(_) => false,
+        };
+        self.pending.iter().chain(&self.submitted).any(signals)
     }
 
     /// The wait at the front, if there is one.

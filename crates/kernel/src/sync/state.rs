@@ -12,9 +12,11 @@ use crate::lifetime::context::Context;
 use crate::memory::address::update::CheckedUpdate;
 use crate::objects::handle_table::ObjectId;
 use crate::sync::SyncObject;
+use crate::sync::SyncValue;
 use crate::sync::event::Event;
 use crate::sync::keyed_mutex::KeyedMutex;
-use crate::sync::waits::{Broadcast, GpuWait};
+use crate::sync::waits::{Broadcast, GpuWait, SyncPoint, SyncPoints, Waiter};
+use flight::Subject;
 use std::collections::{BTreeSet, VecDeque};
 
 /// Synchronization, of all devices.
@@ -43,5 +45,29 @@ impl SyncState {
             ObjectId::KeyedMutex(id) => self.keyed_mutexes.contains(id),
             _ => false,
         }
+    }
+
+    /// The pending waits of a client's thread for `about`, a synchronization object, a paging queue
+    /// or an event, each with whether one object is enough; and the notification objects that set
+    /// the event.
+    pub(crate) fn cpu_waits_for(
+        &self,
+        about: Subject,
+    ) -> (Vec<(SyncPoints, bool)>, Vec<SyncPoint>) {
+        let waits = |wait: &GpuWait| {
+            let relevant = match wait.waiter {
+                Waiter::Thread => wait.points.list.iter().any(|pair| pair.0.subject() == about),
+                Waiter::Event(event) => event.subject() == about,
+                Waiter::Context(_) | Waiter::Update { .. } => false,
+            };
+            relevant && wait.result.is_none()
+        };
+        let notifies = |object: &SyncObject| matches!(object.state, SyncValue::Notification { event } if event.subject() == about);
+        let pending = self.gpu_waits.iter().filter(|pair| waits(pair.1));
+        let objects = self.objects.iter().filter(|pair| notifies(pair.1));
+        (
+            pending.map(|(_, wait)| (wait.points.clone(), wait.any)).collect(),
+            objects.map(|(id, _)| SyncPoint::Object(id)).collect(),
+        )
     }
 }

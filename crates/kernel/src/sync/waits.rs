@@ -87,12 +87,12 @@ impl SyncPoint {
 }
 
 impl SyncPoints {
-    pub(super) fn contains(&self, point: SyncPoint) -> bool {
+    pub(crate) fn contains(&self, point: SyncPoint) -> bool {
         self.list.iter().any(|pair| pair.0 == point)
     }
 
     /// The number of objects.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         u32::try_from(self.list.len()).unwrap_or(u32::MAX)
     }
 
@@ -526,12 +526,20 @@ impl KernelState {
                 }
             }
         };
-        let unmet = |pair: &&(SyncPoint, u64)| {
-            let alone = SyncPoints { list: SmallVec::from_slice(&[**pair]), broadcast: None };
-            !self.is_satisfied(&alone, false)
-        };
+        let unmet = |pair: &&(SyncPoint, u64)| !self.is_point_satisfied(pair);
         let all: Vec<String> = points.list.iter().filter(unmet).map(one).collect();
         all.join(" and for ")
+    }
+
+    /// The objects of a wait that do not satisfy it now.
+    pub(crate) fn unmet_points(&self, points: &SyncPoints) -> Vec<SyncPoint> {
+        let unmet = |pair: &&(SyncPoint, u64)| !self.is_point_satisfied(pair);
+        points.list.iter().filter(unmet).map(|pair| pair.0).collect()
+    }
+
+    fn is_point_satisfied(&self, pair: &(SyncPoint, u64)) -> bool {
+        let alone = SyncPoints { list: SmallVec::from_slice(&[*pair]), broadcast: None };
+        self.is_satisfied(&alone, false)
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod render;
 pub(crate) mod share;
 pub(crate) mod submit;
 pub(crate) mod sync;
+pub(crate) mod sync_stuck;
 pub(crate) mod tdr;
 pub(crate) mod threads;
 pub(crate) mod umd_locks;

@@ -91,7 +91,7 @@ pub(crate) fn destroy(
     Ok(())
 }
 
-fn wait_gpu(
+pub(crate) fn wait_gpu(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
     context: D3DKMT_HANDLE,
@@ -101,7 +101,7 @@ fn wait_gpu(
     expect_ok("D3DKMTWaitForSynchronizationObjectFromGpu", queued)
 }
 
-fn signal_gpu(
+pub(crate) fn signal_gpu(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
     context: D3DKMT_HANDLE,

@@ -1,4 +1,4 @@
-//! The door down: implements the kernel's driver trait for a driver that registered a table.
+//! Drivers with a function table: implements the kernel's driver trait for them.
 //!
 //! The kernel uses driver handles; below are pointers and Windows names. A [`TableDriver`] is a
 //! [`kernel::miniport::Miniport`]; each of its methods converts its arguments, calls the driver,

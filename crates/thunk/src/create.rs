@@ -366,7 +366,7 @@ unsafe fn create_objects(
 ///
 /// # Safety
 ///
-/// The pointers of `asked` are valid, unless the session is guarded.
+/// The pointers of `arguments` are valid, unless the session is guarded.
 unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
     let args = &arguments.args;
     let mut allocations = Vec::with_capacity(arguments.infos.len());

@@ -107,7 +107,7 @@ pub(crate) unsafe fn destroy_allocation(
 
 /// # Safety
 ///
-/// The list of `asked` is valid, unless the session is guarded.
+/// The list of `arguments` is valid, unless the session is guarded.
 unsafe fn destroy(
     session: &Session,
     at: &mut Passive,

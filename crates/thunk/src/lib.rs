@@ -1,4 +1,4 @@
-//! The door up: the D3DKMT entry points, as functions that Rust can call.
+//! The D3DKMT entry points, as functions that Rust can call.
 //!
 //! Each takes a [`Session`] (which process calls), the proof of the IRQL, and the pointer that an
 //! application passes. It copies the caller's memory once, checks it once, calls the kernel, and

@@ -44,7 +44,8 @@ Examples:
   windtunnel bench                          measure what an allocation costs
   windtunnel bench --full                   also with a million live allocations
 
-Exit codes: 0 no findings, 1 findings, 2 could not run.";
+Exit status: 0 no errors, 1 errors or objects left alive (--deny warnings: also warnings), 2 could
+not run or no scenario was flown.";
 
 /// A wind tunnel for Windows display drivers: flies a miniport through its life under a
 /// user-mode WDDM graphics kernel, and reports what went wrong, which component is at fault,

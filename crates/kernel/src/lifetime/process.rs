@@ -113,7 +113,7 @@ impl Kernel {
             match object {
                 ObjectId::Adapter(adapter) => state.close_adapter(adapter),
                 ObjectId::Device(device) => self.remove_device_object(state, device),
-                ObjectId::SyncObject(sync) => self.close_sync(state, process, sync),
+                ObjectId::SyncObject(sync) => self.close_sync(state, process, handle, sync),
                 ObjectId::KeyedMutex(keyed) => {
                     self.close_keyed_mutex(state, keyed, process, handle);
                 }

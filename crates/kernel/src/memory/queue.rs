@@ -151,6 +151,7 @@ impl Kernel {
         }
         self.log.emit(about, EventKind::PagingQueueDestroyed {});
         // Waits for values that the queue will never signal end here.
+        self.release_cpu_waits(&mut state, SyncPoint::Queue(number), |_| true);
         self.recheck_waits(&mut state, SyncPoint::Queue(number));
         self.resume_satisfied(&mut state);
         self.wake_all(&mut state);

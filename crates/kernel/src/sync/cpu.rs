@@ -12,7 +12,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::state::KernelState;
 use crate::sync::waits::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
 use crate::sync::{SyncObject, SyncValue};
-use flight::{EventKind, Passive, WaitResult, WaitToken};
+use flight::{EventKind, Hex, Passive, WaitResult, WaitToken};
 use smallvec::SmallVec;
 
 /// The largest allowed distance of a 32-bit value from the current one.
@@ -124,7 +124,8 @@ impl Kernel {
             state.retain_points(&points);
             let satisfied = state.is_satisfied(&points, request.any);
             let (process, any) = (process.0, request.any);
-            let it = GpuWait { waiter, device, process, points, any, result: None };
+            let handles = request.list.iter().map(|pair| pair.0).collect();
+            let it = GpuWait { waiter, device, process, points, handles, any, result: None };
             let number = self.begin_gpu_wait(state, it);
             if satisfied {
                 self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
@@ -230,15 +231,22 @@ impl Kernel {
         if cpu && !matches!(it.state, SyncValue::Monitored { .. }) {
             return Err(KernelError::NotMonitored(subject));
         }
+        // WINDOWS: the flags belong to the local object that was created with them; an object that
+        // is opened without them may be used (documented).
+        let restricted = it.process == Some(process.0) && it.handle == handle;
         let (what, denied) = match how {
-            SyncUse::Signal { .. } => ("signal", it.no_signal),
-            SyncUse::Wait => ("wait", it.no_wait),
+            SyncUse::Signal { .. } => ("signal", it.no_signal && restricted),
+            SyncUse::Wait => ("wait", it.no_wait && restricted),
         };
         let result = if denied { "denied" } else { "taken" };
         let device = device.subject();
-        let asked =
-            EventKind::SyncRequested { device, operation: what.into(), result: result.into() };
-        self.log.emit(subject, asked);
+        let requested = EventKind::SyncRequested {
+            device,
+            handle: Hex(handle.0),
+            operation: what.into(),
+            result: result.into(),
+        };
+        self.log.emit(subject, requested);
         if denied {
             return Err(KernelError::AccessDenied(subject));
         }

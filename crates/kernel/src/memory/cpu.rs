@@ -17,7 +17,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
 use crate::memory::Owner;
-use crate::memory::place::{NoSpace, PagingPlan};
+use crate::memory::place::{ENDS, NoSpace, PagingPlan};
 use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
 use crate::objects::allocation::Allocation;
@@ -367,7 +367,7 @@ impl Kernel {
         if mapped {
             // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
             let mut plan = PagingPlan::default();
-            self.plan_page_out(state, extent, "it ends", &mut plan);
+            self.plan_page_out(state, extent, ENDS, &mut plan);
             let adapter = state.adapter_of(extent);
             self.start_paging(state, adapter, plan, None);
         }

@@ -15,6 +15,9 @@ use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};
 
+/// Why an extent leaves an aperture before it is destroyed, offered or not.
+pub(crate) const ENDS: &str = "it ends";
+
 /// An extent of at most this size may have scattered pages.
 const MAX_SCATTERED: u64 = 32 * PAGE;
 
@@ -199,7 +202,7 @@ impl Kernel {
             return false;
         }
         let discard = thrown || same;
-        let why: Text = if thrown { "it was offered".into() } else { why.into() };
+        let why: Text = if thrown && why != ENDS { "it was offered".into() } else { why.into() };
         self.log.emit(
             it.owner.subject(),
             EventKind::MemoryEvicted { segment: segment.subject, discard, why },

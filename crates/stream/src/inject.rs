@@ -94,6 +94,7 @@ impl Stream {
             else {
                 return;
             };
+            // Another thread may have returned the frame.
             let Some(it) = stream_state.frames.get(frame) else { return };
             let context = invariant(it.injected, "only injected frames go back to their driver");
             let (word, driver) = (it.address, stream_state.devices[of.device].driver.clone());

@@ -727,6 +727,7 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
+            // The extent may already be destroyed: its adapter stopped.
             let Some(owner) = self.memory.extent(step.extent).map(|extent| extent.owner) else {
                 continue;
             };
@@ -736,10 +737,8 @@ impl KernelState {
                         .allocation_of(owner)
                         .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device = |view: &Id<View>| {
-                        self.views.get(*view).map(|view| (view.device, owner.subject()))
-                    };
-                    owners.extend(views.into_iter().flatten().filter_map(device));
+                    let device = |view: &Id<View>| (self.views[*view].device, owner.subject());
+                    owners.extend(views.into_iter().flatten().map(device));
                 }
                 Owner::ContextAllocation(saved) => {
                     owners.insert((self.memory.context_allocation(saved).device, owner.subject()));

@@ -233,6 +233,7 @@ impl Segment {
     fn movable_extents(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
         let mover = |number: Id<Extent>| {
             let it = &extents[number];
+            // Only an extent in a segment moves.
             let Location::Segment { range, .. } = &it.location else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
             let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;

@@ -143,6 +143,7 @@ impl Kernel {
         };
         let handle = state.views.get(view).map(|view| view.handle);
         let it = &mut state.allocations[number];
+        // An allocation of an adapter without memory has no extent.
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &state.memory.extents;

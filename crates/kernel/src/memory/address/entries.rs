@@ -151,6 +151,7 @@ impl Memory {
         count: u32,
         access: Access,
     ) -> Option<Vec<PageTableEntry>> {
+        // An extent in system memory, or without memory, has no address.
         let Location::Segment { segment, range } = &extent.location else { return None };
         let info = &self.segments.get(*segment)?.info;
         let one = PageTableEntry {

@@ -173,6 +173,7 @@ impl Kernel {
         // The hardware may save a context after its adapter has stopped.
         let Some(memory) = state.adapter_memory(adapter) else { return };
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        // A stopped adapter has no nodes.
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
         let whose = |context_allocation: &ContextAllocation| {
             let mine = |context, device| {

@@ -117,9 +117,8 @@ impl Kernel {
         });
         let context = driver_handle.transpose()?;
         let guard = device.map(|device| self.acquire_rundown(&mut state, device)).transpose()?;
-        if let Some(it) = context.as_ref().and_then(|(context, _)| state.contexts.get_mut(*context))
-        {
-            it.active_calls += 1;
+        if let Some((context, _)) = &context {
+            state.contexts[*context].active_calls += 1;
         }
         Ok(EscapeGuard { adapter, device_guard: guard, context })
     }

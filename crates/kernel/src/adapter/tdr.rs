@@ -25,7 +25,7 @@ use crate::objects::view::View;
 use crate::schedule::preempt::PreemptionReason;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
-use flight::{Component, EventKind, Fence, Passive, RuleId, Subject};
+use flight::{Component, EventKind, Fence, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -145,12 +145,14 @@ impl Kernel {
     /// Queues a recovery action for each node of the adapter that has timed out.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
         let state = &mut *self.state.lock();
+        // The host may pass an adapter that is removed, halted or off: its nodes are not watched.
         let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())
         else {
             return;
         };
         let mut action = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
+            // An idle node has no watch.
             let Some(watch) = node.update_watch(now) else { continue };
             if now.saturating_sub(watch.since) < TDR_DELAY {
                 continue;
@@ -203,6 +205,7 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let driver = {
             let state = &mut *self.state.lock();
+            // Another thread may have taken the action since the list was copied.
             let Some(argument) = state
                 .nodes
                 .recoveries
@@ -213,6 +216,7 @@ impl Kernel {
             };
             let driver =
                 state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
+            // The adapter may have stopped since the action was queued: nothing is left to recover.
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.nodes.recoveries.remove(argument);
                 return true;
@@ -226,6 +230,7 @@ impl Kernel {
             };
             let keys = class.keys(driver.adapter, driver.generation, None);
             let taken = self.try_acquire_work_permit(state, action.adapter(), keys);
+            // A thread holds the permit: the action stays queued.
             let Some(taken) = taken else { return false };
             permit = taken;
             state.nodes.recoveries.remove(argument);
@@ -273,15 +278,17 @@ impl Kernel {
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
         }
         let state = &mut *self.state.lock();
+        // The adapter may have stopped during the driver calls.
         let Some(it) = state.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
+        // A node that became idle meanwhile has no watch.
         let Some(watch) = it.watch.as_mut() else { return };
         watch.stage = TimeoutStage::Preempting;
         if moved {
             return; // The DPC handles the rest, if it arrives.
         }
         let waits = it.preemption.is_some();
-        let asks = state.adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.preempts);
+        let asks = state.adapters[adapter].scheduling.preempts;
         if asks && !waits {
             self.request_preemption(state, adapter, index, PreemptionReason::TimedOut);
         } else {
@@ -292,6 +299,7 @@ impl Kernel {
     /// Entry rule: the driver reported a fence by interrupt before it returns that fence here.
     fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
         let mut state = self.state.lock();
+        // The adapter may have stopped during the driver call.
         let Some(it) = state.node_mut(adapter, index) else { return };
         let argument = "DxgkDdiQueryCurrentFence";
         if it.just_reset {
@@ -386,13 +394,16 @@ impl Kernel {
     ) -> bool {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
+        // The adapter may have stopped since its nodes were counted.
         if let Some(it) = self.state.lock().node_mut(adapter, index) {
             it.watch = Some(TimeoutWatch { front: None, since: 0, stage: TimeoutStage::Resetting });
         }
         self.judge_unreported(driver, index);
+        // The driver refuses: only an adapter reset is left.
         let Ok(aborted) = driver.reset_engine(at, permit, node) else { return false };
         let remaining = driver.hardware.holds_work(Some(node)) == Some(true);
         let state = &mut *self.state.lock();
+        // The adapter may have stopped during the driver call: it needs no reset.
         let Some(it) = state.node_mut(adapter, index) else { return true };
         let (subject, done, given) = (it.subject(), it.reported, it.submitted);
         let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
@@ -421,9 +432,8 @@ impl Kernel {
                     }
                 }
                 // The adapter reset that follows needs to find this packet.
-                if let Some(it) = state.node_mut(adapter, index) {
-                    it.resubmit.push_back(packet);
-                }
+                let node = state.node_mut(adapter, index);
+                invariant(node, "a node of a running adapter exists").resubmit.push_back(packet);
                 continue;
             }
             // A packet that the driver has reported as done completes normally.
@@ -455,11 +465,13 @@ impl Kernel {
         let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
         // A running interrupt routine may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
+        // A stopped adapter has no nodes.
         let Some(node) = it.nodes.get_mut(index) else { return };
         let subject = node.subject();
         if let Some(it) = &node.preemption {
             it.judge_unreported(&self.log, driver.adapter, subject);
         }
+        // The driver has reported every packet: the rule has nothing to judge.
         let Some(first) = node
             .queue
             .iter()
@@ -701,6 +713,7 @@ impl Kernel {
             let state = &mut *self.state.lock();
             let subject = adapter.subject();
             self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
+            // The adapter may have been removed during the driver calls.
             if let Some(it) = state.adapters.get_mut(adapter) {
                 it.fatal = true;
             }
@@ -714,6 +727,7 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
+            // The extent may already be destroyed: its adapter stopped.
             let Some(owner) = self.memory.extent(step.extent).map(|extent| extent.owner) else {
                 continue;
             };
@@ -723,10 +737,8 @@ impl KernelState {
                         .allocation_of(owner)
                         .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device = |view: &Id<View>| {
-                        self.views.get(*view).map(|view| (view.device, owner.subject()))
-                    };
-                    owners.extend(views.into_iter().flatten().filter_map(device));
+                    let device = |view: &Id<View>| (self.views[*view].device, owner.subject());
+                    owners.extend(views.into_iter().flatten().map(device));
                 }
                 Owner::ContextAllocation(saved) => {
                     owners.insert((self.memory.context_allocation(saved).device, owner.subject()));

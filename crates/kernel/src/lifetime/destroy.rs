@@ -64,9 +64,9 @@ impl Kernel {
             .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
         let mut state = self.destroy_orphans(at, component, state, &orphans, args);
         self.log.emit(number.subject(), EventKind::RetireDone {});
-        let over = state.lifetime.retirements.take(number);
+        let over = state.lifetime.retirements.remove(number);
         self.finish_device_retirement(&mut state, device);
-        if let Some(token) = over.and_then(|retirement| retirement.waiter) {
+        if let Some(token) = over.waiter {
             self.wake_one(&token);
         }
         state
@@ -91,10 +91,9 @@ impl Kernel {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
-        let take =
-            |view: &Id<View>| state.views.get_mut(*view).and_then(|view| view.driver_handle.take());
+        let take = |view: &Id<View>| state.views[*view].driver_handle.take();
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
-        let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
+        let lent = state.devices[device].driver_handle.clone();
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
         let given: DriverHandles = driver_handles.iter().map(DriverHandle::as_raw).collect();
@@ -227,6 +226,7 @@ impl Kernel {
         if members.is_empty() && !goes {
             return state; // Members in earlier retirements keep it alive.
         }
+        // Another call may have the handle now.
         let Some(driver_handle) = it.driver_handle.take() else { return state };
         self.call_destroy_allocation(
             at,
@@ -338,6 +338,7 @@ impl Kernel {
             self.end_driver_handle(old, subject, false);
             self.set_driver_handle(driver_handle.as_raw(), subject);
         }
+        // The resource may have been destroyed during the driver call.
         if let Some(it) = state.resources.get_mut(resource) {
             it.handle_value = driver_handle.as_raw();
             it.driver_handle = Some(driver_handle);
@@ -372,6 +373,7 @@ impl KernelState {
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
         self.devices[view.device].standalone_views.remove(&number);
+        // A member that is destroyed by itself may end after the view of its resource.
         if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
         }
@@ -384,6 +386,7 @@ impl KernelState {
     fn remove_allocation(&mut self, number: Id<Allocation>) {
         let zombie = self.allocations.take(number);
         let home = zombie.and_then(|allocation| allocation.resource);
+        // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(&number);
         }

@@ -112,8 +112,8 @@ impl Kernel {
                 decommitted: false,
             };
             state.allocations.fill(number, allocation);
-            if let Some(it) = home.and_then(|resource| state.resources.get_mut(resource)) {
-                it.members.insert(number);
+            if let Some(resource) = home {
+                state.resources[resource].members.insert(number);
             }
             objects.allocations.push(number);
         }
@@ -254,28 +254,25 @@ impl Kernel {
                 self.log.emit(creating.process.subject(), shared);
                 global = Some(handle);
             }
-            if let Some(it) = state.resources.get_mut(place.resource) {
-                it.global = it.global.or(global);
-            }
-            if let Some(it) = state.resource_views.get_mut(place.view) {
-                it.published = true;
-                let device = it.device;
-                state.devices[device].resource_views.insert(place.view);
-            }
+            let it = &mut state.resources[place.resource];
+            it.global = it.global.or(global);
+            let it = &mut state.resource_views[place.view];
+            it.published = true;
+            let device = it.device;
+            state.devices[device].resource_views.insert(place.view);
         }
         for (view, private) in objects.views.iter().zip(&request.allocations) {
             let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
             let (allocation, device) = (it.allocation, it.device);
-            if let Some(it) =
-                objects.resource.and_then(|target| state.resource_views.get_mut(target.view))
-            {
-                it.views.insert(*view);
-            } else if let Some(it) = state.devices.get_mut(device) {
-                it.standalone_views.insert(*view);
+            if let Some(target) = objects.resource {
+                state.resource_views[target.view].views.insert(*view);
+            } else {
+                state.devices[device].standalone_views.insert(*view);
             }
             // A plain open does not change the allocation's private data; only a create does.
-            if let Some(it) = state.allocations.get_mut(allocation).filter(|_| create) {
+            if create {
+                let it = &mut state.allocations[allocation];
                 it.private.clone_from(private);
                 it.in_transition = false;
             }
@@ -359,6 +356,7 @@ pub(crate) fn check_still_valid(
         let there = state.global_handles.lookup(global) == Ok(resource.into());
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
+    // The allocations join no existing resource.
     let Some(place) = creating.joins else { return Ok(()) };
     let named =
         state.resource_views.get(place.view).is_some_and(|resource_view| resource_view.published);

@@ -63,6 +63,7 @@ impl Kernel {
     pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: ProcessExit) {
         {
             let mut state = self.state.lock();
+            // The host may end a process twice.
             let Some(it) = state.processes.get_mut(process.0) else { return };
             if std::mem::replace(&mut it.ended, true) {
                 return;
@@ -98,7 +99,7 @@ impl Kernel {
             self.end_unused_space(at, process.0, adapter);
         }
         let mut state = self.state.lock();
-        state.processes.take(process.0);
+        state.processes.remove(process.0);
         self.log.emit(process.subject(), EventKind::ProcessEnded {});
         self.wake_all(&mut state);
     }

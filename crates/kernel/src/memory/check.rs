@@ -52,6 +52,7 @@ impl FeatureCheck<'_> {
 impl Kernel {
     /// Checks whether a driver's memory description is possible.
     pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
+        // The driver may describe no memory.
         let Some(memory) = &features.memory else { return true };
         let mut judge = FeatureCheck { kernel: self, about, argument: ARGUMENT, passed: true };
         check_sizes(&mut judge, memory);
@@ -68,6 +69,7 @@ impl Kernel {
         objects: &NewObjects,
         infos: &[AllocationInfo],
     ) -> bool {
+        // The driver may describe no memory.
         let Some(memory) = state.adapter_memory(adapter) else { return true };
         let all = objects.allocations.iter().zip(infos);
         let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {

@@ -30,7 +30,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::view::View;
 use crate::schedule::render::RenderRequest;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, Subject};
+use flight::{EventKind, Passive, Subject, invariant};
 
 /// The maximum number of instances of an allocation, if its driver sets no limit.
 ///
@@ -137,11 +137,13 @@ impl Kernel {
         no_existing_reference: bool,
         grows: bool,
     ) -> InstanceChoice {
+        // The view may have been closed while this thread waited.
         let Some(number) = state.views.get(view).map(|view| view.allocation) else {
             return InstanceChoice::MustSubmitFirst;
         };
         let handle = state.views.get(view).map(|view| view.handle);
         let it = &mut state.allocations[number];
+        // An allocation of an adapter without memory has no extent.
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &state.memory.extents;
@@ -167,7 +169,8 @@ impl Kernel {
         // time ago.
         let free =
             free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
-        if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
+        if let Some(place) = free {
+            let it = &mut renames.instances[place];
             it.claimed = true;
             return InstanceChoice::Found(it.extent);
         }
@@ -243,20 +246,17 @@ impl Kernel {
             handle = Some(name.handle());
             self.publish_handle(state, process.0, name, ObjectId::Instance(instance));
         }
-        let it = state.allocations.get_mut(number).ok_or(zombie.clone())?;
+        let it = &mut state.allocations[number];
         let before = it.extent.replace(extent);
-        let renames = it.renames.as_mut().ok_or(zombie.clone())?;
+        let renames = invariant(it.renames.as_mut(), "the instance was just found");
         let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
         (renames.newest, renames.rename_count) = (place, turn);
-        if let Some(it) = renames.instances.get_mut(place) {
-            (it.handle, it.renamed_at) = (handle, turn);
-        }
+        let it = &mut renames.instances[place];
+        (it.handle, it.renamed_at) = (handle, turn);
         if no_existing_reference {
             renames.listed_at = turn; // The client promised to list no older instance.
         }
-        if let Some(it) = state.views.get_mut(view) {
-            it.superseded = instance.is_some();
-        }
+        state.views[view].superseded = instance.is_some();
         if !same {
             let owner = number.subject();
             let to = instance.map_or(owner, Id::subject);
@@ -279,8 +279,7 @@ impl Kernel {
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
         let number = state.views[view].allocation;
-        let renames =
-            state.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
+        let renames = state.allocations[number].renames.as_mut();
         let it = renames.and_then(|instances| {
             instances.instances.iter_mut().find(|instance| instance.extent == extent)
         });
@@ -484,6 +483,7 @@ impl KernelState {
         let mut behind: Vec<(Id<View>, u64)> = Vec::new();
         for it in &request.patches {
             let place = it.allocation_index as usize;
+            // The client may name an entry that its list does not have.
             let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
                 continue;
             };
@@ -503,9 +503,8 @@ impl KernelState {
     pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
-            let it =
-                self.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
-            let Some(it) = it else { continue };
+            // An allocation that was never renamed has one instance.
+            let Some(it) = self.allocations[number].renames.as_mut() else { continue };
             let place = it.index_of(extent);
             let turn = place
                 .and_then(|place| it.instances.get(place))
@@ -567,6 +566,7 @@ impl KernelState {
         number: Id<Allocation>,
         it: &Allocation,
     ) -> Result<(), String> {
+        // An allocation that was never renamed has one instance.
         let Some(renames) = &it.renames else { return Ok(()) };
         let newest = renames.instances.get(renames.newest);
         if newest.map(|instance| instance.extent) != it.extent {

@@ -7,8 +7,8 @@ use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
 use crate::memory::{
-    EvictionRank, Extent, Location, Memory, PagingOperation, PagingStep, SegmentLocation,
-    segment_index, segment_number,
+    EvictionRank, Extent, LOCATION_HAS_SEGMENT, Location, Memory, PagingOperation, PagingStep,
+    SegmentLocation, segment_index, segment_number,
 };
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
@@ -143,7 +143,7 @@ impl Kernel {
     ) -> bool {
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
         if (aperture || it.has_content) && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
@@ -189,9 +189,10 @@ impl Kernel {
         let entries = state.page_out_entries(extent);
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
+        // An extent in system memory, or without memory, is in no segment.
         let Location::Segment { segment, range } = &it.location else { return false };
         let at = SegmentLocation { segment: *segment, offset: range.start() };
-        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
@@ -396,11 +397,12 @@ impl KernelState {
     /// Gives an extent its previous location, if it is free.
     pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
-        let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System)
-        else {
+        let it = &mut extents[extent];
+        if it.location != Location::System {
             return false;
-        };
-        let Some(to) = memory.segments.get_mut(at.segment) else { return false };
+        }
+        let to = invariant(memory.segments.get_mut(at.segment), LOCATION_HAS_SEGMENT);
+        // Another extent may be there by now.
         let Some(range) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
         to.committed += it.bytes;
         it.location = Location::Segment { segment: at.segment, range };
@@ -413,9 +415,8 @@ impl KernelState {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Location::Segment { segment, range } = std::mem::replace(&mut it.location, to)
-            && let Some(from) = memory.segments.get_mut(segment)
-        {
+        if let Location::Segment { segment, range } = std::mem::replace(&mut it.location, to) {
+            let from = invariant(memory.segments.get_mut(segment), LOCATION_HAS_SEGMENT);
             from.committed -= it.bytes;
             from.ranges.free(range);
         }
@@ -429,6 +430,7 @@ impl KernelState {
         let aperture =
             |index: &usize| memory.segments.get(*index).map(|segment| segment.info.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_be_evicted(it_is));
+        // Only what may be evicted has a rank.
         let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|offer| offer.ready);
         let rank = EvictionRank {
@@ -438,10 +440,9 @@ impl KernelState {
             extent,
         };
         it.rank = Some(rank);
-        if let Some(segment) = memory.segments.get_mut(segment) {
-            segment.evictable.insert(rank);
-            segment.evictable_bytes += it.bytes;
-        }
+        let segment = invariant(memory.segments.get_mut(segment), LOCATION_HAS_SEGMENT);
+        segment.evictable.insert(rank);
+        segment.evictable_bytes += it.bytes;
     }
 
     pub(crate) fn remove_rank(&mut self, extent: Id<Extent>) {

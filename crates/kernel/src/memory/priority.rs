@@ -66,7 +66,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
-            let Some(extent) = state.extent_of(view) else { continue };
+            let extent = state.checked_extent_of(view);
             state.memory.extents[extent].priority = *priority;
             state.rank(extent);
         }

@@ -47,6 +47,7 @@ impl KernelState {
             }
             QueuePoint::Node(node, fence) => {
                 let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+                // A stopped adapter has no nodes: its work is done or lost.
                 let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
                 it.passed.covers(fence)
                     || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)

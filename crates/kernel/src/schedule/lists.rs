@@ -231,6 +231,7 @@ impl RenderLists {
                 number.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
             });
             if u64::from(bytes) > shelf.current.run.bytes {
+                // Without memory for a larger buffer, the client keeps the present one.
                 let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
                 std::mem::replace(&mut shelf.current, larger).end(ram);
             }
@@ -293,7 +294,7 @@ impl Kernel {
         }
         let none = KernelError::NoLists(number.subject());
         let ram = state.ram_of_context(number).ok_or(none.clone())?;
-        let lists = state.contexts.get_mut(number).and_then(|context| context.lists.as_mut());
+        let lists = state.contexts[number].lists.as_mut();
         Ok(body(&*ram, lists.ok_or(none)?))
     }
 }
@@ -303,8 +304,8 @@ impl KernelState {
     /// mappings.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
-        let lists = self.contexts.get_mut(context).and_then(|context| context.lists.take());
-        let device = self.contexts[context].device;
+        let it = &mut self.contexts[context];
+        let (lists, device) = (it.lists.take(), it.device);
         if let (Some(ram), Some(lists)) = (ram, lists) {
             for leaf in lists
                 .shelves

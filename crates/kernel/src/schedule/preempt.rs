@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
-use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
+use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why a node is preempted.
@@ -89,6 +89,7 @@ impl Kernel {
             .adapters
             .get_mut(adapter.0)
             .filter(|adapter| adapter.is_running() && adapter.scheduling.preempts);
+        // The host may pass an adapter that does not run or a node that does not exist.
         let Some(node) = it.and_then(|adapter| adapter.nodes.get_mut(node)) else { return };
         if node.preemption.is_none() {
             node.preempted = node.preempted.next();
@@ -105,11 +106,13 @@ impl Kernel {
         node: usize,
         why: PreemptionReason,
     ) {
+        // The driver may not support preemption, and the adapter may have stopped.
         let Some(it) =
             state.adapters.get_mut(adapter).filter(|adapter| adapter.scheduling.preempts)
         else {
             return;
         };
+        // A stopped adapter has no nodes.
         let Some(node) = it.nodes.get_mut(node) else { return };
         if node.preemption.is_some() || node.queue.is_empty() {
             return;
@@ -153,6 +156,7 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let (driver, asked) = {
             let state = &mut *self.state.lock();
+            // The adapter may have been removed since the nodes were listed.
             let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
             else {
                 return false;
@@ -163,9 +167,8 @@ impl Kernel {
                 return false;
             };
             permit = taken;
-            let node =
-                state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(index));
-            let Some(node) = node else { return false };
+            // A stopped adapter has no nodes.
+            let Some(node) = state.adapters[adapter].nodes.get_mut(index) else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
             let asked = node.preemption.as_mut().filter(|preemption| !preemption.asked).map(|it| {
@@ -183,6 +186,7 @@ impl Kernel {
                 // WINDOWS: a failure stops the system (observed); here the node keeps its packets,
                 // and the returned status is judged.
                 let state = &mut *self.state.lock();
+                // The adapter may have stopped during the driver call.
                 if let Some(it) = state.node_mut(adapter, index) {
                     it.preemption = None;
                 }
@@ -208,10 +212,13 @@ impl Kernel {
         loop {
             let (fence, commands, length, private, switch) = {
                 let state = &mut *self.state.lock();
+                // The adapter may have stopped during the last driver call.
                 let Some(node) = state.node_mut(adapter, index) else { return };
+                // Every batch is submitted again.
                 let Some(in_flight) = node.resubmit.pop_front() else { return };
                 let (subject, fence) = (node.subject(), in_flight.fence);
-                let Some(batch) = &in_flight.batch else { continue };
+                let batch =
+                    invariant(in_flight.batch.as_ref(), "only paging work waits for resubmission");
                 let (commands, private) =
                     batch.buffer.as_ref().map_or((0, Vec::new()), |paging_buffer| {
                         (paging_buffer.run.start, paging_buffer.private.clone())
@@ -325,7 +332,7 @@ impl Kernel {
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
-            let Some(node) = state.node_mut(adapter, index) else { continue };
+            let node = invariant(state.node_mut(adapter, index), "the nodes were just counted");
             if node.preemption.and_then(|preemption| preemption.last).is_none() {
                 continue;
             }
@@ -343,7 +350,7 @@ impl Kernel {
         index: usize,
         back: VecDeque<InFlightPacket>,
     ) {
-        let Some(node) = state.node_mut(adapter, index) else { return };
+        let node = invariant(state.node_mut(adapter, index), "the node just gave packets back");
         let subject = node.subject();
         let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
         for in_flight in back {

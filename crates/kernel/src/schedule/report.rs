@@ -376,6 +376,7 @@ impl Kernel {
         let (driver, line, dpc, pressed) = {
             let mut state = self.state.lock();
             let pressed = state.memory.pressure_mut().is_some();
+            // The host may pass an adapter that is removed or about to stop.
             let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else {
                 return false;
@@ -404,6 +405,7 @@ impl Kernel {
             driver.hardware.step(at, &*line);
         }
         let mut state = self.state.lock();
+        // The adapter is removed if the wait of its stop for this turn could not end.
         if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
@@ -426,6 +428,7 @@ impl Kernel {
         let node = {
             let state = &mut *self.state.lock();
             let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
+            // Without pressure, every node has its turn.
             let Some(pressure) = state.memory.pressure_mut() else { return false };
             pressure.preempted_node(nodes)
         };

@@ -302,14 +302,13 @@ impl Kernel {
             it.addresses.free(span);
         }
         let during = state.working_contexts(space);
-        if let Some(it) = state.memory.spaces.get_mut(space) {
-            it.freed.push_back(FreedRange { span: span.clone(), during });
-            it.pending_ranges.retain(|pending_range| {
-                pending_range.span.end <= span.start || span.end <= pending_range.span.start
-            });
-            if it.freed.len() > MAX_FREED {
-                it.freed.pop_front();
-            }
+        let it = &mut state.memory.spaces[space];
+        it.freed.push_back(FreedRange { span: span.clone(), during });
+        it.pending_ranges.retain(|pending_range| {
+            pending_range.span.end <= span.start || span.end <= pending_range.span.start
+        });
+        if it.freed.len() > MAX_FREED {
+            it.freed.pop_front();
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
         self.log.emit(
@@ -343,6 +342,7 @@ impl Kernel {
     pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
+            // An allocation of an adapter without memory has no extent.
             let Some(extent) = state.extent_of(*view) else { continue };
             let adapter = state.memory.extents[extent].adapter;
             if state.mmu(adapter).is_none() {

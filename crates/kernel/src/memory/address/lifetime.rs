@@ -110,10 +110,10 @@ impl Kernel {
         match made {
             Ok((driver_handle, size)) => {
                 let given = driver_handle.as_raw();
-                if let Some(it) = state.memory.spaces.get_mut(number) {
-                    (it.driver_handle, it.root, it.creating_process) =
-                        (Some(Arc::new(driver_handle)), size, false);
-                }
+                // A space that is being created is not destroyed.
+                let it = &mut state.memory.spaces[number];
+                (it.driver_handle, it.root, it.creating_process) =
+                    (Some(Arc::new(driver_handle)), size, false);
                 state.kernel_handles.publish(own, number.into());
                 let process = process.map(Id::subject);
                 let created = EventKind::AddressSpaceCreated {
@@ -140,9 +140,7 @@ impl Kernel {
                 self.call_destroy_process(at, permit, driver, number);
                 return Err(why);
             }
-            if let Some(it) = state.memory.spaces.get_mut(number) {
-                it.stage = SpaceStage::Live;
-            }
+            state.memory.spaces[number].stage = SpaceStage::Live;
         }
         self.wake_all(&mut state);
         Ok(number)
@@ -225,14 +223,8 @@ impl Kernel {
         space: Id<AddressSpace>,
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
-        let Some((adapter, size)) = state
-            .memory
-            .spaces
-            .get(space)
-            .map(|address_space| (address_space.adapter, address_space.root))
-        else {
-            return Ok(());
-        };
+        let it = &state.memory.spaces[space];
+        let (adapter, size) = (it.adapter, it.root);
         let top = geometry.top();
         let info = geometry.level(top);
         let size = (size.entries, Some(size.bytes));
@@ -249,6 +241,7 @@ impl Kernel {
     /// Ends the use of a space by a device that was being created.
     pub(crate) fn release_space(&self, space: Option<Id<AddressSpace>>) {
         let mut state = self.state.lock();
+        // The space may have ended with its adapter.
         if let Some(it) = space.and_then(|it| state.memory.spaces.get_mut(it)) {
             it.users = it.users.saturating_sub(1);
             self.wake_all(&mut state);
@@ -269,6 +262,7 @@ impl Kernel {
             let state = self.state.lock();
             state.space_of(process, driver.adapter)
         };
+        // An adapter without an MMU has no spaces.
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
         let written = |state: &KernelState| {
@@ -292,6 +286,7 @@ impl Kernel {
                 return Err(KernelError::Removed(adapter.subject()));
             }
             if written(&state) {
+                // The space may have ended during the wait.
                 let Some(root) = state.root_of(space) else { return Ok(None) };
                 state
                     .memory
@@ -343,8 +338,8 @@ impl Kernel {
             let found = state
                 .space_of(process, adapter)
                 .filter(|address_space| state.is_unused(*address_space));
-            if let Some(it) = found.and_then(|it| state.memory.spaces.get_mut(it)) {
-                it.stage = SpaceStage::Ending;
+            if let Some(space) = found {
+                state.memory.spaces[space].stage = SpaceStage::Ending;
             }
             found
         };
@@ -429,6 +424,7 @@ impl Kernel {
             }
         }
         let driver = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone());
+        // The adapter may have been removed meanwhile.
         let Some(driver) = driver else { return };
         let process = self
             .state
@@ -482,11 +478,8 @@ impl Kernel {
             self.log.emit(about, EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
-        if let Some(name) =
-            state.memory.spaces.get(number).map(|address_space| address_space.kernel_handle)
-        {
-            let _ = state.kernel_handles.close(name); // The space owned this live handle.
-        }
+        let name = state.memory.spaces[number].kernel_handle;
+        let _ = state.kernel_handles.close(name); // The space owned this live handle.
         state.remove_space(number);
         self.wake_all(&mut state);
     }
@@ -501,7 +494,8 @@ impl KernelState {
     /// Whether the process of a space does not use it: it has no handle of the adapter, and no
     /// device.
     fn is_unused(&self, number: Id<AddressSpace>) -> bool {
-        let Some(it) = self.memory.spaces.get(number) else { return false };
+        let it = &self.memory.spaces[number];
+        // The system's space has no process and ends with its adapter.
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live)
         else {
             return false;
@@ -528,6 +522,7 @@ impl KernelState {
     /// that request that.
     fn root_removal_steps(&self, space: Id<AddressSpace>) -> Vec<crate::memory::PagingStep> {
         let it = &self.memory.spaces[space];
+        // A stopped adapter has no memory, and a space that failed to start has no root.
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };
         let Some((extent, root)) = self.root_of(space) else { return Vec::new() };
         let write = crate::memory::address::step::TableWrite {

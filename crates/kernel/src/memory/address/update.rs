@@ -165,6 +165,7 @@ impl Kernel {
         let CheckedUpdate { adapter, space, ref ready, reservation, update, .. } = *judged;
         let (mut plan, mut ignored, mut full) = (PagingPlan::default(), 0, None);
         for (request, it) in (0..).zip(ready) {
+            // A target that ends beyond the last address is rejected when the update is checked.
             let Some(target) = it.change.target() else { continue };
             let same = state.reservation_of(space, &target) == Some(reservation);
             if !same || !state.is_backing_live(it.backing) {
@@ -241,10 +242,9 @@ impl KernelState {
 
     /// A number for the next update of a space.
     pub(crate) fn number_update(&mut self, space: Id<AddressSpace>) -> u32 {
-        self.memory.spaces.get_mut(space).map_or(0, |address_space| {
-            address_space.last_update += 1;
-            address_space.last_update
-        })
+        let it = &mut self.memory.spaces[space];
+        it.last_update += 1;
+        it.last_update
     }
 
     /// Whether the object to map still exists.

@@ -75,8 +75,9 @@ impl Kernel {
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
         let done = ended && over(state);
-        if let Some(it) = state.memory.extents.get(extent).filter(|_| done) {
-            self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
+        if done {
+            let owner = state.memory.extents[extent].owner;
+            self.log.emit(owner.subject(), EventKind::ContextAllocationUpdated {});
         }
         state.hold_extent(extent, false);
         if done { Ok(()) } else { Err(DriverError::Busy) }
@@ -125,6 +126,7 @@ impl Kernel {
     ) {
         let has_memory = state.adapter_memory(adapter).is_some();
         let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        // A stopped adapter has no nodes.
         let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
@@ -152,17 +154,15 @@ impl KernelState {
         let holds =
             self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
-            let held =
-                self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
-            self.release_extents(held.unwrap_or_default());
+            let held = std::mem::take(&mut self.contexts[context].held_extents);
+            self.release_extents(held);
         }
     }
 
     /// Releases the extents of a destroyed context. While the context is current on a node, the
     /// node holds them.
     pub(crate) fn release_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
-        let held = held.unwrap_or_default();
+        let held = std::mem::take(&mut self.contexts[context].held_extents);
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let mut saving = nodes.filter(|node| node.may_save(|other, _| other == context));
         match saving.next() {
@@ -224,6 +224,7 @@ impl KernelState {
         if self.memory.context_allocations.is_empty() {
             return Vec::new();
         }
+        // The context may have ended meanwhile.
         let Some(device) = self.contexts.get(context).map(|context| context.device) else {
             return Vec::new();
         };

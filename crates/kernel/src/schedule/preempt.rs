@@ -338,6 +338,10 @@ impl Kernel {
             }
             node.preemption = None;
             let back = std::mem::take(&mut node.queue);
+            // Packets of lost devices that the node still had are never executed.
+            let lost = std::mem::take(&mut node.lost_packets);
+            let first = back.front().into_iter().chain(lost.front());
+            node.interrupted = first.filter_map(|in_flight_packet| in_flight_packet.of).collect();
             self.requeue_packets(state, adapter, index, back);
         }
     }

@@ -53,6 +53,9 @@ pub(crate) struct Node {
     pub(crate) switching: bool,
     /// Packets of lost devices: they count as done, but the hardware still holds them.
     pub(crate) lost_packets: VecDeque<InFlightPacket>,
+    /// Contexts whose packet may have been interrupted by a preemption: then the engine has
+    /// switched to the context, and may still have to save its state.
+    pub(crate) interrupted: Vec<(Id<Context>, Id<Device>)>,
     /// Context allocations of ended contexts, held as long as the engine may save state into them.
     pub(crate) held_extents: Vec<(Id<Context>, Id<ContextAllocation>)>,
     /// Packets that faulted, with the access that faulted.
@@ -104,6 +107,7 @@ impl Node {
             current: None,
             switching: false,
             lost_packets: VecDeque::new(),
+            interrupted: Vec::new(),
             held_extents: Vec::new(),
             faults: Vec::new(),
             preemption: None,

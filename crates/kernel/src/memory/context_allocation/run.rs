@@ -132,17 +132,20 @@ impl Kernel {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
-        if before == to || !has_memory {
+        let interrupted = std::mem::take(&mut it.interrupted);
+        if (before == to && interrupted.is_empty()) || !has_memory {
             return;
         }
         let held = std::mem::take(&mut it.held_extents);
         let (not_offered, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
         it.held_extents = not_offered;
-        let to = to.map(|pair| pair.0.subject());
-        self.log.emit(node, EventKind::NodeSwitched { to });
+        if before != to {
+            let to = to.map(|pair| pair.0.subject());
+            self.log.emit(node, EventKind::NodeSwitched { to });
+        }
         state.release_extents(held.into_iter().map(|pair| pair.1));
-        if let Some((context, _)) = before {
+        for (context, _) in before.into_iter().chain(interrupted) {
             state.release_idle_context(adapter, context);
         }
     }

@@ -116,7 +116,7 @@ impl Miniport for FixedQueryDriver {
         Some(&*self.driver)
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
+    fn query_umd_private(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         data.reverse();
         self.answer
     }
@@ -132,7 +132,7 @@ impl Miniport for FixedQueryDriver {
         self.driver.create_context(at, device, order, slot)
     }
 
-    fn create_listed_context(
+    fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
@@ -140,7 +140,7 @@ impl Miniport for FixedQueryDriver {
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         self.record(order);
-        self.driver.create_listed_context(at, device, order, slot)
+        self.driver.create_context_with_lists(at, device, order, slot)
     }
 }
 

@@ -81,8 +81,8 @@ impl Miniport for Failing {
         self.step(START, |entry| entry.start_device(at))
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        self.step(QUERY, |entry| entry.query_adapter(at))
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        self.step(QUERY, |entry| entry.query_adapter_info(at))
     }
 }
 

@@ -177,7 +177,7 @@ impl Miniport for RecordingDriver {
         self.driver.destroy_context(at, context)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -185,7 +185,7 @@ impl Miniport for RecordingDriver {
         let driver_handle = driver_handle(&args.operation);
         self.state().paging_operations.push((args.operation.name(), driver_handle));
         self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
-        self.driver.build_paging(at, args)
+        self.driver.build_paging_buffer(at, args)
     }
 }
 

@@ -64,8 +64,8 @@ impl Miniport for SharedContextAllocationDriver {
         self.driver.add_device(at, services)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.driver.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.driver.query_adapter_info(at)?;
         if let Some(memory) = &mut features.memory {
             memory.paging.private = 8;
         }
@@ -122,7 +122,7 @@ impl Miniport for SharedContextAllocationDriver {
         Ok(context)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -136,6 +136,6 @@ impl Miniport for SharedContextAllocationDriver {
         if let Some(calls) = args.private.first_mut() {
             *calls = calls.wrapping_add(1);
         }
-        self.driver.build_paging(at, args)
+        self.driver.build_paging_buffer(at, args)
     }
 }

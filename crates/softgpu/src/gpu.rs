@@ -310,8 +310,8 @@ impl State {
     /// Steps the next engine that has work. Returns which engine, and the result.
     fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
-        let mut insertion_order = (0..count).map(|index| (self.next + index) % count);
-        let Some(busy) = insertion_order.find(|index| !self.engines[*index].idle()) else {
+        let mut round_robin = (0..count).map(|index| (self.next + index) % count);
+        let Some(busy) = round_robin.find(|index| !self.engines[*index].idle()) else {
             return (0, Step::default());
         };
         self.next = (busy + 1) % count;

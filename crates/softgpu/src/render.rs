@@ -58,11 +58,11 @@ impl SoftGpu {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let sizes = self.lists.ok_or(DriverError::NoEntryPoint)?;
-        if !self.accepts_context(device, insertion_order) {
+        if !self.accepts_context(device, args) {
             return Err(DriverError::Invalid);
         }
         let callbacks = self.callbacks()?;

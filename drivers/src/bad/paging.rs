@@ -70,7 +70,7 @@ impl Crooked {
             multipass: args.multipass,
             private: args.private,
         };
-        let answer = self.inner.build_paging(at, &mut other);
+        let answer = self.inner.build_paging_buffer(at, &mut other);
         args.written += other.written;
         answer
     }
@@ -168,7 +168,7 @@ impl Miniport for Crooked {
         Some(&*self.inner)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -197,13 +197,13 @@ impl Miniport for Crooked {
                 self.transfer(at, args, it)
             }
             (Operation::Transfer(_), Flaw::SkipsMultipassPage) => {
-                let answer = self.inner.build_paging(at, args);
+                let answer = self.inner.build_paging_buffer(at, args);
                 if answer == Err(DriverError::NoRoom) {
                     *args.multipass += 1;
                 }
                 answer
             }
-            _ => self.inner.build_paging(at, args),
+            _ => self.inner.build_paging_buffer(at, args),
         }
     }
 

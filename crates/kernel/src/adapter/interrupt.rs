@@ -211,9 +211,9 @@ impl Kernel {
             it.driver.clone()
         };
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = driver.interrupt(at);
+        let _ = driver.interrupt_routine(at);
         if self.take_dpc(adapter.0) {
-            let _ = driver.dpc(at);
+            let _ = driver.dpc_routine(at);
         }
         let mut state = self.state.lock();
         if let Some(it) = state.adapters.get_mut(adapter.0) {

@@ -33,6 +33,6 @@ impl Kernel {
             .acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
         // Check again after the wait.
         running(&self.state.lock()).ok_or(zombie)?;
-        Ok(driver.tell_user_mode(at, &permit, process.0, data)?)
+        Ok(driver.query_umd_private(at, &permit, process.0, data)?)
     }
 }

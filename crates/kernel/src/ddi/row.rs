@@ -177,8 +177,8 @@ macro_rules! ddi {
 
             /// The implemented entry points, by their names in the DDI table. The default is all of
             /// them.
-            fn offers(&self) -> Vec<&'static str> {
-                self.delegate().map_or_else(|| NAMES.to_vec(), |inner_driver| inner_driver.offers())
+            fn entry_points(&self) -> Vec<&'static str> {
+                self.delegate().map_or_else(|| NAMES.to_vec(), |inner_driver| inner_driver.entry_points())
             }
 
             $($(

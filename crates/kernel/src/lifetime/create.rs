@@ -362,7 +362,7 @@ fn standard_private(
 ) -> Result<(), KernelError> {
     let mut standard =
         StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
-    driver.standard_data(at, permit, process, &mut standard)?;
+    driver.get_standard_allocation_driver_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
     let broken = (sizes == [0, 0])
         .then(|| "the driver returned size zero for both kinds of private data".to_owned());
@@ -374,7 +374,7 @@ fn standard_private(
         allocation: vec![0; standard.allocation_size as usize],
         resource: vec![0; standard.resource_size as usize],
     });
-    driver.standard_data(at, permit, process, &mut standard)?;
+    driver.get_standard_allocation_driver_data(at, permit, process, &mut standard)?;
     let private = standard.private.unwrap_or_default();
     let again = [standard.allocation_size, standard.resource_size];
     let given = [&private.allocation, &private.resource].map(Vec::len);

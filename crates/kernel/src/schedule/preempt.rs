@@ -179,7 +179,7 @@ impl Kernel {
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(fence) = asked {
-            if driver.preempt(at, &permit, node, fence).is_err() {
+            if driver.preempt_command(at, &permit, node, fence).is_err() {
                 // WINDOWS: a failure stops the system (observed); here the node keeps its packets,
                 // and the returned status is judged.
                 let state = &mut *self.state.lock();

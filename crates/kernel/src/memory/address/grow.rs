@@ -103,7 +103,9 @@ impl Kernel {
                 (driver_handle, it.device)
             };
             let told = match &permit {
-                Ok(permit) => driver.set_root(at, permit, process, &driver_handle, root).is_ok(),
+                Ok(permit) => {
+                    driver.set_root_page_table(at, permit, process, &driver_handle, root).is_ok()
+                }
                 Err(_) => false,
             };
             drop(driver_handle);

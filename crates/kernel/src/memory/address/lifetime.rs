@@ -195,7 +195,7 @@ impl Kernel {
         process: Option<Id<Process>>,
         entries: u32,
     ) -> Result<RootSize, DriverError> {
-        let size = driver.root_size(at, permit, process, entries)?;
+        let size = driver.get_root_page_table_size(at, permit, process, entries)?;
         let granule = self.state.lock().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
@@ -302,7 +302,7 @@ impl Kernel {
                 break root;
             }
         };
-        if let Err(why) = driver.set_root(at, permit, Some(process), context, root) {
+        if let Err(why) = driver.set_root_page_table(at, permit, Some(process), context, root) {
             self.release_space(Some(space));
             return Err(why.into());
         }

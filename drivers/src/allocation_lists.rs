@@ -50,10 +50,10 @@ unsafe extern "win64-unwind" fn query_with_lists(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let asked = unsafe { args.read() };
-    if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+    let request = unsafe { args.read() };
+    if request.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The arguments come from the kernel and are valid for the call.
-        return unsafe { query_umd_private(adapter, &asked, true) };
+        return unsafe { query_umd_private(adapter, &request, true) };
     }
     // SAFETY: As above.
     unsafe { query_memory(adapter, args) }

@@ -37,8 +37,9 @@ fn quoted_traces_are_real() {
 /// Whether the row of an entry has the status: its own, or one that a DDI may return.
 fn says(entry: &thunk::EntryRow, status: NTSTATUS) -> bool {
     let Err(why) = port::result_from_status(status) else { return true };
-    let asked = TABLE.iter().filter(|line| entry.forwards_errors_of.contains(&line.name));
-    entry.statuses.contains(&status) || asked.map(|line| line.legal).any(|legal| legal.allows(why))
+    let forwarded = TABLE.iter().filter(|line| entry.forwards_errors_of.contains(&line.name));
+    entry.statuses.contains(&status)
+        || forwarded.map(|line| line.legal).any(|legal| legal.allows(why))
 }
 
 #[test]

@@ -80,9 +80,9 @@ fn a_user_mode_query_runs_at_level_zero_in_its_process() {
         }
         _ => None,
     };
-    let asked: Vec<_> = events.iter().filter_map(of).collect();
+    let calls: Vec<_> = events.iter().filter_map(of).collect();
     let expected = [("three", false), ("zero", true)];
-    assert_eq!(asked, expected.map(|(class, process)| (class.to_owned(), process)));
+    assert_eq!(calls, expected.map(|(class, process)| (class.to_owned(), process)));
 }
 
 /// The built-in driver with this query result; it records the creation data of contexts.

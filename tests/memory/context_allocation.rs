@@ -239,13 +239,13 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
     let done = place(&events, |event| event.kind.name() == "packet.done");
-    let asked = place(&events, |event| {
+    let requested = place(&events, |event| {
         matches!(event.kind, EventKind::PagingSubmitted { switch: true, .. })
     });
     let switched =
         place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
     let gone = place(&events, is(1, "context-allocation.destroyed"));
-    assert!(freed < done && done < asked && asked < switched && switched < gone);
+    assert!(freed < done && done < requested && requested < switched && switched < gone);
 }
 
 /// The engine saves into memory whose handle is destroyed: the bytes can be read.

@@ -50,7 +50,7 @@ impl Device {
         let Some(group) = ledger.resources.get(&handle) else { return };
         let (about, noise, private_data) =
             (group.subject, group.surfaces.reserved_values, group.private_data.clone());
-        let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
+        let (request, shared) = (group.surfaces.to_bytes(), group.is_shared());
         let (first, mut again) = (
             Description {
                 reserved_values: noise,
@@ -59,7 +59,7 @@ impl Device {
             },
             true,
         );
-        let before = ledger.descriptions.entry(asked.clone()).or_insert_with(|| {
+        let before = ledger.descriptions.entry(request.clone()).or_insert_with(|| {
             again = false;
             first
         });
@@ -80,7 +80,7 @@ impl Device {
         let all = &self.0.adapter.run.shared_descriptions;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         let (device, mut again) = (self.0.handle, true);
-        let before = all.entry(asked).or_insert_with(|| {
+        let before = all.entry(request).or_insert_with(|| {
             again = false;
             SharedDescription { device, private_data: private_data.clone(), repeatable: None }
         });

@@ -178,14 +178,14 @@ fn answers_come_back_in_the_structures() {
     let it = flown.resource();
     assert_ne!(it, flown.resource(), "each has its own handle");
     let mut caps = [0_u8; 3];
-    let asked = D3DDDIARG_GETCAPS {
+    let request = D3DDDIARG_GETCAPS {
         Type: 9,
         pData: caps.as_mut_ptr().cast(),
         DataSize: 3,
         ..D3DDDIARG_GETCAPS::ZERO
     };
     // SAFETY: All arguments outlive the call.
-    let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const asked) };
+    let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const request) };
     assert_eq!((told, caps), (S_OK, [9; 3]));
     let mut lock = D3DDDIARG_LOCK { hResource: it, ..D3DDDIARG_LOCK::ZERO };
     // SAFETY: As above.

@@ -75,7 +75,7 @@ impl Tables {
         }
         // An entry that is being updated again may have either value.
         let settled = (0..).zip(&*slots).filter(|(_, it)| it.pending == 0);
-        let mut asked = None;
+        let mut own = None;
         let mut other = None;
         for (index, slot) in settled {
             let Some(says) = slot.says else { continue };
@@ -86,7 +86,7 @@ impl Tables {
             }
             let untouched = found == slot.older;
             let mine = indices(it).contains(&index);
-            let first: &mut Option<EntryMismatch> = if mine { &mut asked } else { &mut other };
+            let first: &mut Option<EntryMismatch> = if mine { &mut own } else { &mut other };
             match first {
                 Some(first) => first.more += 1,
                 None => {
@@ -95,8 +95,8 @@ impl Tables {
                 }
             }
         }
-        judge_written(it, log, asked.as_ref(), other.as_ref());
-        if asked.is_none() && other.is_none() {
+        judge_written(it, log, own.as_ref(), other.as_ref());
+        if own.is_none() && other.is_none() {
             return;
         }
         // An error is reported once.

@@ -81,8 +81,8 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     if let Some(point) = EntryPoint::find(&wanted) {
         return Ok(Explanation::EntryPoint(point));
     }
-    if let Some(asked) = NumberQuery::read(&wanted) {
-        return asked.find();
+    if let Some(query) = NumberQuery::read(&wanted) {
+        return query.find();
     }
     if wanted.contains('_') {
         let results = hresult::NAMES.iter().map(|pair| pair.1);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const SECOND: u32 = 1 << 31;
 
 /// A driver around a good driver.
-pub(crate) struct Crooked {
+pub(crate) struct PagingFlawDriver {
     inner: Arc<dyn Miniport>,
     flaw: Flaw,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Flaw {
     KeepsApertureMapping,
 }
 
-impl Crooked {
+impl PagingFlawDriver {
     pub(crate) fn new(inner: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
         Arc::new(Self { inner, flaw })
     }
@@ -163,7 +163,7 @@ impl Crooked {
     }
 }
 
-impl Miniport for Crooked {
+impl Miniport for PagingFlawDriver {
     fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }

@@ -65,9 +65,9 @@ unsafe extern "win64-unwind" fn acquires(
     // SAFETY: A device outlives its contexts.
     let known = context.and_then(|context| unsafe { device_and_adapter(context.device) });
     if let Some(call) = known.and_then(|(_, it)| it.interface.DxgkCbAcquireHandleData) {
-        let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
+        let (request, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
         // SAFETY: The function is the kernel's, and both arguments outlive the call.
-        unsafe { call(&raw const asked, &raw mut held) };
+        unsafe { call(&raw const request, &raw mut held) };
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { submit_command_virtual(adapter, args) }

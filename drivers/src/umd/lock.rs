@@ -90,36 +90,36 @@ impl SoftDevice {
         let surface = self.surface(resource, index)?;
         let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.layout.bytes);
         let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
-        let mut asked = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
+        let mut lock_flags = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
             | kept(Flags::WriteOnly, CallbackFlags::WriteOnly)
             | kept(Flags::DoNotWait, CallbackFlags::DonotWait);
         if flags.has(Flags::NoOverwrite) {
             // WINDOWS: one flag has no meaning without the other (documented).
-            asked |= CallbackFlags::IgnoreSync;
+            lock_flags |= CallbackFlags::IgnoreSync;
             if self.flaw != Flaw::SetsIgnoreSyncWithoutDoNotWait {
-                asked |= CallbackFlags::DonotWait;
+                lock_flags |= CallbackFlags::DonotWait;
             }
-            let locked = self.lock_allocation(now, asked, bytes);
+            let locked = self.lock_allocation(now, lock_flags, bytes);
             // The allocation may have to be moved, for example: then the lock waits nevertheless.
             if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
                 return locked;
             }
-            asked &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
+            lock_flags &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
         }
         if flags.has(Flags::Discard) && renamed {
-            return self.discard((resource, index), now, asked);
+            return self.discard((resource, index), now, lock_flags);
         }
         if self.batch.has(now) {
             self.submit()?;
         }
         if flags.has(Flags::DoNotWait) || self.flaw == Flaw::FailsWaitingLock {
-            asked |= CallbackFlags::DonotWait;
+            lock_flags |= CallbackFlags::DonotWait;
             if self.is_busy(now) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
         }
         self.wait_for(now)?;
-        self.lock_allocation(now, asked, bytes)
+        self.lock_allocation(now, lock_flags, bytes)
     }
 
     /// Whether a resource may get other memory: not if it is shared.
@@ -133,18 +133,22 @@ impl SoftDevice {
         &mut self,
         (resource, index): (Resource, usize),
         now: D3DKMT_HANDLE,
-        asked: u32,
+        lock_flags: u32,
     ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.layout.bytes;
         self.keep_first_instance(resource, index)?;
         if self.hardware.is_wddm1() {
-            let asked = asked | CallbackFlags::Discard;
-            let (new, memory) = match self.lock_allocation(now, asked, bytes) {
+            let lock_flags = lock_flags | CallbackFlags::Discard;
+            let (new, memory) = match self.lock_allocation(now, lock_flags, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
                     if self.flaw != Flaw::RetriesLockImmediately {
                         self.submit()?;
                     }
-                    self.lock_allocation(now, asked | CallbackFlags::NoExistingReference, bytes)?
+                    self.lock_allocation(
+                        now,
+                        lock_flags | CallbackFlags::NoExistingReference,
+                        bytes,
+                    )?
                 }
                 answer => answer?,
             };
@@ -276,8 +280,8 @@ impl SoftDevice {
             if !flags.has(AsyncFlags::NoOverwrite) && (self.batch.has(now) || self.is_busy(now)) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
-            let asked = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
-            self.lock_allocation(now, asked, layout.bytes)?
+            let lock_flags = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
+            self.lock_allocation(now, lock_flags, layout.bytes)?
         };
         let surface = self.surface_mut(resource, index)?;
         surface.asynchronous.push(allocation);

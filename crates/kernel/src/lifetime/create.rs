@@ -322,14 +322,14 @@ impl KernelState {
     ) -> Result<ResourceTarget, KernelError> {
         let argument = Argument::Resource;
         let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
-        let zombie = KernelError::Removed(number.subject());
-        let view = self.resource_views.get(number).ok_or(zombie.clone())?;
+        let removed = KernelError::Removed(number.subject());
+        let view = self.resource_views.get(number).ok_or(removed.clone())?;
         if view.device != device {
             let owner = view.device.subject();
             return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let resource = view.resource.subject();
-        if self.resources.get(view.resource).ok_or(zombie)?.shared {
+        if self.resources.get(view.resource).ok_or(removed)?.shared {
             return Err(KernelError::SharedResourceSealed(resource));
         }
         if standard {

@@ -103,11 +103,11 @@ impl Kernel {
                 state.views_of(process, guard.device, &[request.view])?;
                 match self.choose_instance(state, view, request.no_existing_reference, grows) {
                     InstanceChoice::Found(extent) => {
-                        let asked = EventKind::LockRequested {
+                        let requested = EventKind::LockRequested {
                             do_not_wait: false,
                             do_not_evict: request.do_not_evict,
                         };
-                        self.log.emit(state.lock_subject(view, extent), asked);
+                        self.log.emit(state.lock_subject(view, extent), requested);
                         return Ok(extent);
                     }
                     InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
@@ -231,21 +231,21 @@ impl Kernel {
         extent: Id<Extent>,
         no_existing_reference: bool,
     ) -> Result<Handle, KernelError> {
-        let zombie = KernelError::Removed(view.subject());
-        let number = state.views.get(view).map(|view| view.allocation).ok_or(zombie.clone())?;
-        let it = state.allocations.get(number).ok_or(zombie.clone())?;
-        let renames = it.renames.as_ref().ok_or(zombie.clone())?;
-        let place = renames.index_of(extent).ok_or(zombie.clone())?;
-        let it = renames.instances.get(place).ok_or(zombie.clone())?;
+        let removed = KernelError::Removed(view.subject());
+        let number = state.views.get(view).map(|view| view.allocation).ok_or(removed.clone())?;
+        let it = state.allocations.get(number).ok_or(removed.clone())?;
+        let renames = it.renames.as_ref().ok_or(removed.clone())?;
+        let place = renames.index_of(extent).ok_or(removed.clone())?;
+        let it = renames.instances.get(place).ok_or(removed.clone())?;
         let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
         if let (None, Some(instance)) = (handle, instance) {
             let name = self.reserve_handle(state, process.0)?;
             handle = Some(name.handle());
             self.publish_handle(state, process.0, name, ObjectId::Instance(instance));
         }
-        let it = state.allocations.get_mut(number).ok_or(zombie.clone())?;
+        let it = state.allocations.get_mut(number).ok_or(removed.clone())?;
         let before = it.extent.replace(extent);
-        let renames = it.renames.as_mut().ok_or(zombie.clone())?;
+        let renames = it.renames.as_mut().ok_or(removed.clone())?;
         let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
         (renames.newest, renames.rename_count) = (place, turn);
         if let Some(it) = renames.instances.get_mut(place) {
@@ -272,7 +272,7 @@ impl Kernel {
                 state.rank(before);
             }
         }
-        handle.ok_or(zombie)
+        handle.ok_or(removed)
     }
 
     /// Ends the claim of an instance. Returns whether the instance was never filled.

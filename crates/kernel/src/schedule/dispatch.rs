@@ -253,8 +253,8 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         // Check again after the wait.
         state.check_working(guard.device)?;
-        let zombie = KernelError::Removed(guard.subject());
-        let it = state.contexts.get(number).ok_or(zombie)?;
+        let removed = KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or(removed)?;
         match (payload, &it.lists) {
             (PacketPayload::Virtual(_), Some(_)) => {
                 return Err(KernelError::HasLists(number.subject()));

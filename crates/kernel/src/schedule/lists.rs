@@ -221,12 +221,12 @@ impl RenderLists {
     /// Takes the client's buffers back and hands out the spares, in the requested sizes up to the
     /// maximum.
     fn swap(&mut self, ram: &dyn Ram, resize: BufferResize) -> RenderBuffers {
-        let asked = [resize.commands, resize.list, resize.patches];
-        for (shelf, asked) in self.shelves.iter_mut().zip(asked) {
+        let requested = [resize.commands, resize.list, resize.patches];
+        for (shelf, requested) in self.shelves.iter_mut().zip(requested) {
             std::mem::swap(&mut shelf.current, &mut shelf.spare);
             shelf.spare.poison(ram);
             let before = shelf.spare.bytes;
-            let bytes = asked.map_or(before, |number| {
+            let bytes = requested.map_or(before, |number| {
                 let limit = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
                 number.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
             });

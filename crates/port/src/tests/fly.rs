@@ -9,7 +9,7 @@ use abi::miniport::{
     DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKCB_QUEUE_DPC, DXGKRNL_INTERFACE,
 };
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
-use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNTYPED_FN};
 use flight::{DeterministicHost, Event, EventKind, HardwareModel, InterruptLine, Log, Passive};
 use kernel::miniport::{CreateContextArgs, DriverError};
 use kernel::{
@@ -189,7 +189,7 @@ unsafe extern "win64-unwind" fn create_device(
     match kite.hardware().fault {
         Fault::EarlyInterrupt => kite.interrupt(7),
         Fault::Absent => {
-            let call: UNCROSSED = it.DxgkCbEvalAcpiMethod.unwrap();
+            let call: UNTYPED_FN = it.DxgkCbEvalAcpiMethod.unwrap();
             assert_eq!(unsafe { call() }, STATUS_NOT_SUPPORTED);
         }
         Fault::PanicInCreate => panic!("the driver panics"),
@@ -275,20 +275,20 @@ unsafe extern "win64-unwind" fn open(
     assert!(args.Flags.has(DXGK_OPENALLOCATIONFLAGS::Create));
     for at in 0..args.NumAllocations as usize {
         let info = unsafe { &mut *args.pOpenAllocation.wrapping_add(at) };
-        let asked = DXGKARGCB_GETHANDLEDATA {
+        let request = DXGKARGCB_GETHANDLEDATA {
             hObject: info.hAllocation,
             Type: DXGK_HANDLE_ALLOCATION,
             ..DXGKARGCB_GETHANDLEDATA::ZERO
         };
         if kite.hardware().fault == Fault::OldHandleData {
             let get = kite.interface.DxgkCbGetHandleData.unwrap();
-            if unsafe { get(&raw const asked) }.is_null() {
+            if unsafe { get(&raw const request) }.is_null() {
                 return STATUS_INVALID_HANDLE;
             }
         }
         let acquire = kite.interface.DxgkCbAcquireHandleData.unwrap();
         let mut release = ptr::null_mut();
-        let data = unsafe { acquire(&raw const asked, &raw mut release) };
+        let data = unsafe { acquire(&raw const request, &raw mut release) };
         assert!(!data.is_null() && !release.is_null());
         assert!(ptr::eq(kite_of(data), kite), "the driver handle came back");
         let let_go = kite.interface.DxgkCbReleaseHandleData.unwrap();

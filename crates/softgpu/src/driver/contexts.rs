@@ -20,11 +20,7 @@ const ENGINES: u32 = 1;
 const PRIVATE: u32 = 0x1000;
 
 impl SoftGpu {
-    pub(crate) fn accepts_context(
-        &self,
-        device: &DriverDevice,
-        args: &CreateContextArgs,
-    ) -> bool {
+    pub(crate) fn accepts_context(&self, device: &DriverDevice, args: &CreateContextArgs) -> bool {
         let known = self.state().records.has_device(device.as_raw());
         known && args.node < NODES && args.engine & !ENGINES == 0
     }

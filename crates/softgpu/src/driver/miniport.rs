@@ -107,11 +107,7 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn set_power_state(
-        &self,
-        _at: &mut Passive,
-        args: SetPowerArgs,
-    ) -> DriverResult<()> {
+    fn set_power_state(&self, _at: &mut Passive, args: SetPowerArgs) -> DriverResult<()> {
         match (args.of, args.state) {
             (PowerTarget::Adapter, PowerState::D3) => self.gpu.lose_power(),
             (PowerTarget::Adapter, PowerState::D0) => self.gpu.start_after_power(),

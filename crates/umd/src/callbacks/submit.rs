@@ -90,7 +90,7 @@ impl Callbacks {
         order: &RenderRequest,
     ) -> UmdResult<u32> {
         let new =
-            |flag: u32, asked: u32, now: u32| if order.flags & flag == 0 { now } else { asked };
+            |flag: u32, request: u32, now: u32| if order.flags & flag == 0 { now } else { request };
         let mut args = D3DDDICB_RENDER {
             CommandOffset: order.offset,
             CommandLength: order.length,

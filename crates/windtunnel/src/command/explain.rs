@@ -11,7 +11,7 @@ use windtunnel::{
     explain,
 };
 
-pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(text: &str, as_json: bool) -> Result<ExitCode, CommandError> {
     let explained = explain(text).map_err(|UnknownText { kind, nearest }| {
         let more = match kind {
             "rule" => ". See 'windtunnel list rules'",
@@ -22,17 +22,17 @@ pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> 
         CommandError(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
     match explained {
-        Explanation::Rule(entry) if hardware => json::print(&rule_json(entry)),
+        Explanation::Rule(entry) if as_json => json::print(&rule_json(entry)),
         Explanation::Rule(entry) => rule(entry),
-        Explanation::Alias(name, rules) if hardware => json::print(&alias_json(name, &rules)),
+        Explanation::Alias(name, rules) if as_json => json::print(&alias_json(name, &rules)),
         Explanation::Alias(name, rules) => alias(name, &rules),
-        Explanation::Status(it) if hardware => json::print(&status_json(&it)),
+        Explanation::Status(it) if as_json => json::print(&status_json(&it)),
         Explanation::Status(it) => status(&it),
-        Explanation::EntryPoint(it) if hardware => json::print(&point_json(&it)),
+        Explanation::EntryPoint(it) if as_json => json::print(&point_json(&it)),
         Explanation::EntryPoint(it) => point(&it),
-        Explanation::Result(it) if hardware => json::print(&result_json(&it)),
+        Explanation::Result(it) if as_json => json::print(&result_json(&it)),
         Explanation::Result(it) => result(&it),
-        Explanation::BugCheck(it, parameter) if hardware => json::print(&stop_json(it, parameter)),
+        Explanation::BugCheck(it, parameter) if as_json => json::print(&stop_json(it, parameter)),
         Explanation::BugCheck(it, parameter) => stop(it, parameter),
     }
     Ok(ExitCode::SUCCESS)

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use windtunnel::{Cell, Row, SupportTable, support};
 
-pub(crate) fn run(hardware: bool) -> ExitCode {
+pub(crate) fn run(as_json: bool) -> ExitCode {
     let surfaces = support();
-    if hardware {
+    if as_json {
         let tables: Map<String, Value> = surfaces
             .iter()
             .map(|support_table| (support_table.id.to_owned(), table(support_table)))

@@ -419,8 +419,8 @@ impl Client<'_> {
             let adapter = self.adapter;
             let order =
                 EscapeRequest { adapter, hardware, flags: hardware.into(), ..Default::default() };
-            let asked = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
-            for mut private in asked {
+            let request = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
+            for mut private in request {
                 self.submit(at, &[]);
                 let _ = self.kernel.escape(at, self.process, &order, &mut private);
             }

@@ -327,14 +327,14 @@ impl Kernel {
             // A destroyed object waits until no entry points to it any more.
             plan.page_in.extend(steps.into_iter().map(|paging_step| paging_step.on_behalf_of(of)));
         }
-        let zombie = if had.is_empty() {
+        let freed_tables = if had.is_empty() {
             Vec::new()
         } else {
             plan.page_in.extend(state.flush_step(space, span, of));
             state.drop_tables(space, span, &mut plan.page_in)
         };
         self.start_paging(state, adapter, plan, None);
-        for extent in zombie {
+        for extent in freed_tables {
             self.release_extent(state, extent);
         }
     }

@@ -412,10 +412,10 @@ impl Kernel {
             }
             it.addresses.free(&all);
             let mut plan = PagingPlan::default();
-            let zombie = state.drop_tables(number, &all, &mut plan.page_in);
+            let freed_tables = state.drop_tables(number, &all, &mut plan.page_in);
             plan.page_in.extend(state.root_removal_steps(number));
             let paging = self.start_paging(state, adapter, plan, None);
-            for extent in zombie {
+            for extent in freed_tables {
                 self.release_extent(state, extent);
             }
             (adapter, paging)

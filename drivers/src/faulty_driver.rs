@@ -122,13 +122,13 @@ impl Miniport for FaultyDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         if self.fault == Some(Fault::FailsCreateContext) {
             return Err(DriverError::Unsupported);
         }
-        self.inner.create_context(at, device, order, slot)
+        self.inner.create_context(at, device, args, slot)
     }
 
     fn create_allocations(

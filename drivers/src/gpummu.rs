@@ -126,13 +126,13 @@ pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
 /// Calls `DxgkCbReserveGpuVirtualAddressRange` and returns the address.
 pub(crate) fn keep(
     adapter: &Adapter,
-    mut order: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+    mut args: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> Result<u64, NTSTATUS> {
     let call = adapter.interface.DxgkCbReserveGpuVirtualAddressRange;
     let call = call.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The function and the handle are the kernel's; `order` outlives the call.
-    match unsafe { call(adapter.interface.DeviceHandle, &raw mut order) } {
-        STATUS_SUCCESS => Ok(order.StartVirtualAddress),
+    // SAFETY: The function and the handle are the kernel's; `args` outlives the call.
+    match unsafe { call(adapter.interface.DeviceHandle, &raw mut args) } {
+        STATUS_SUCCESS => Ok(args.StartVirtualAddress),
         status => Err(status),
     }
 }

@@ -92,14 +92,14 @@ calls! {
     stop_device(at: &mut Passive) -> ();
     remove_device(at: &mut Passive) -> ();
     unload(at: &mut Passive) -> ();
-    set_power_state(at: &mut Passive, order: SetPowerArgs) -> ();
+    set_power_state(at: &mut Passive, args: SetPowerArgs) -> ();
     notify_surprise_removal(at: &mut Passive) -> ();
     stop_device_and_release_post_display_ownership(at: &mut Passive, target: u32) -> ();
     reset_device(at: &mut DeviceLevel) -> ();
     create_device(at: &mut Passive, slot: HandleSlot<'_, Device>) -> DriverDevice;
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(
-        at: &mut Passive, device: &DriverDevice, order: &CreateContextArgs, slot: HandleSlot<'_, Context>
+        at: &mut Passive, device: &DriverDevice, args: &CreateContextArgs, slot: HandleSlot<'_, Context>
     ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
     get_standard_allocation_driver_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();

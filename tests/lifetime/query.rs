@@ -103,10 +103,10 @@ impl FixedQueryDriver {
         (it.clone(), DriverSetup { miniport: it, hardware: machine, pool })
     }
 
-    fn record(&self, order: &CreateContextArgs) {
+    fn record(&self, args: &CreateContextArgs) {
         // The system has contexts, too.
-        if !order.private.is_empty() {
-            self.orders.lock().unwrap().push(order.private.clone());
+        if !args.private.is_empty() {
+            self.orders.lock().unwrap().push(args.private.clone());
         }
     }
 }
@@ -125,22 +125,22 @@ impl Miniport for FixedQueryDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.record(order);
-        self.driver.create_context(at, device, order, slot)
+        self.record(args);
+        self.driver.create_context(at, device, args, slot)
     }
 
     fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.record(order);
-        self.driver.create_context_with_lists(at, device, order, slot)
+        self.record(args);
+        self.driver.create_context_with_lists(at, device, args, slot)
     }
 }
 

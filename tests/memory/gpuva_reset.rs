@@ -74,14 +74,14 @@ impl Fixture {
             client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
         let client = client.clone();
         let mut fixture = Self { client, adapter, device, context, queue, allocation, address: 0 };
-        let order = Map {
+        let request = Map {
             hPagingQueue: fixture.queue.queue,
             hAllocation: allocation,
             SizeInPages: PAGES,
             Protection: Protection { Value: Protection::Write },
             ..Map::ZERO
         };
-        let (address, when) = fixture.client.map_address(at, &order).unwrap();
+        let (address, when) = fixture.client.map_address(at, &request).unwrap();
         fixture.wait(at, when);
         fixture.address = address;
         let list = [allocation];

@@ -108,11 +108,11 @@ impl Miniport for Faulty {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.count("create_context")?;
-        self.driver.create_context(at, device, order, driver_handle)
+        self.driver.create_context(at, device, args, driver_handle)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {

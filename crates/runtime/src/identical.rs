@@ -163,11 +163,11 @@ mod tests {
     fn differences_are_named() {
         let all = [vec![1, 2], vec![3]];
         assert_eq!(describe_difference(&all, &all), None);
-        let private_data = |other: &[Vec<u8>]| describe_difference(&all, other).unwrap_or_default();
-        assert_eq!(private_data(&[vec![1, 2]]), "2 pieces of private data, not 1");
-        assert_eq!(private_data(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
+        let difference = |other: &[Vec<u8>]| describe_difference(&all, other).unwrap_or_default();
+        assert_eq!(difference(&[vec![1, 2]]), "2 pieces of private data, not 1");
+        assert_eq!(difference(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
         assert_eq!(
-            private_data(&[vec![1, 9], vec![3]]),
+            difference(&[vec![1, 9], vec![3]]),
             "byte 1 of private data 0 is 0x02, not 0x09"
         );
     }

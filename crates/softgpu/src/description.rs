@@ -146,9 +146,9 @@ fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // An allocation that the CPU can lock needs a segment that the CPU sees.
     let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
-    let was_resident = !requirements.flags.cpu_visible || sees;
+    let visible = !requirements.flags.cpu_visible || sees;
     let cached = requirements.flags.cpu_visible || !requirements.flags.cached;
-    known && preferred && evict && was_resident && cached && requirements.priority != 0
+    known && preferred && evict && visible && cached && requirements.priority != 0
 }
 
 #[cfg(test)]

@@ -464,15 +464,15 @@ mod tests {
         gpu.push(on(1, 1, 6));
         gpu.push(Packet { node: 7, ..packet(1, []) });
         assert_eq!(gpu.faults(), 1, "the node does not exist");
-        let mut was_resident = Vec::new();
+        let mut contents = Vec::new();
         let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !gpu.idle() {
                 gpu.step(at, &Raised::default());
-                was_resident.push(memory.read(0..2).unwrap());
+                contents.push(memory.read(0..2).unwrap());
             }
         });
         flown.unwrap();
-        assert_eq!(was_resident, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
+        assert_eq!(contents, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
         assert_eq!((gpu.take_done(0), gpu.take_done(1)), (vec![Fence(1)], vec![Fence(1)]));
     }
 

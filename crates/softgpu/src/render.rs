@@ -68,8 +68,8 @@ impl SoftGpu {
         let callbacks = self.callbacks()?;
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
-            let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
-            let area = self.make_area(at, &callbacks, blocks, views_by_handle)?;
+            let owner = (device.as_raw(), driver_handle.kernel_handle());
+            let area = self.make_area(at, &callbacks, blocks, owner)?;
             self.state().records.add_context(block, device.as_raw(), area);
             Ok((driver_handle.fill(block), sizes))
         })

@@ -104,11 +104,11 @@ impl Miniport for RenderFlawDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let (context, sizes) =
-            self.inner.create_context_with_lists(at, device, order, driver_handle)?;
+            self.inner.create_context_with_lists(at, device, args, driver_handle)?;
         let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuaranteedDmaBuffer);
         let patches = if guaranteed { GUARANTEED } else { sizes.patches };
         Ok((context, BufferSizes { guaranteed, patches, ..sizes }))

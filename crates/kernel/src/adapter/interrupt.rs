@@ -293,13 +293,12 @@ impl Kernel {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
-        let just_reset =
-            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
-        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
-        if just_reset {
+        let inserted = it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted });
+        if inserted {
             it.dpc = true;
             self.wake_one(&it.driver.work_available);
         }
-        just_reset
+        inserted
     }
 }

@@ -426,11 +426,11 @@ impl Kernel {
                 }
             }
             let about = adapter.subject();
-            let in_transition = |adapter: &Adapter| {
+            let is_changing = |adapter: &Adapter| {
                 matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping)
             };
             let over = |state: &KernelState| {
-                state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter))
+                state.adapters.get(adapter.0).is_none_or(|adapter| !is_changing(adapter))
             };
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;

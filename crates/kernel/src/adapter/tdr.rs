@@ -84,10 +84,10 @@ impl crate::schedule::report::Node {
             return None;
         }
         let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
-        let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
-        let watch = self.watch.get_or_insert(just_reset);
+        let fresh_watch = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
+        let watch = self.watch.get_or_insert(fresh_watch);
         if watch.front != front {
-            *watch = just_reset;
+            *watch = fresh_watch;
         }
         Some(watch)
     }

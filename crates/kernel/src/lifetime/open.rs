@@ -242,9 +242,9 @@ impl Kernel {
         if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
             if request.sharing != Sharing::None {
                 let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
-                let not_offered =
+                let recorded =
                     EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
-                self.log.emit(place.resource.subject(), not_offered);
+                self.log.emit(place.resource.subject(), recorded);
             }
             if request.sharing == Sharing::Global {
                 let name = state.global_handles.reserve()?;

@@ -153,14 +153,13 @@ impl Kernel {
                 && extents.get(instance.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
-        let closed_adapters = |instance: &Instance| {
+        let may_discard = |instance: &Instance| {
             no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed
         };
         let used = |instance: &Instance| {
             extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0)
         };
-        let may =
-            |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
+        let may = |pair: &(usize, &Instance)| quiet(pair.1) && may_discard(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The current instance, if it may be used; else the one that was handed out the longest
@@ -177,7 +176,7 @@ impl Kernel {
             return self.create_instance(state, number, view, extent);
         }
         let waits =
-            |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
+            |instance: &&Instance| quiet(instance) && may_discard(instance) && used(instance);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|instance| instance.extent).collect();
         if behind.is_empty() {

@@ -334,20 +334,20 @@ impl Kernel {
         adapter: Id<Adapter>,
         context: Id<Context>,
     ) -> Result<(), KernelError> {
-        let next_size = state.context_allocations_of(context);
-        if next_size.is_empty() {
+        let allocations = state.context_allocations_of(context);
+        if allocations.is_empty() {
             return Ok(());
         }
         let mut plan = PagingPlan::default();
-        for (number, extent) in next_size {
-            let just_reset = state.contexts.get_mut(context).is_some_and(|context| {
-                let just_reset = !context.held_extents.contains(&number);
-                if just_reset {
+        for (number, extent) in allocations {
+            let newly_held = state.contexts.get_mut(context).is_some_and(|context| {
+                let newly_held = !context.held_extents.contains(&number);
+                if newly_held {
                     context.held_extents.push(number);
                 }
-                just_reset
+                newly_held
             });
-            if just_reset {
+            if newly_held {
                 state.hold_extent(extent, true);
             }
             if let Err(why) = self.plan_page_in(state, extent, &mut plan) {

@@ -141,12 +141,12 @@ impl Kernel {
     /// Calls a driver to preempt a node, or resubmits the paging commands that a node gave back.
     /// Returns whether it did either.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
-        let next_size = {
+        let preemptions = {
             let state = &mut *self.state.lock();
             state.schedule.held_back = false;
             state.preemptions()
         };
-        next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
+        preemptions.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {

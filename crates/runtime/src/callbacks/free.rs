@@ -124,11 +124,11 @@ impl DeviceState {
     /// Judges that a freed resource is not freed again. Returns whether the rule holds.
     fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
         let again = group.filter(|resource_entry| resource_entry.stage == ResourceStage::Freed);
-        let private_data =
+        let broken =
             again.map(|resource_entry| format!("{} was already freed", resource_entry.subject));
         let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
-        self.judge(rule, name, private_data)
+        self.judge(rule, name, broken)
     }
 
     /// Judges that an allocation freed with `AssumeNotInUse` is in no submitted packet that is

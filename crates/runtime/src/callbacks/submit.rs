@@ -167,11 +167,11 @@ impl DeviceState {
             let whole = group.members.len() == group.surfaces.surfaces.len();
             group.written.iter().find_map(|index| {
                 let own = group.members.get(*index as usize).filter(|_| whole);
-                let private_data = match own {
+                let listed = match own {
                     Some(it) => named.contains(it),
                     None => group.members.iter().any(|number| named.contains(number)),
                 };
-                (!private_data).then_some((*index, group.subject))
+                (!listed).then_some((*index, group.subject))
             })
         });
         drop(ledger);

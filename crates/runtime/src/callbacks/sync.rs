@@ -238,9 +238,9 @@ impl DeviceState {
                 "a wait is queued, and nothing was submitted since the application drew".to_owned(),
             )
         } else {
-            let private_data =
+            let commands =
                 format!("a wait is queued, and {listed} allocations are listed by commands");
-            (listed > 0).then(|| format!("{private_data} that were not submitted"))
+            (listed > 0).then(|| format!("{commands} that were not submitted"))
         };
         self.judge(RuleId::SYNC_CREATE_013, name, broken);
     }

@@ -42,8 +42,8 @@ impl SoftGpu {
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
             let area = if self.plan.is_some() && !args.system {
-                let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
-                self.make_area(at, &callbacks, blocks, views_by_handle)?
+                let owner = (device.as_raw(), driver_handle.kernel_handle());
+                self.make_area(at, &callbacks, blocks, owner)?
             } else {
                 None
             };

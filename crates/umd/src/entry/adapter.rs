@@ -51,8 +51,8 @@ unsafe fn open<D: UserDriver>(
     // SAFETY: The caller guarantees it.
     let callbacks = unsafe { AdapterCallbacks::new(request.hAdapter, request.pAdapterCallbacks) };
     let callbacks = callbacks.filter(|_| !request.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
-    let order = OpenAdapterArgs { interface: request.Interface, version: request.Version };
-    let user = D::open(&order, callbacks)?;
+    let driver_args = OpenAdapterArgs { interface: request.Interface, version: request.Version };
+    let user = D::open(&driver_args, callbacks)?;
     let functions = D3DDDI_ADAPTERFUNCS {
         pfnGetCaps: Some(get_caps),
         pfnCreateDevice: Some(create_device),
@@ -116,12 +116,12 @@ unsafe extern "win64-unwind" fn create_device(
         };
         let callbacks =
             callbacks.filter(|_| !request.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
-        let order = CreateDeviceArgs {
+        let driver_args = CreateDeviceArgs {
             interface: request.Interface,
             version: request.Version,
             flags: request.Flags.Value,
         };
-        let device = adapter.user.create_device(&order, callbacks)?;
+        let device = adapter.user.create_device(&driver_args, callbacks)?;
         let length = functions_length(request.Version);
         // SAFETY: By the contract of this module the runtime's table has the length of its version.
         unsafe { write_table(request.pDeviceFuncs, length, &functions()) };

@@ -160,7 +160,7 @@ unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) 
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let order = BltArgs {
+                let driver_args = BltArgs {
                     from: state.find(request.hSrcResource)?,
                     from_index: request.SrcSubResourceIndex,
                     from_area: area(request.SrcRect),
@@ -170,7 +170,7 @@ unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) 
                     key: request.ColorKey,
                     flags: request.Flags,
                 };
-                state.device.blt(&order)
+                state.device.blt(&driver_args)
             })
         }
     };

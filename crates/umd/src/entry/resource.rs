@@ -71,7 +71,7 @@ unsafe fn create(
 ) -> UmdResult<HANDLE> {
     // SAFETY: The caller guarantees it.
     let surfaces = unsafe { read_list(request.pSurfList, request.SurfCount) }?;
-    let order = |host| CreateResourceArgs {
+    let driver_args = |host| CreateResourceArgs {
         runtime: RuntimeResource(request.hResource.expose_provenance()),
         format: request.Format,
         pool: request.Pool,
@@ -88,9 +88,9 @@ unsafe fn create(
     // SAFETY: The caller guarantees it.
     unsafe {
         lock_device(device, |it| {
-            let order = order(it.host);
-            let number = it.device.create_resource(&order)?;
-            Ok(it.new_handle(number, order.runtime))
+            let driver_args = driver_args(it.host);
+            let number = it.device.create_resource(&driver_args)?;
+            Ok(it.new_handle(number, driver_args.runtime))
         })
     }
 }
@@ -126,7 +126,7 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
             let private = unsafe { read_list(bytes, size) }?;
             Ok(OpenAllocationInfo { allocation: info.hAllocation, private })
         };
-        let order = OpenResourceArgs {
+        let driver_args = OpenResourceArgs {
             runtime: RuntimeResource(request.hResource.expose_provenance()),
             kernel: request.hKMResource,
             allocations: infos.iter().map(opened).collect::<UmdResult<Vec<_>>>()?,
@@ -137,8 +137,8 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
         // SAFETY: Guaranteed by the contract of this module.
         request.hResource = unsafe {
             lock_device(device, |it| {
-                let number = it.device.open_resource(&order)?;
-                Ok(it.new_handle(number, order.runtime))
+                let number = it.device.open_resource(&driver_args)?;
+                Ok(it.new_handle(number, driver_args.runtime))
             })
         }?;
         // SAFETY: `args` was read before.

@@ -294,7 +294,7 @@ impl Kernel {
         let of = ends.map(|destroyed_extent| destroyed_extent.extent);
         // Addresses that the driver has reserved stay reserved, whatever a client frees there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
-        let not_offered =
+        let still_reserved =
             stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
         if stays {
             it.addresses.unmap(span);
@@ -314,12 +314,7 @@ impl Kernel {
         let (start, end, ended) = (span.start, span.end, ends.is_some());
         self.log.emit(
             subject(space),
-            EventKind::RangeFreed {
-                start,
-                end,
-                object_destroyed: ended,
-                still_reserved: not_offered,
-            },
+            EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved },
         );
         let mut plan = PagingPlan::default();
         for part in &had {

@@ -75,10 +75,10 @@ impl Kernel {
         };
         let adapter = driver.adapter;
         let keys = || ThreadingLevel::Zero.keys(adapter, driver.generation, process);
-        let next_size = geometry.index(geometry.top(), end - 1).saturating_add(1);
+        let entries = geometry.index(geometry.top(), end - 1).saturating_add(1);
         let size = {
             let permit = self.acquire_permit(at, keys())?;
-            self.size_root(at, &permit, driver, process, next_size)?
+            self.size_root(at, &permit, driver, process, entries)?
         };
         let new = self.build_root(at, adapter, space, &geometry, size)?;
         let range = self

@@ -182,8 +182,8 @@ impl Kernel {
             let bytes = u64::from(geometry.level(top).bytes);
             return Ok(RootSize { entries: limit, bytes });
         }
-        let next_size = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
-        self.size_root(at, permit, driver, process, next_size)
+        let entries = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
+        self.size_root(at, permit, driver, process, entries)
     }
 
     /// Queries the size of a root from the driver and judges the result.

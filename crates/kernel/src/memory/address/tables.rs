@@ -159,8 +159,8 @@ impl KernelState {
             for table in all {
                 let it = &mut self.memory.spaces[space];
                 // A root that is being filled keeps all tables that existed when the filling began.
-                let not_offered = it.growing_root && level + 1 == geometry.top();
-                if not_offered || it.needs(&geometry, level, table) {
+                let keep = it.growing_root && level + 1 == geometry.top();
+                if keep || it.needs(&geometry, level, table) {
                     continue;
                 }
                 let Some(extent) = it.tables.remove(&(level, table)) else { continue };

@@ -157,7 +157,7 @@ impl Kernel {
             }
             let front = watch.front;
             let (next, message) = match watch.stage {
-                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
+                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "preempt"),
                 TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
                 TimeoutStage::Resetting => {
                     (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all")

@@ -28,12 +28,12 @@ fn table(surface: &SupportTable) -> Value {
     let row = |row: &Row| {
         let mut line = json!({ "name": row.name, "state": row.state.name() });
         if !row.state.missing().is_empty() {
-            line["lacks"] = row.state.missing().into();
+            line["missing"] = row.state.missing().into();
         }
         for (column, cell) in surface.columns.iter().zip(&row.cells) {
             line[*column] = match cell {
-                Cell::One(driver_handle) => (*driver_handle).into(),
-                Cell::Many(words) => words.clone().into(),
+                Cell::One(value) => (*value).into(),
+                Cell::Many(values) => values.clone().into(),
             };
         }
         line

@@ -154,6 +154,13 @@ fn an_unknown_name_gets_the_nearest_names() {
     let (code, report) = json(&["explain", "KMD-DESTROY-02"]);
     assert_eq!(code, 2);
     assert!(report["error"].as_str().unwrap().contains("KMD-DESTROY-002"), "{report}");
+    for file in ["./my.so", "my.sys"] {
+        let output = windtunnel(&["check", file]);
+        assert_eq!(output.status.code(), Some(2));
+        let message = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("'{file}' is a file: kernel-mode drivers are not loaded");
+        assert!(message.contains(&expected) && message.contains("--umd FILE.so"), "{message}");
+    }
 }
 
 #[test]
@@ -170,7 +177,7 @@ fn rules_are_listed_and_explained() {
     assert_eq!(code, 0);
     assert!(output.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{output}");
     let (_, output) = text(&["explain", "KMD-DEV-003"]);
-    assert!(output.contains("live               no: needs segments"), "{output}");
+    assert!(output.contains("live               no: needs device information"), "{output}");
 }
 
 #[test]

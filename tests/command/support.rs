@@ -59,3 +59,14 @@ fn every_answer_of_every_scenario_is_in_the_table() {
     }
     assert!(seen.len() > 8, "{seen:?}");
 }
+
+/// The verifier repeats the levels from the documentation: an error in one of the two is found.
+#[test]
+fn the_verifier_knows_the_level_of_every_ddi() {
+    for line in TABLE {
+        let documented = verify::documented_level(line.name);
+        // The documentation allows it at any level.
+        let expected = (line.name != "DxgkDdiResetDevice").then_some(line.level);
+        assert_eq!(documented, expected, "{}", line.name);
+    }
+}

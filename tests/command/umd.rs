@@ -150,7 +150,9 @@ fn support_and_explain_list_user_mode_functions() {
     assert!(code == 0 && output.contains("windtunnel check umd-frees-before-flush"), "{output}");
     let (code, output) = json(&["explain", "E_INVALIDARG"]);
     assert_eq!((code, &output["value"]), (0, &"0x80070057".into()), "{output}");
-    assert!(output["source_statuses"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
+    assert!(
+        output["source_statuses"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into())
+    );
     let (code, output) = json(&["explain", "pfnDealocateCb"]);
     let error = output["error"].as_str().unwrap();
     assert!(code == 2 && error.contains("there is no entry point 'pfnDealocateCb'"), "{error}");

@@ -265,7 +265,9 @@ impl Driver {
     ) -> DriverResult<()> {
         let hardware = escape.hardware;
         if hardware != (permit.class() == ThreadingLevel::Two) {
-            internal_error("an escape has access to the hardware at threading level two only");
+            internal_error(
+                "invariant broken: an escape has access to the hardware at threading level two only",
+            );
         }
         let log_arguments = |log: &Log| {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));

@@ -175,7 +175,7 @@ ddi! {
         by_hand fn escape(args: EscapeArgs<'_>);
     }
     DxgkDdiSubmitCommandVirtual: Dispatch, OneScheduler, [Invalid],
-        missing "no GPU addresses: commands are passed as private driver data" {
+        missing "no presents and no history buffers" {
         /// Submits a packet to the hardware.
         by_hand fn submit_command_virtual(args: &SubmitCommandVirtualArgs<'_>);
     }

@@ -101,12 +101,14 @@ fn the_permit_of_the_row_is_taken() {
 #[test]
 fn a_permit_of_another_threading_level_is_an_internal_error() {
     let said = call((1, ThreadingLevel::Zero), Driver::reset_from_timeout).unwrap_err();
-    let want =
-        "DxgkDdiResetFromTimeout is called under a permit of threading level three, not zero";
+    let want = "invariant broken: DxgkDdiResetFromTimeout is called under a permit of threading \
+                level three; the permit held has level zero";
     assert_eq!(said, want);
     let of_scheduler =
         call((1, ThreadingLevel::Zero), |driver, at, permit| driver.reset_engine(at, permit, 0));
-    assert!(of_scheduler.unwrap_err().starts_with("DxgkDdiResetEngine is called under"));
+    assert!(
+        of_scheduler.unwrap_err().starts_with("invariant broken: DxgkDdiResetEngine is called")
+    );
     let zero = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
         driver.get_standard_allocation_driver_data(
             at,
@@ -128,7 +130,7 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
 #[test]
 fn a_permit_for_another_adapter_is_an_internal_error() {
     let said = call((2, ThreadingLevel::Three), Driver::reset_from_timeout).unwrap_err();
-    assert!(said.starts_with("DxgkDdiResetFromTimeout of "), "{said}");
+    assert!(said.starts_with("invariant broken: DxgkDdiResetFromTimeout of "), "{said}");
 }
 
 #[test]

@@ -564,10 +564,10 @@ mod tests {
         fly(|host, at| {
             assert_eq!(driver.unload(at), Ok(()));
             at.raised(host, |at| {
-                assert_eq!(driver.dpc_routine(at), Err(DriverError::NoEntryPoint))
+                assert_eq!(driver.dpc_routine(at), Err(DriverError::NoEntryPoint));
             });
             at.raised(host, |at| {
-                assert_eq!(driver.interrupt_routine(at), Err(DriverError::NoEntryPoint))
+                assert_eq!(driver.interrupt_routine(at), Err(DriverError::NoEntryPoint));
             });
             let mut standard = StandardAllocationArgs {
                 bytes: 1,

@@ -80,8 +80,8 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let asked = unsafe { args.read() };
-    if asked.Type != DXGKQAITYPE_QUERYSEGMENT4 {
+    let request = unsafe { args.read() };
+    if request.Type != DXGKQAITYPE_QUERYSEGMENT4 {
         // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
         return STATUS_NOT_SUPPORTED;
     };
     // SAFETY: The output buffer is that structure, and only the driver uses it.
-    let out = unsafe { &mut *asked.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
+    let out = unsafe { &mut *request.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
     if out.pSegmentDescriptor.is_null() {
         out.NbSegment = u32::try_from(features.segments.len()).unwrap_or(0);
         return STATUS_SUCCESS;

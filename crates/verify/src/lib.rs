@@ -23,6 +23,7 @@
 // What other crates use.
 pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
+pub use ddi::documented_level;
 pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};

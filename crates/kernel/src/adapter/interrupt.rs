@@ -216,9 +216,9 @@ impl Kernel {
             it.driver.clone()
         };
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = driver.interrupt(at);
+        let _ = driver.interrupt_routine(at);
         if self.take_dpc(adapter.0) {
-            let _ = driver.dpc(at);
+            let _ = driver.dpc_routine(at);
         }
         let mut state = self.state.lock();
         // The adapter is removed if the wait of its stop for this interrupt could not end.
@@ -300,13 +300,12 @@ impl Kernel {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
-        let just_reset =
-            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
-        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
-        if just_reset {
+        let inserted = it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted });
+        if inserted {
             it.dpc = true;
             self.wake_one(&it.driver.work_available);
         }
-        just_reset
+        inserted
     }
 }

@@ -281,7 +281,11 @@ impl Kernel {
         state: PowerState,
         action: PowerAction,
     ) {
-        driver.set_power(at, permit, SetPowerArgs { of: PowerTarget::Adapter, state, action });
+        driver.set_power_state(
+            at,
+            permit,
+            SetPowerArgs { of: PowerTarget::Adapter, state, action },
+        );
         self.log.emit(
             driver.adapter.subject(),
             EventKind::AdapterPowered { state: state.name().into() },

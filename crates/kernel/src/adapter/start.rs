@@ -123,9 +123,9 @@ impl InterruptLine for AdapterInterruptLine {
             return; // A stopped driver gets no interrupts.
         }
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = self.driver.interrupt(at);
+        let _ = self.driver.interrupt_routine(at);
         if kernel.take_dpc(number) {
-            let _ = self.driver.dpc(at);
+            let _ = self.driver.dpc_routine(at);
         }
     }
 
@@ -321,7 +321,7 @@ impl Kernel {
             remove(at, driver, permit);
             return Err(StartError { entry: "DxgkDdiStartDevice", why });
         }
-        let features = driver.query_adapter(at, permit);
+        let features = driver.query_adapter_info(at, permit);
         let ram = driver.hardware.ram();
         let sane = |features: &Features| {
             let passed = self.check_features(driver.adapter.subject(), features);
@@ -425,11 +425,11 @@ impl Kernel {
                 }
             }
             let about = adapter.subject();
-            let in_transition = |adapter: &Adapter| {
+            let is_changing = |adapter: &Adapter| {
                 matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping)
             };
             let over = |state: &KernelState| {
-                state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter))
+                state.adapters.get(adapter.0).is_none_or(|adapter| !is_changing(adapter))
             };
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
@@ -491,7 +491,7 @@ impl Kernel {
         self.disable_interrupts(at, adapter);
         let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
         if let Ok(permit) = self.acquire_nested_permit(at, &keys) {
-            driver.surprise_removal(at, &permit);
+            driver.notify_surprise_removal(at, &permit);
             self.log.emit(about, EventKind::AdapterSurpriseRemoved {});
         }
         self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
@@ -634,7 +634,9 @@ impl Kernel {
 /// reset has no display to hand over (our reading).
 fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: AdapterEnding) {
     let released = match ending {
-        AdapterEnding::Halted | AdapterEnding::Removed => driver.stop_and_release(at, permit),
+        AdapterEnding::Halted | AdapterEnding::Removed => {
+            driver.stop_device_and_release_post_display_ownership(at, permit)
+        }
         AdapterEnding::SurpriseRemoved => false,
         AdapterEnding::Reset => {
             driver.reset_device(at);

@@ -84,10 +84,10 @@ impl crate::schedule::report::Node {
             return None;
         }
         let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
-        let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
-        let watch = self.watch.get_or_insert(just_reset);
+        let fresh_watch = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
+        let watch = self.watch.get_or_insert(fresh_watch);
         if watch.front != front {
-            *watch = just_reset;
+            *watch = fresh_watch;
         }
         Some(watch)
     }
@@ -159,7 +159,7 @@ impl Kernel {
             }
             let front = watch.front;
             let (next, message) = match watch.stage {
-                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
+                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "preempt"),
                 TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
                 TimeoutStage::Resetting => {
                     (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all")
@@ -261,9 +261,9 @@ impl Kernel {
     ) {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        let offers = |name: &str| driver.miniport.offers().contains(&name);
-        if offers("DxgkDdiQueryCurrentFence")
-            && let Ok(message) = driver.current_fence(at, permit, node)
+        let implements = |name: &str| driver.miniport.entry_points().contains(&name);
+        if implements("DxgkDdiQueryCurrentFence")
+            && let Ok(message) = driver.query_current_fence(at, permit, node)
         {
             self.judge_current_fence(driver.adapter, index, message);
         }
@@ -274,7 +274,7 @@ impl Kernel {
             .get(adapter)
             .is_some_and(|adapter| adapter.scheduling.engine_reset);
         if engines {
-            let answered = driver.engine_answers(at, permit, node);
+            let answered = driver.query_engine_status(at, permit, node);
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
         }
         let state = &mut *self.state.lock();
@@ -357,7 +357,7 @@ impl Kernel {
             it.nodes.len()
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        let mask = driver.dependent_nodes(at, permit, node);
+        let mask = driver.query_dependent_engine_group(at, permit, node);
         self.judge_dependent(driver.adapter, index, &mask);
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
         for index in (0..count.min(64)).filter(|index| mask >> index & 1 == 1) {
@@ -594,12 +594,12 @@ impl Kernel {
         for node in 0..nodes {
             self.judge_unreported(driver, node);
         }
-        let reset = driver.reset(at, permit);
+        let reset = driver.reset_from_timeout(at, permit);
         let remaining = driver.hardware.holds_work(None) == Some(true);
         self.judge_reset(adapter, reset.err(), remaining);
         self.fail_all_work(number, fault);
         self.discard_locations(at, driver, permit);
-        let restarted = driver.restart(at, permit);
+        let restarted = driver.restart_from_timeout(at, permit);
         let broken =
             restarted.as_ref().err().map(|why| format!("the driver returned {}", why.name()));
         let argument = "DxgkDdiRestartFromTimeout";
@@ -634,11 +634,11 @@ impl Kernel {
 
     /// Calls `DxgkDdiCollectDbgInfo`, if the driver implements it.
     fn collect_debug_info(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
-        if !driver.miniport.offers().contains(&"DxgkDdiCollectDbgInfo") {
+        if !driver.miniport.entry_points().contains(&"DxgkDdiCollectDbgInfo") {
             return;
         }
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
-        let wrote = driver.collect(at, reason, &mut notes);
+        let wrote = driver.collect_dbg_info(at, reason, &mut notes);
         let broken = wrote.ok().filter(|index| *index > DEBUG_REPORT_SIZE).map(|index| {
             format!("the driver returned {index} bytes for a buffer of {DEBUG_REPORT_SIZE}")
         });

@@ -242,9 +242,9 @@ impl Kernel {
         if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
             if request.sharing != Sharing::None {
                 let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
-                let not_offered =
+                let recorded =
                     EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
-                self.log.emit(place.resource.subject(), not_offered);
+                self.log.emit(place.resource.subject(), recorded);
             }
             if request.sharing == Sharing::Global {
                 let name = state.global_handles.reserve()?;
@@ -313,7 +313,7 @@ impl Kernel {
     ) {
         let NewObjects { resource: place, allocations, views, .. } = objects;
         let (guard, process) = (creating.device, Some(creating.process));
-        let component = DestroyScope { driver: &guard.driver, permit, process };
+        let scope = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
             let opened = |view: &Id<View>| {
@@ -331,8 +331,7 @@ impl Kernel {
             self.log.emit(view.subject(), EventKind::ViewIdle {});
         }
         let state = self.state.lock();
-        let (mut orphans, mut state) =
-            self.close_views(at, &component, state, guard.device, &opened);
+        let (mut orphans, mut state) = self.close_views(at, &scope, state, guard.device, &opened);
         orphans.extend(unopened.into_iter().filter_map(|view| state.remove_view(view)));
         if creating.shared.is_none() {
             orphans = allocations; // Includes allocations without a view.
@@ -340,7 +339,7 @@ impl Kernel {
         let new = place.filter(|resource_target| resource_target.created);
         let ended = new
             .and_then(|resource_target| self.close_resource_view(&mut state, resource_target.view));
-        drop(self.destroy_orphans(at, &component, state, &orphans, ended));
+        drop(self.destroy_orphans(at, &scope, state, &orphans, ended));
     }
 }
 

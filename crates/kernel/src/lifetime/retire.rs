@@ -113,19 +113,19 @@ impl Kernel {
             }
             DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
         };
-        let asked =
+        let retirement =
             self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
-        let subject = asked.number.subject();
-        let token = request.synchronous.then(|| state.wait_token(asked.number)).flatten();
+        let subject = retirement.number.subject();
+        let token = request.synchronous.then(|| state.wait_token(retirement.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
         // decision).
-        if asked.ready {
-            state = self.run_retirement(at, state, asked.number, process.0);
+        if retirement.ready {
+            state = self.run_retirement(at, state, retirement.number, process.0);
         }
         let mut done = true;
         // A retirement that ran on this thread has woken the token already.
         if let Some(token) =
-            token.filter(|_| state.lifetime.retirements.get(asked.number).is_some())
+            token.filter(|_| state.lifetime.retirements.get(retirement.number).is_some())
         {
             drop(state);
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
@@ -270,8 +270,8 @@ impl Kernel {
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.lifetime.jobs.remove(place);
-        let component = DestroyScope { driver: &driver, permit: &permit, process: None };
-        let mut state = self.finish_retirement(at, &component, state, number);
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         true
     }
@@ -311,8 +311,8 @@ impl Kernel {
             permit.release(&mut state);
             return state;
         }
-        let component = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
-        let mut state = self.finish_retirement(at, &component, state, number);
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
+        let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         state
     }
@@ -410,8 +410,8 @@ impl KernelState {
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let number = self.resolve_view(process, argument, *handle)?;
-            let zombie = KernelError::Removed(number.subject());
-            let view = self.views.get(number).ok_or(zombie.clone())?;
+            let removed = KernelError::Removed(number.subject());
+            let view = self.views.get(number).ok_or(removed.clone())?;
             if view.device != device {
                 let owner = view.device.subject();
                 return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
@@ -419,7 +419,7 @@ impl KernelState {
             if list.len() > 1 && !seen.insert(number) {
                 return Err(KernelError::Duplicate(*handle));
             }
-            let resource = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
+            let resource = self.allocations.get(view.allocation).ok_or(removed)?.resource;
             if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
                 return Err(KernelError::SharedMember(resource.subject()));
             }

@@ -117,9 +117,9 @@ impl Kernel {
         loop {
             let extent = self.acquire_instance(at, process, inside, view, (request, grows))?;
             let shown = self.lock_extent(at, process, inside, request, (view, extent));
-            let just_reset = self.release_instance(view, extent);
+            let never_filled = self.release_instance(view, extent);
             match shown {
-                Err(KernelError::NoMemory { .. }) if just_reset && grows => grows = false,
+                Err(KernelError::NoMemory { .. }) if never_filled && grows => grows = false,
                 shown => return shown,
             }
         }

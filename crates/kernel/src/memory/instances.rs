@@ -103,11 +103,11 @@ impl Kernel {
                 state.views_of(process, guard.device, &[request.view])?;
                 match self.choose_instance(state, view, request.no_existing_reference, grows) {
                     InstanceChoice::Found(extent) => {
-                        let asked = EventKind::LockRequested {
+                        let requested = EventKind::LockRequested {
                             do_not_wait: false,
                             do_not_evict: request.do_not_evict,
                         };
-                        self.log.emit(state.lock_subject(view, extent), asked);
+                        self.log.emit(state.lock_subject(view, extent), requested);
                         return Ok(extent);
                     }
                     InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
@@ -155,14 +155,13 @@ impl Kernel {
                 && extents.get(instance.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
-        let closed_adapters = |instance: &Instance| {
+        let may_discard = |instance: &Instance| {
             no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed
         };
         let used = |instance: &Instance| {
             extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0)
         };
-        let may =
-            |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
+        let may = |pair: &(usize, &Instance)| quiet(pair.1) && may_discard(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The current instance, if it may be used; else the one that was handed out the longest
@@ -180,7 +179,7 @@ impl Kernel {
             return self.create_instance(state, number, view, extent);
         }
         let waits =
-            |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
+            |instance: &&Instance| quiet(instance) && may_discard(instance) && used(instance);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|instance| instance.extent).collect();
         if behind.is_empty() {
@@ -234,12 +233,12 @@ impl Kernel {
         extent: Id<Extent>,
         no_existing_reference: bool,
     ) -> Result<Handle, KernelError> {
-        let zombie = KernelError::Removed(view.subject());
-        let number = state.views.get(view).map(|view| view.allocation).ok_or(zombie.clone())?;
-        let it = state.allocations.get(number).ok_or(zombie.clone())?;
-        let renames = it.renames.as_ref().ok_or(zombie.clone())?;
-        let place = renames.index_of(extent).ok_or(zombie.clone())?;
-        let it = renames.instances.get(place).ok_or(zombie.clone())?;
+        let removed = KernelError::Removed(view.subject());
+        let number = state.views.get(view).map(|view| view.allocation).ok_or(removed.clone())?;
+        let it = state.allocations.get(number).ok_or(removed.clone())?;
+        let renames = it.renames.as_ref().ok_or(removed.clone())?;
+        let place = renames.index_of(extent).ok_or(removed.clone())?;
+        let it = renames.instances.get(place).ok_or(removed.clone())?;
         let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
         if let (None, Some(instance)) = (handle, instance) {
             let name = self.reserve_handle(state, process.0)?;
@@ -272,7 +271,7 @@ impl Kernel {
                 state.rank(before);
             }
         }
-        handle.ok_or(zombie)
+        handle.ok_or(removed)
     }
 
     /// Ends the claim of an instance. Returns whether the instance was never filled.

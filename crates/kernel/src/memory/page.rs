@@ -339,7 +339,7 @@ impl Kernel {
                 private,
             };
             let details = CallDetails { process: None, log_arguments: &|_| () };
-            result = driver.build_paging(at, permit, details, &mut args);
+            result = driver.build_paging_buffer(at, permit, details, &mut args);
             written = args.written;
         };
         if by_cpu {

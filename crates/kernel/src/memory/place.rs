@@ -49,14 +49,14 @@ impl Kernel {
         let mappable =
             state.adapter_memory(it.adapter).is_some_and(|memory| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
-        let next_size = EventKind::MemoryRequirements {
+        let requirements = EventKind::MemoryRequirements {
             cpu_visible: flags.cpu_visible,
             cached: flags.cached,
             pinned: flags.pinned,
             notified: it.is_notified(),
             mappable,
         };
-        self.log.emit(it.owner.subject(), next_size);
+        self.log.emit(it.owner.subject(), requirements);
     }
 
     /// Plans to place an extent in one of its segments. Returns whether paging work is needed.
@@ -154,14 +154,14 @@ impl Kernel {
             bytes: it.bytes,
         };
         self.log.emit(it.owner.subject(), what);
-        let just_reset = !std::mem::replace(&mut it.has_content, true);
-        plan.placed.push((extent, just_reset));
+        let first_placement = !std::mem::replace(&mut it.has_content, true);
+        plan.placed.push((extent, first_placement));
         let table = it.owner.is_table();
         let mut step = |what| plan.page_in.push(PagingStep::new(extent, what, at));
         if aperture {
             step(PagingOperation::Map);
         }
-        match (just_reset, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
+        match (first_placement, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
             (true, _, true) => step(PagingOperation::Init),
             // The initial content of a table is written by its own step.
             (true, false, false) if table => (),
@@ -173,7 +173,7 @@ impl Kernel {
         if it.is_notified() {
             step(PagingOperation::NotifyResident);
         }
-        (it.not_written, it.written, it.copied) = (false, false, !just_reset);
+        (it.not_written, it.written, it.copied) = (false, false, !first_placement);
         plan.page_in.extend(state.page_in_entries(extent));
         true
     }
@@ -237,7 +237,7 @@ impl Kernel {
 impl Kernel {
     /// Undoes the placements of a plan because the call failed. The evictions stay.
     pub(crate) fn undo_plan(&self, state: &mut KernelState, plan: &mut PagingPlan) {
-        for (extent, just_reset) in plan.placed.drain(..) {
+        for (extent, first_placement) in plan.placed.drain(..) {
             let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
             let location = it.segment().and_then(|index| memory.segments.get(index));
@@ -248,10 +248,10 @@ impl Kernel {
                     EventKind::MemoryEvicted { segment, discard: true, why },
                 );
             }
-            it.has_content &= !just_reset;
+            it.has_content &= !first_placement;
             state.release_location(
                 extent,
-                if just_reset { Location::Unbacked } else { Location::System },
+                if first_placement { Location::Unbacked } else { Location::System },
             );
         }
         plan.page_in.clear();

@@ -251,8 +251,8 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         // Check again after the wait.
         state.check_working(guard.device)?;
-        let zombie = KernelError::Removed(guard.subject());
-        let it = state.contexts.get(number).ok_or(zombie)?;
+        let removed = KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or(removed)?;
         match (payload, &it.lists) {
             (PacketPayload::Virtual(_), Some(_)) => {
                 return Err(KernelError::HasLists(number.subject()));
@@ -330,20 +330,20 @@ impl Kernel {
         adapter: Id<Adapter>,
         context: Id<Context>,
     ) -> Result<(), KernelError> {
-        let next_size = state.context_allocations_of(context);
-        if next_size.is_empty() {
+        let allocations = state.context_allocations_of(context);
+        if allocations.is_empty() {
             return Ok(());
         }
         let mut plan = PagingPlan::default();
-        for (number, extent) in next_size {
-            let just_reset = state.contexts.get_mut(context).is_some_and(|context| {
-                let just_reset = !context.held_extents.contains(&number);
-                if just_reset {
+        for (number, extent) in allocations {
+            let newly_held = state.contexts.get_mut(context).is_some_and(|context| {
+                let newly_held = !context.held_extents.contains(&number);
+                if newly_held {
                     context.held_extents.push(number);
                 }
-                just_reset
+                newly_held
             });
-            if just_reset {
+            if newly_held {
                 state.hold_extent(extent, true);
             }
             if let Err(why) = self.plan_page_in(state, extent, &mut plan) {

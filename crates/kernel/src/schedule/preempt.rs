@@ -36,7 +36,7 @@ pub(crate) struct Preemption {
     pub(crate) fence: Fence,
     why: PreemptionReason,
     /// `DxgkDdiPreemptCommand` was called.
-    asked: bool,
+    requested: bool,
     /// The last completed fence, as the driver reported it.
     last: Option<Fence>,
     /// When the driver was called, all packets were done and reported.
@@ -55,13 +55,13 @@ impl PreemptionReason {
 
 impl Preemption {
     pub(crate) fn new(fence: Fence, why: PreemptionReason) -> Self {
-        Self { fence, why, asked: false, last: None, idle: false }
+        Self { fence, why, requested: false, last: None, idle: false }
     }
 
     /// Entry rule: a driver reports a preemption also if the node had no packets. Called when the
     /// driver had enough time to report.
     pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
-        if self.asked && self.idle && self.last.is_none() {
+        if self.requested && self.idle && self.last.is_none() {
             let message = format!(
                 "{node} was preempted with fence {} when all its packets were completed and \
                  reported, but its driver has not reported the preemption",
@@ -144,17 +144,17 @@ impl Kernel {
     /// Calls a driver to preempt a node, or resubmits the paging commands that a node gave back.
     /// Returns whether it did either.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
-        let next_size = {
+        let preemptions = {
             let state = &mut *self.state.lock();
             state.schedule.held_back = false;
             state.preemptions()
         };
-        next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
+        preemptions.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
-        let (driver, asked) = {
+        let (driver, requested) = {
             let state = &mut *self.state.lock();
             // The adapter may have been removed since the nodes were listed.
             let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
@@ -171,18 +171,21 @@ impl Kernel {
             let Some(node) = state.adapters[adapter].nodes.get_mut(index) else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
-            let asked = node.preemption.as_mut().filter(|preemption| !preemption.asked).map(|it| {
-                (it.asked, it.idle) = (true, idle);
-                let preempting =
-                    EventKind::NodePreempting { preemption: it.fence, why: it.why.name().into() };
-                self.log.emit(subject, preempting);
-                it.fence
-            });
-            (driver, asked)
+            let requested =
+                node.preemption.as_mut().filter(|preemption| !preemption.requested).map(|it| {
+                    (it.requested, it.idle) = (true, idle);
+                    let preempting = EventKind::NodePreempting {
+                        preemption: it.fence,
+                        why: it.why.name().into(),
+                    };
+                    self.log.emit(subject, preempting);
+                    it.fence
+                });
+            (driver, requested)
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        if let Some(fence) = asked {
-            if driver.preempt(at, &permit, node, fence).is_err() {
+        if let Some(fence) = requested {
+            if driver.preempt_command(at, &permit, node, fence).is_err() {
                 // WINDOWS: a failure stops the system (observed); here the node keeps its packets,
                 // and the returned status is judged.
                 let state = &mut *self.state.lock();
@@ -262,12 +265,12 @@ impl Kernel {
             return;
         };
         self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
-        let asked = it
+        let requested = it
             .preemption
             .as_mut()
-            .filter(|preemption| preemption.asked && preemption.last.is_none());
-        let expected = asked.as_ref().map(|preemption| preemption.fence);
-        let idle = asked.is_some_and(|preemption| preemption.idle);
+            .filter(|preemption| preemption.requested && preemption.last.is_none());
+        let expected = requested.as_ref().map(|preemption| preemption.fence);
+        let idle = requested.is_some_and(|preemption| preemption.idle);
         // The fence must be the last reported one, or one submitted after it.
         let reported = it.reported;
         let given = |in_flight_packet: &InFlightPacket| {
@@ -414,7 +417,7 @@ impl KernelState {
                 continue;
             }
             for (index, node) in adapter.nodes.iter().enumerate() {
-                let asks = node.preemption.is_some_and(|preemption| !preemption.asked);
+                let asks = node.preemption.is_some_and(|preemption| !preemption.requested);
                 let again = node.preemption.is_none() && !node.resubmit.is_empty();
                 if asks || again {
                     all.push((number, index));

@@ -404,7 +404,7 @@ impl Kernel {
         let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
             // The call itself logs a failure; there is no caller to return it to.
-            let _ = driver.dpc(at);
+            let _ = driver.dpc_routine(at);
         } else if busy && !late {
             driver.hardware.step(at, &*line);
         }

@@ -162,10 +162,10 @@ impl Kernel {
                 let Some(it) = state.sync.gpu_waits.get(number) else {
                     return Err(KernelError::Stuck);
                 };
-                let zombie = KernelError::Removed(it.device.subject());
+                let removed = KernelError::Removed(it.device.subject());
                 if let Some(over) = it.result {
                     state.sync.gpu_waits.take(number);
-                    return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
+                    return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(removed) };
                 }
                 let about =
                     it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
@@ -224,8 +224,8 @@ impl Kernel {
                 return Err(KernelError::Handle { argument, handle, why });
             }
         };
-        let zombie = KernelError::Handle { argument, handle, why: HandleError::Unknown };
-        let it = state.sync.objects.get(number).ok_or(zombie)?;
+        let unknown = KernelError::Handle { argument, handle, why: HandleError::Unknown };
+        let it = state.sync.objects.get(number).ok_or(unknown)?;
         self.judge_shown_value(state, number);
         let subject = number.subject();
         if cpu && !matches!(it.state, SyncValue::Monitored { .. }) {

@@ -127,8 +127,8 @@ pub(crate) fn wait_cpu(
     list: &[(D3DKMT_HANDLE, u64)],
     how: CpuWait,
 ) -> Result<(), ScenarioStopped> {
-    let gpu_wait = test_client.client.wait_cpu(testbed.at, test_client.device, list, how);
-    expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+    let waited = test_client.client.wait_cpu(testbed.at, test_client.device, list, how);
+    expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
 }
 
 pub(crate) fn is_set(
@@ -164,8 +164,8 @@ fn sync_cpu_signal_and_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     let threads: Vec<ThreadBody> = vec![
         Box::new(move |at| {
             let fences = [(end, 6)];
-            let gpu_wait = waits.client.wait_cpu(at, waits.device, &fences, CpuWait::default());
-            expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+            let waited = waits.client.wait_cpu(at, waits.device, &fences, CpuWait::default());
+            expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
         }),
         Box::new(move |at| {
             let signalled = signals.client.signal_cpu(at, signals.device, &[(start, 3)], 0);

@@ -294,7 +294,7 @@ impl Kernel {
         let of = ends.map(|destroyed_extent| destroyed_extent.extent);
         // Addresses that the driver has reserved stay reserved, whatever a client frees there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
-        let not_offered =
+        let still_reserved =
             stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
         if stays {
             it.addresses.unmap(span);
@@ -313,12 +313,7 @@ impl Kernel {
         let (start, end, ended) = (span.start, span.end, ends.is_some());
         self.log.emit(
             subject(space),
-            EventKind::RangeFreed {
-                start,
-                end,
-                object_destroyed: ended,
-                still_reserved: not_offered,
-            },
+            EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved },
         );
         let mut plan = PagingPlan::default();
         for part in &had {
@@ -326,14 +321,14 @@ impl Kernel {
             // A destroyed object waits until no entry points to it any more.
             plan.page_in.extend(steps.into_iter().map(|paging_step| paging_step.on_behalf_of(of)));
         }
-        let zombie = if had.is_empty() {
+        let freed_tables = if had.is_empty() {
             Vec::new()
         } else {
             plan.page_in.extend(state.flush_step(space, span, of));
             state.drop_tables(space, span, &mut plan.page_in)
         };
         self.start_paging(state, adapter, plan, None);
-        for extent in zombie {
+        for extent in freed_tables {
             self.release_extent(state, extent);
         }
     }

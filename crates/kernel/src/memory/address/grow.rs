@@ -76,10 +76,10 @@ impl Kernel {
         };
         let adapter = driver.adapter;
         let keys = || ThreadingLevel::Zero.keys(adapter, driver.generation, process);
-        let next_size = geometry.index(geometry.top(), end - 1).saturating_add(1);
+        let entries = geometry.index(geometry.top(), end - 1).saturating_add(1);
         let size = {
             let permit = self.acquire_permit(at, keys())?;
-            self.size_root(at, &permit, driver, process, next_size)?
+            self.size_root(at, &permit, driver, process, entries)?
         };
         let new = self.build_root(at, adapter, space, &geometry, size)?;
         let range = self
@@ -105,7 +105,9 @@ impl Kernel {
                 (driver_handle, it.device)
             };
             let told = match &permit {
-                Ok(permit) => driver.set_root(at, permit, process, &driver_handle, root).is_ok(),
+                Ok(permit) => {
+                    driver.set_root_page_table(at, permit, process, &driver_handle, root).is_ok()
+                }
                 Err(_) => false,
             };
             drop(driver_handle);

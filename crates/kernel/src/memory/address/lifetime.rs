@@ -180,8 +180,8 @@ impl Kernel {
             let bytes = u64::from(geometry.level(top).bytes);
             return Ok(RootSize { entries: limit, bytes });
         }
-        let next_size = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
-        self.size_root(at, permit, driver, process, next_size)
+        let entries = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
+        self.size_root(at, permit, driver, process, entries)
     }
 
     /// Queries the size of a root from the driver and judges the result.
@@ -193,7 +193,7 @@ impl Kernel {
         process: Option<Id<Process>>,
         entries: u32,
     ) -> Result<RootSize, DriverError> {
-        let size = driver.root_size(at, permit, process, entries)?;
+        let size = driver.get_root_page_table_size(at, permit, process, entries)?;
         let granule = self.state.lock().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
@@ -297,7 +297,7 @@ impl Kernel {
                 break root;
             }
         };
-        if let Err(why) = driver.set_root(at, permit, Some(process), context, root) {
+        if let Err(why) = driver.set_root_page_table(at, permit, Some(process), context, root) {
             self.release_space(Some(space));
             return Err(why.into());
         }
@@ -407,10 +407,10 @@ impl Kernel {
             }
             it.addresses.free(&all);
             let mut plan = PagingPlan::default();
-            let zombie = state.drop_tables(number, &all, &mut plan.page_in);
+            let freed_tables = state.drop_tables(number, &all, &mut plan.page_in);
             plan.page_in.extend(state.root_removal_steps(number));
             let paging = self.start_paging(state, adapter, plan, None);
-            for extent in zombie {
+            for extent in freed_tables {
                 self.release_extent(state, extent);
             }
             (adapter, paging)

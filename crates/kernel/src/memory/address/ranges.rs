@@ -287,8 +287,8 @@ impl AddressRanges {
     pub(crate) fn free(&mut self, span: &Span<u64>) {
         self.split_at(span.start);
         self.split_at(span.end);
-        let zombie: Vec<u64> = self.ranges.range(span.clone()).map(|pair| *pair.0).collect();
-        for start in zombie {
+        let starts: Vec<u64> = self.ranges.range(span.clone()).map(|pair| *pair.0).collect();
+        for start in starts {
             self.remove(start);
         }
     }

@@ -52,7 +52,7 @@ impl Kernel {
         let (Some((extent, root)), Some(context)) = (rooted, context) else {
             return Err(KernelError::NoMemory { trim: 0 });
         };
-        driver.set_root(at, permit, None, &context, root)?;
+        driver.set_root_page_table(at, permit, None, &context, root)?;
         drop(context);
         let mut state = self.state.lock();
         self.log_root(&state, space, Some(number), (extent, root));
@@ -119,7 +119,7 @@ impl Kernel {
             private: &mut private,
         };
         let details = CallDetails { process: None, log_arguments: &|_| () };
-        let result = driver.build_paging(at, permit, details, &mut args);
+        let result = driver.build_paging_buffer(at, permit, details, &mut args);
         self.log_table_write(table.subject(), &step.operation, &step_context);
         result?;
         self.notify_table_observer(None, &step.operation, &step_context, false);

@@ -136,10 +136,10 @@ impl KernelState {
         span: &Span<u64>,
         into: &mut Vec<PagingStep>,
     ) -> Vec<Id<Extent>> {
-        let mut zombie = Vec::new();
+        let mut freed_tables = Vec::new();
         let it = &self.memory.spaces[space];
         // A stopped adapter has no memory.
-        let Some(mmu) = self.mmu(it.adapter) else { return zombie };
+        let Some(mmu) = self.mmu(it.adapter) else { return freed_tables };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
@@ -150,8 +150,8 @@ impl KernelState {
             for table in all {
                 let it = &mut self.memory.spaces[space];
                 // A root that is being filled keeps all tables that existed when the filling began.
-                let not_offered = it.growing_root && level + 1 == geometry.top();
-                if not_offered || it.needs(&geometry, level, table) {
+                let keep = it.growing_root && level + 1 == geometry.top();
+                if keep || it.needs(&geometry, level, table) {
                     continue;
                 }
                 let extent = it.tables.remove(&(level, table));
@@ -159,12 +159,12 @@ impl KernelState {
                 into.extend(self.parent_entry_step(space, &geometry, (level, table), None));
                 let address = geometry.span(level, table).start;
                 ends.push((extent, level, address));
-                zombie.push(extent);
+                freed_tables.push(extent);
             }
         }
-        if !zombie.is_empty() {
+        if !freed_tables.is_empty() {
             // Their memory is free when no engine caches translations of the tables below them.
-            into.extend(self.flush_for(space, span, zombie.clone()));
+            into.extend(self.flush_for(space, span, freed_tables.clone()));
         }
         // WINDOWS: only for drivers that request it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
@@ -173,7 +173,7 @@ impl KernelState {
                 TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
             into.extend(self.table_step(write));
         }
-        zombie
+        freed_tables
     }
 
     /// Whether a segment is large enough for the tables of a span, regardless of its other content.

@@ -184,19 +184,17 @@ impl Kernel {
             }
         }
         let of = judged.fence.map(|fence_value| fence_value.object.subject());
-        let next_size = judged.fence.map_or(0, |fence_value| fence_value.value);
-        self.log.emit(
-            subject(space),
-            EventKind::UpdateApplied { update, ignored, of, fence_value: next_size },
-        );
-        let mut zombie = Vec::new();
+        let fence_value = judged.fence.map_or(0, |fence_value| fence_value.value);
+        self.log
+            .emit(subject(space), EventKind::UpdateApplied { update, ignored, of, fence_value });
+        let mut freed_tables = Vec::new();
         if full.is_none() {
             for span in ready.iter().filter_map(|resolved_update| resolved_update.change.target()) {
-                zombie.extend(state.drop_tables(space, &span, &mut plan.page_in));
+                freed_tables.extend(state.drop_tables(space, &span, &mut plan.page_in));
             }
         }
         let paging = self.start_paging(state, adapter, plan, None);
-        for extent in zombie {
+        for extent in freed_tables {
             self.release_extent(state, extent);
         }
         self.finish_queued_update(state, judged, paging);

@@ -137,9 +137,9 @@ impl Kernel {
             return;
         }
         let held = std::mem::take(&mut it.held_extents);
-        let (not_offered, held): (Vec<_>, Vec<_>) =
+        let (still_held, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
-        it.held_extents = not_offered;
+        it.held_extents = still_held;
         if before != to {
             let to = to.map(|pair| pair.0.subject());
             self.log.emit(node, EventKind::NodeSwitched { to });

@@ -268,7 +268,7 @@ impl Kernel {
                     private: &packet.private,
                 };
                 // WINDOWS: a failure stops the system (documented); the returned status is judged.
-                let _ = driver.cancel(at, &permit, &cancelled);
+                let _ = driver.cancel_command(at, &permit, &cancelled);
             }
             PacketPayload::Render(packet) => {
                 let buffer = self.state.lock().render_buffer(*packet);
@@ -276,7 +276,7 @@ impl Kernel {
                     let private = &private;
                     let cancelled =
                         CancelCommandArgs { context: &driver_handle, commands, length, private };
-                    let _ = driver.cancel(at, &permit, &cancelled);
+                    let _ = driver.cancel_command(at, &permit, &cancelled);
                 }
             }
         }

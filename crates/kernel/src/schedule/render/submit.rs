@@ -32,9 +32,9 @@ impl Kernel {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie =
+        let is_ending =
             |extent: &Id<Extent>| state.memory.extent(*extent).is_none_or(|extent| extent.ending);
-        if extents.iter().any(zombie) {
+        if extents.iter().any(is_ending) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
             return;

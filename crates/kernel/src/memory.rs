@@ -327,8 +327,8 @@ impl Kernel {
                 target,
             };
             self.log.emit(subject, found);
-            let limit = pressure.as_mut().map(|pressure| pressure.limit(info.commit_limit));
-            let limit = limit.unwrap_or(info.commit_limit);
+            let limit = pressure.as_mut().map(|pressure| pressure.limit(info.usable_bytes()));
+            let limit = limit.unwrap_or(info.usable_bytes());
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
             let idle = BTreeSet::new();

@@ -260,7 +260,7 @@ impl KernelState {
             of == group && (segment.info.flags.application_target || !targets)
         };
         let total: u64 =
-            memory.segments.iter().filter(counts).map(|segment| segment.info.commit_limit).sum();
+            memory.segments.iter().filter(counts).map(|segment| segment.info.usable_bytes()).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()

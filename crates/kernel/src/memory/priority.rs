@@ -152,7 +152,7 @@ impl Kernel {
         let mut sizes = MemorySizes::default();
         for it in state.adapter_memory(number).into_iter().flat_map(|memory| &memory.segments) {
             let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
-            *sum += it.info.commit_limit;
+            *sum += it.info.usable_bytes();
         }
         Ok(sizes)
     }

@@ -182,7 +182,7 @@ impl Kernel {
             self.flush(at, adapter)?;
             let keys = ThreadingLevel::Two.keys(adapter, generation, None);
             let (permit, mut state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
-            if state.busy_devices(adapter).is_empty() {
+            if state.has_empty_nodes(adapter) {
                 drop(state);
                 return Ok(permit);
             }
@@ -194,7 +194,7 @@ impl Kernel {
     /// devices are lost and their queued packets count as done.
     fn flush(&self, at: &mut Passive, adapter: Id<Adapter>) -> Result<(), WaitStuck> {
         let about = adapter.subject();
-        let idle = |state: &KernelState| state.busy_devices(adapter).is_empty();
+        let idle = |state: &KernelState| state.has_empty_nodes(adapter);
         while !self.wait_until(at, about, |_| format!("the work on {about}"), idle) {
             let busy = self.state.lock().busy_devices(adapter);
             let lost =
@@ -238,6 +238,12 @@ impl KernelState {
             }
             _ => Ok(EscapeTarget { adapter, device, context }),
         }
+    }
+
+    /// Whether no packet is submitted to a node of the adapter, of clients or of paging.
+    fn has_empty_nodes(&self, adapter: Id<Adapter>) -> bool {
+        let mut nodes = self.adapters.get(adapter).into_iter().flat_map(|adapter| &adapter.nodes);
+        nodes.all(|node| node.queue.is_empty())
     }
 
     /// The devices with packets queued on an adapter.

@@ -7,6 +7,7 @@
 
 use crate::base::id_list::Id;
 use crate::lifetime::context::Context;
+use crate::lifetime::device::DeviceLoss;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
 use crate::sync::waits::SyncPoint;
@@ -89,14 +90,24 @@ impl KernelState {
         }
     }
 
+    /// Remembers that a queued signal never happens because its device is lost through no fault of
+    /// the client: a wait for it is not the client's fault then.
+    pub(crate) fn note_dropped_signal(&mut self, context: Id<Context>, points: &SyncPoints) {
+        let device = self.contexts.get(context).and_then(|it| self.devices.get(it.device));
+        let client = |why: DeviceLoss| why == DeviceLoss::PageFault;
+        if device.and_then(|device| device.lost).is_some_and(|why| !client(why)) {
+            self.sync.mark_signal_dropped(points);
+        }
+    }
+
     /// Whether queued work signals an object.
     pub(crate) fn has_queued_signal(&self, point: SyncPoint) -> bool {
         let queued = |context: &Context| context.queue.has_signal(point);
         self.memory.is_updating() || self.contexts.iter().any(|pair| queued(pair.1))
     }
 
-    /// Whether a context that is not held has queued a signal of an object, or an address update
-    /// that signals it is being applied.
+    /// Whether a context that is not held has queued a signal of an object, has lost it with its
+    /// device, or an address update that signals it is being applied.
     fn has_signal(&self, point: SyncPoint, seen: &mut Visited) -> bool {
         let signals: Vec<Id<Context>> = self
             .contexts
@@ -104,6 +115,8 @@ impl KernelState {
             .filter(|(_, context)| context.queue.has_signal(point))
             .map(|pair| pair.0)
             .collect();
-        self.memory.is_updating() || signals.into_iter().any(|context| !self.is_held(context, seen))
+        self.sync.is_signal_dropped(point)
+            || self.memory.is_updating()
+            || signals.into_iter().any(|context| !self.is_held(context, seen))
     }
 }

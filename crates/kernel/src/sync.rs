@@ -66,6 +66,8 @@ pub(crate) struct SyncObject {
     /// Threads that wait for it are released with the last handle, not with their own
     /// (`UnwaitCpuWaitersOnlyOnDestroy`).
     unwait_on_last_close: bool,
+    /// A queued signal of it was dropped with its device.
+    signal_dropped: bool,
     /// The value has 32 bits.
     is_32_bit: bool,
     /// The page that holds the value, and the address at which the client's CPU reads it.
@@ -263,6 +265,7 @@ impl Kernel {
             no_wait: request.no_wait,
             no_tdr_signal: request.no_tdr_signal,
             unwait_on_last_close: request.unwait_on_last_close,
+            signal_dropped: false,
             is_32_bit: narrow,
             cpu_mapping: shown,
             last_shown: [0; 8],
@@ -562,6 +565,7 @@ impl KernelState {
             no_wait: false,
             no_tdr_signal: false,
             unwait_on_last_close: false,
+            signal_dropped: false,
             is_32_bit: false,
             cpu_mapping: None,
             last_shown: [0; 8],

@@ -355,6 +355,7 @@ impl Shadows {
                 let kept = left.len();
                 self.end(event.subject);
                 if result != "ok" {
+                    self.driver_failed = true;
                     self.note_failed_call(event, owner);
                 }
                 if result != "ok" && name == "DxgkDdiResetEngine" {

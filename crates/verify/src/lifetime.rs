@@ -40,13 +40,18 @@ fn context_drained(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn wait_can_end(event: &Event, _shadows: &Shadows) -> Verdict {
+fn wait_can_end(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::WaitStuck { component, graph } = &event.kind else { return Verdict::Holds };
     let message = format!(
         "the wait for {} cannot end: nothing that could end it is left to run ({graph})",
         event.subject
     );
-    Verdict::Broken(*component, format!("wait for {}", event.subject.kind.name()).into(), message)
+    // A client whose call failed because the driver failed may not get as far as to end the wait.
+    let component = match component {
+        Component::Client if shadows.driver_failed => Component::Driver,
+        component => *component,
+    };
+    Verdict::Broken(component, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 
 fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {

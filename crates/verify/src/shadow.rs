@@ -59,6 +59,8 @@ macro_rules! shadows {
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
+            /// A driver call has failed in this flight.
+            pub driver_failed: bool,
             reads: Reads,
         }
 

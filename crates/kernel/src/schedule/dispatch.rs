@@ -453,6 +453,7 @@ impl Kernel {
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
         {
             if let Some(QueueItem::Signal(points)) = it.queue.submitted.pop_front() {
+                state.note_dropped_signal(context, &points);
                 self.cancel_points(state, Some(context), &points);
             }
         }
@@ -503,7 +504,9 @@ impl Kernel {
         state.mark_busy(context);
         for item in sent {
             match item {
-                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                QueueItem::Wait(points) => self.cancel_points(state, Some(context), &points),
+                QueueItem::Signal(points) => {
+                    state.note_dropped_signal(context, &points);
                     self.cancel_points(state, Some(context), &points);
                 }
                 QueueItem::Packet(_, payload) => self.release_payload(state, &payload),
@@ -525,7 +528,9 @@ impl Kernel {
                         self.release_payload(state, &payload);
                     }
                 }
-                QueueItem::Wait(points) | QueueItem::Signal(points) => {
+                QueueItem::Wait(points) => self.cancel_points(state, Some(context), &points),
+                QueueItem::Signal(points) => {
+                    state.note_dropped_signal(context, &points);
                     self.cancel_points(state, Some(context), &points);
                 }
             }

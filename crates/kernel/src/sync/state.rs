@@ -47,6 +47,25 @@ impl SyncState {
         }
     }
 
+    /// Remembers that a queued signal of these objects was dropped with its device.
+    pub(crate) fn mark_signal_dropped(&mut self, points: &SyncPoints) {
+        for (point, _) in &points.list {
+            if let SyncPoint::Object(number) = point {
+                self.objects[*number].signal_dropped = true;
+            }
+        }
+    }
+
+    /// Whether a queued signal of the object was dropped with its device.
+    pub(crate) fn is_signal_dropped(&self, point: SyncPoint) -> bool {
+        match point {
+            SyncPoint::Object(number) => {
+                self.objects.get(number).is_some_and(|object| object.signal_dropped)
+            }
+            SyncPoint::Queue(_) => false,
+        }
+    }
+
     /// The pending waits of a client's thread for `about`, a synchronization object, a paging queue
     /// or an event, each with whether one object is enough; and the notification objects that set
     /// the event.

@@ -4,7 +4,44 @@ use crate::fly::FlightResult;
 use crate::scenario_report::ReportedFinding;
 use flight::Event;
 use std::fmt::Write;
-use verify::Finding;
+use verify::{Finding, Severity};
+
+/// Whether reports are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// With the colour sequences of terminals.
+    On,
+    /// As plain text.
+    Off,
+}
+
+impl Colour {
+    /// The text in the colour of a severity.
+    pub fn severity(self, severity: Severity, text: &str) -> String {
+        match severity {
+            Severity::Error => self.paint("1;31", text),
+            Severity::Warning => self.paint("1;33", text),
+            Severity::Note => self.paint("1;36", text),
+        }
+    }
+
+    /// The text in the colour of success or failure.
+    pub fn passed(self, passed: bool, text: &str) -> String {
+        self.paint(if passed { "1;32" } else { "1;31" }, text)
+    }
+
+    /// The name of a line of a finding.
+    fn label(self, text: &str) -> String {
+        self.paint("2", &format!("{text:<8}"))
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Colour::On => format!("\x1b[{code}m{text}\x1b[0m"),
+            Colour::Off => text.to_owned(),
+        }
+    }
+}
 
 impl ReportedFinding {
     /// A finding of a flight, with the events that led to it.
@@ -14,26 +51,38 @@ impl ReportedFinding {
         Self { finding, seed, trail }
     }
 
-    /// The text of the finding; with `seeds`, includes the first seed that shows it.
-    pub fn text(&self, seeds: bool) -> String {
+    /// The text of the finding: one sentence, then the component and the place, the rule with its
+    /// page, what Windows does, the events that led to it, and what to change. `times` follows the
+    /// sentence; `more` has further lines, each with a name.
+    pub fn text(&self, times: &str, more: &[(&str, String)], colour: Colour) -> String {
         let finding = &self.finding;
-        let rule = finding.rule.name();
-        let says = verify::find(rule).map_or("not in the catalogue", |entry| entry.rule.as_str());
-        let mut lines = vec![
-            format!("  {}: {}{}", finding.severity.name(), finding.message, self.times()),
-            format!("    who      {}, in {}", finding.component.name(), finding.argument),
-            format!("    rule     {rule}: {says}"),
-            format!("    basis    {}", basis(finding)),
-            format!("    Windows  {}", finding.windows),
-        ];
-        if seeds {
-            let seed = self.seed.map_or_else(|| "none".to_owned(), |value| value.to_string());
-            lines.push(format!("    seed     {seed} is the first seed that shows it"));
+        let entry = verify::find(finding.rule.name());
+        let severity = colour.severity(finding.severity, finding.severity.name());
+        let mut text = format!("  {severity}: {}{times}\n", name_statuses(&finding.message));
+        let mut line = |name: &str, value: &str| {
+            // Writing to a String cannot fail, here and below.
+            let _ = writeln!(text, "    {} {value}", colour.label(name));
+        };
+        line("where", &format!("{}, in {}", finding.component.name(), finding.argument));
+        line("rule", &rule(finding));
+        match entry.map(|entry| (entry.link(), entry.origin())) {
+            Some((Some(link), _)) => line("page", &link),
+            Some((None, Some(origin))) => line("source", &origin),
+            _ => line("source", finding.source),
         }
-        lines.push("    events".to_owned());
-        lines.extend(self.trail.iter().map(|event| format!("      {event}")));
-        lines.push(String::new());
-        lines.join("\n")
+        line("Windows", &finding.windows);
+        line("events", "");
+        let mut text = text.replace("events   \n", "events\n");
+        for (number, event) in self.trail.iter().enumerate() {
+            let fault = if number + 1 == self.trail.len() { "  <- here" } else { "" };
+            let _ = writeln!(text, "      {}{fault}", name_statuses(&event.to_string()));
+        }
+        let help = entry.and_then(|entry| entry.help.as_deref()).map(|help| ("help", help));
+        let more = more.iter().map(|(name, value)| (*name, value.as_str()));
+        for (name, value) in help.into_iter().chain(more) {
+            let _ = writeln!(text, "    {} {value}", colour.label(name));
+        }
+        text
     }
 
     /// How often the finding occurred, or nothing if once.
@@ -47,14 +96,16 @@ impl FlightResult {
     /// The report as text: findings as the command prints them, what the scenario needs and did
     /// not get, and live objects.
     pub fn report(&self) -> String {
-        let mut text =
-            format!("{}: {}, {} events\n", self.scenario, self.outcome.name(), self.events.len());
+        let events = plural(self.events.len(), "event");
+        let mut text = format!("{}: {}, {events}\n", self.scenario, self.outcome.name());
         for need in &self.needs {
-            let _ = writeln!(text, "not flown: needs {need}"); // Writing to a String cannot fail.
+            let stopped = if self.events.is_empty() { "not flown" } else { "ended early" };
+            let _ = writeln!(text, "{stopped}: needs {need}"); // Writing to a String cannot fail.
         }
         for finding in &self.findings {
             let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
-            let _ = write!(text, "\n{}", found.text(false)); // As above.
+            let found = found.text(&found.times(), &[], Colour::Off);
+            let _ = write!(text, "\n{found}"); // As above.
         }
         if self.live.count() > 0 {
             let _ = writeln!(text, "\nleft alive at the end:\n{}", self.live); // As above.
@@ -63,10 +114,68 @@ impl FlightResult {
     }
 }
 
-/// The basis of the rule, with its source.
-fn basis(finding: &Finding) -> String {
-    match finding.basis {
-        "ours" => "ours: a rule of Windtunnel without a Microsoft page".to_owned(),
-        basis => format!("{basis}: {}", finding.source),
+/// A count with its noun, in the singular or plural.
+pub fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// The id, the basis and the text of the rule.
+fn rule(finding: &Finding) -> String {
+    let id = finding.rule.name();
+    let says = verify::find(id).map_or("not in the catalogue", |entry| entry.rule.as_str());
+    format!("{id} ({}): {says}", finding.basis)
+}
+
+/// The text with each status as its name: the numbers after `status=`, `result=` and `returned `.
+fn name_statuses(text: &str) -> String {
+    let mut named = text.to_owned();
+    for before in ["status=0x", "result=0x", "returned 0x", "returns 0x", "with 0x"] {
+        let mut from = 0;
+        while let Some(found) = named[from..].find(before) {
+            let start = from + found + before.len() - 2;
+            from = start + 2;
+            let Some(digits) = named.get(from..from + 8) else { continue };
+            let whole = !named[from + 8..].starts_with(|next: char| next.is_ascii_alphanumeric());
+            let code = u32::from_str_radix(digits, 16).ok().filter(|_| whole);
+            if let Some(name) = code.and_then(|code| abi::status::name(code.cast_signed())) {
+                named.replace_range(start..from + 8, name);
+            }
+        }
+    }
+    named
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_have_their_names() {
+        assert_eq!(name_statuses("a status=0x00000103 b"), "a status=STATUS_PENDING b");
+        assert_eq!(
+            name_statuses("it returned 0xC000000D."),
+            "it returned STATUS_INVALID_PARAMETER."
+        );
+        for text in
+            ["handle=0x00000103", "returned 0xC000000D0", "status=0xC00", "status=0xCFFFFFFE"]
+        {
+            assert_eq!(name_statuses(text), text);
+        }
+    }
+
+    #[test]
+    fn a_count_has_the_right_noun() {
+        assert_eq!(
+            [0, 1, 2].map(|count| plural(count, "error")),
+            ["0 errors", "1 error", "2 errors"]
+        );
+    }
+
+    #[test]
+    fn colour_only_where_it_is_on() {
+        let painted = Colour::On.severity(Severity::Error, "error");
+        assert_eq!(painted, "\x1b[1;31merror\x1b[0m");
+        assert_eq!(Colour::Off.severity(Severity::Error, "error"), "error");
+        assert_eq!(Colour::Off.passed(true, "PASS"), "PASS");
     }
 }

@@ -18,6 +18,7 @@ mod frames;
 mod json;
 mod list;
 mod progress;
+mod repeat;
 mod support;
 mod text;
 

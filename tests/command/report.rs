@@ -172,7 +172,7 @@ fn reports_have_the_form_of_their_schema() {
         &["check"],
         &["check", LEAKS],
         &["check", LEAKS, "--scenario", "create-resource", "--allow", allow],
-        &["check", "kmd-frees-device-twice"],
+        &["check", "kmd-frees-pool-twice"],
         &["check", "--scenario", "process-leaks-objects", "--live", "--seeds", "2"],
         &["check", "--scenario", "create-standalone", "--host", "threads"],
         &["check", "--scenario", "create-standalone", "--pressure"],
@@ -196,6 +196,19 @@ fn reports_have_the_form_of_their_schema() {
     report["scenarios"][0]["findings"][0]["help"] = Value::Null;
     report["more"] = 1.into();
     assert!(difference(&schema, &report).unwrap().contains("$ has more"));
+}
+
+#[test]
+fn many_findings_of_one_rule_in_one_place_are_sentences() {
+    let driver = "kmd-completes-paging-unsubmitted";
+    let (_, report) = text(&["check", driver]);
+    let (_, machine) = json(&["check", driver]);
+    let errors = machine["distinct"]["errors"].as_u64().unwrap();
+    let full = report.matches("\n  error: ").count() as u64;
+    let also = report.matches("\n    also     ").count() as u64;
+    assert_eq!(full + also, errors, "{report}");
+    assert!(also > 10, "{report}");
+    assert_eq!(report.matches("rule     WT-BYTES-001").count(), 2, "{report}");
 }
 
 /// Every finding of every bad driver: help, a link or a basis, and no text for programmers of

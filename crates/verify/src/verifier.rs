@@ -230,3 +230,35 @@ impl FindingList {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breach(message: &str) -> Breach {
+        let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
+        Breach { rule, component, argument: "here".into(), message: message.to_owned() }
+    }
+
+    #[test]
+    fn two_mistakes_in_one_place_are_two_findings() {
+        let mut findings = FindingList::default();
+        for message in ["pool block 1 has another tag", "0x1234 is no block", "0x77 is no block"] {
+            findings.add(breach(message), Vec::new);
+        }
+        let counts: Vec<_> =
+            findings.list.iter().map(|finding| (&*finding.message, finding.count)).collect();
+        assert_eq!(counts, [("pool block 1 has another tag", 1), ("0x1234 is no block", 2)]);
+        assert!(!findings.list[0].is_same_as(&findings.list[1]));
+    }
+
+    #[test]
+    fn the_causes_of_one_place_are_limited_and_all_are_counted() {
+        let mut findings = FindingList::default();
+        for letter in 'a'..='z' {
+            findings.add(breach(&format!("cause {letter}")), Vec::new);
+        }
+        assert_eq!(findings.list.len(), CAUSES);
+        assert_eq!(findings.list.iter().map(|finding| finding.count).sum::<u64>(), 26);
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::fly::FlightResult;
 use crate::scenario_report::ReportedFinding;
-use flight::Event;
+use flight::{Event, EventKind};
 use std::fmt::Write;
 use verify::{Finding, Severity};
 
@@ -75,7 +75,7 @@ impl ReportedFinding {
         let mut text = text.replace("events   \n", "events\n");
         for (number, event) in self.trail.iter().enumerate() {
             let fault = if number + 1 == self.trail.len() { "  <- here" } else { "" };
-            let _ = writeln!(text, "      {}{fault}", name_statuses(&event.to_string()));
+            let _ = writeln!(text, "      {}{fault}", event_line(event));
         }
         let help = entry.and_then(|entry| entry.help.as_deref()).map(|help| ("help", help));
         let more = more.iter().map(|(name, value)| (*name, value.as_str()));
@@ -112,6 +112,16 @@ impl FlightResult {
         }
         text
     }
+}
+
+/// An event as in a trace. Of a broken rule only the id: its sentence is in its own finding.
+fn event_line(event: &Event) -> String {
+    let line = event.to_string();
+    let shown = match event.kind {
+        EventKind::RuleBroken { .. } => line.split(" component=").next().unwrap_or(&line),
+        _ => &line,
+    };
+    name_statuses(shown)
 }
 
 /// A count with its noun, in the singular or plural.

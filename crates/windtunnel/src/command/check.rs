@@ -6,6 +6,7 @@ use super::repeat::Repeat;
 use super::text::Style;
 use super::{CommandError, Deny, json, text, unknown_name};
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
@@ -95,12 +96,9 @@ fn host_argument(text: &str) -> Result<HostArgument, String> {
 }
 
 impl Arguments {
-    /// How the text report is printed: in colour on a terminal, unless `NO_COLOR` is set.
+    /// How the text report is printed.
     fn style(&self) -> Style {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
-        let colour = io::stdout().is_terminal() && !set("NO_COLOR") && !dumb;
-        let colour = if colour { Colour::On } else { Colour::Off };
+        let colour = colour(io::stdout().is_terminal(), |name| std::env::var_os(name));
         Style { colour, verbose: self.verbose, live: self.live }
     }
 
@@ -122,6 +120,13 @@ impl Arguments {
             ))),
         }
     }
+}
+
+/// Colour on a terminal that can show it, unless `NO_COLOR` is set (<https://no-color.org>).
+fn colour(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Colour {
+    let no_color = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = variable("TERM").is_some_and(|value| value == "dumb");
+    if terminal && !no_color && !dumb { Colour::On } else { Colour::Off }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
@@ -292,4 +297,22 @@ fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(
     let written = fs::create_dir_all(directory)
         .and_then(|()| fs::write(&path, flight::trace::text(&flown.events)));
     written.map_err(|why| write_error(&path, &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_without_no_color() {
+        let with = |set: &'static str, value: &'static str| {
+            colour(true, move |name| (name == set).then(|| value.into()))
+        };
+        assert_eq!(with("", ""), Colour::On);
+        assert_eq!(with("NO_COLOR", ""), Colour::On);
+        assert_eq!(with("NO_COLOR", "1"), Colour::Off);
+        assert_eq!(with("TERM", "dumb"), Colour::Off);
+        assert_eq!(with("TERM", "xterm"), Colour::On);
+        assert_eq!(colour(false, |_| None), Colour::Off);
+    }
 }

@@ -2,7 +2,7 @@
 //! summary, and a last line that says PASS or FAIL.
 
 use super::repeat::Repeat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
@@ -15,6 +15,9 @@ pub(crate) const GLOSSARY_NOTE: &str = "terms: docs/GLOSSARY.md";
 
 /// The number of names in a list that is cut.
 const NAMES: usize = 3;
+
+/// The number of findings of one rule in one place that are printed in full.
+const IN_FULL: usize = 2;
 
 /// How the report is printed.
 #[derive(Clone, Copy)]
@@ -81,9 +84,7 @@ pub(crate) fn print(
         print_allowed(report, path, allow);
     }
     let groups = report.finding_groups();
-    for group in &groups {
-        print_finding(group, report, repeat, style);
-    }
+    print_findings(&groups, report, repeat, style);
     for scenario in report.scenarios.iter().filter(|scenario| scenario.live.count() > 0) {
         let live = indented(&scenario.live.to_string(), 4);
         println!("\n  left alive at the end of {}:\n{live}", scenario.scenario);
@@ -191,15 +192,51 @@ fn some_of(names: &[&str]) -> String {
     }
 }
 
-/// Prints a finding with the scenarios in which it occurred and the command that repeats it.
-fn print_finding(group: &FindingGroup<'_>, report: &CheckReport, repeat: &Repeat, style: Style) {
-    let (first, scenarios) = (group.first, &group.scenarios);
-    let places = scenarios.len();
-    let times = match (group.count, places) {
+/// Prints the findings. One mistake can corrupt memory in many ways: of the findings of one rule in
+/// one place, the first are printed in full, and the others as one sentence each.
+fn print_findings(
+    groups: &[FindingGroup<'_>],
+    report: &CheckReport,
+    repeat: &Repeat,
+    style: Style,
+) {
+    let place = |group: &FindingGroup<'_>| {
+        let finding = &group.first.finding;
+        (finding.rule, finding.component, finding.argument.clone())
+    };
+    let mut printed = BTreeSet::new();
+    for group in groups {
+        if !printed.insert(place(group)) {
+            continue;
+        }
+        let same: Vec<_> = groups.iter().filter(|other| place(other) == place(group)).collect();
+        let (in_full, others) = same.split_at(same.len().min(IN_FULL));
+        for (number, finding) in in_full.iter().enumerate() {
+            let last = number + 1 == in_full.len();
+            print_finding(finding, if last { others } else { &[] }, report, repeat, style);
+        }
+    }
+}
+
+/// How often a finding occurred, and in how many scenarios; nothing if once.
+fn times(group: &FindingGroup<'_>) -> String {
+    match (group.count, group.scenarios.len()) {
         (1, _) => String::new(),
         (count, 1) => format!(" ({count} times)"),
-        (count, _) => format!(" ({count} times in {places} scenarios)"),
-    };
+        (count, scenarios) => format!(" ({count} times in {scenarios} scenarios)"),
+    }
+}
+
+/// Prints a finding with the scenarios in which it occurred, the command that repeats it, and the
+/// sentences of others in the same place.
+fn print_finding(
+    group: &FindingGroup<'_>,
+    others: &[&FindingGroup<'_>],
+    report: &CheckReport,
+    repeat: &Repeat,
+    style: Style,
+) {
+    let (first, scenarios) = (group.first, &group.scenarios);
     let mut more = Vec::new();
     if let (Some(seed), true) = (first.seed, report.seeds > 1) {
         more.push(("seed", format!("{seed} is the first seed that shows it")));
@@ -208,7 +245,11 @@ fn print_finding(group: &FindingGroup<'_>, report: &CheckReport, repeat: &Repeat
         more.push(("found in", some_of(scenarios)));
     }
     more.push(("repeat", repeat.flight(scenarios[0], first.seed)));
-    print!("\n{}", first.text(&times, &more, style.colour));
+    for other in others {
+        let (message, place) = (&other.first.finding.message, some_of(&other.scenarios));
+        more.push(("also", format!("{message}{}, in {place}", times(other))));
+    }
+    print!("\n{}", first.text(&times(group), &more, style.colour));
 }
 
 /// Prints the totals.

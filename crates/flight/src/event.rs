@@ -869,7 +869,7 @@ mod tests {
                 component: Component::Client,
                 graph: "a \"b\" \\ c\nd\u{1}".into(),
             },
-            r#"7 t1 c3 run:0 wait.stuck graph="a \"b\" \\ c\nd\u{1}""#,
+            r#"7 t1 c3 run:0 wait.stuck component=client graph="a \"b\" \\ c\nd\u{1}""#,
         );
         back_and_forth(
             Kind::Process.subject(1),

@@ -3,9 +3,9 @@
 //! Two findings are one if rule, component, place and cause agree. The words of a message say what
 //! was wrong; its numbers say with which object, at which address and by how much. The same mistake
 //! with allocation 3 and allocation 7, or with 50 bytes and 18 bytes, is one cause. Freeing with a
-//! wrong tag and freeing an unknown address differ in words: two causes. Two numbers are words: a
-//! status that has no name, and a zero that is not the number of an object (a size of 0 is another
-//! mistake than a size that is too large).
+//! wrong tag and freeing an unknown address differ in words: two causes. Some numbers are words:
+//! statuses and flags (eight digits that begin with `0x00`, as `0x00000800 is reserved`), and a zero
+//! that is not the number of an object (a size of 0 is another mistake than one that is too large).
 
 /// Where the description of a wait ends and the graph of all waits begins, which depends on the
 /// scenario.
@@ -37,7 +37,10 @@ pub fn cause(message: &str) -> String {
 /// Whether a word that begins with a digit, after another word, says what was wrong.
 fn is_cause(number: &str, before: &str) -> bool {
     match number.strip_prefix("0x") {
-        Some(_) => ["returned", "returns", "status", "result"].contains(&before),
+        Some(digits) => {
+            let flags = digits.len() == 8 && digits.starts_with("00");
+            flags || ["returned", "returns", "status", "result"].contains(&before)
+        }
         None if number.bytes().all(|byte| byte.is_ascii_digit()) => {
             number == "0" && !names_objects(before)
         }
@@ -81,7 +84,13 @@ mod tests {
 
     #[test]
     fn words_zeros_and_statuses_stay() {
-        for message in ["a Size of 0, tag Wt3r", "DxgkDdiX2 returned 0xC0000001", "uses 3D", ""] {
+        for message in [
+            "a Size of 0, tag Wt3r",
+            "DxgkDdiX2 returned 0xC0000001",
+            "0x00000800 is reserved",
+            "uses 3D",
+            "",
+        ] {
             assert_eq!(cause(message), message);
         }
         assert_ne!(cause("a Size of 0"), cause("a Size of 7"));

@@ -58,7 +58,7 @@ impl ReportedFinding {
         let finding = &self.finding;
         let entry = verify::find(finding.rule.name());
         let severity = colour.severity(finding.severity, finding.severity.name());
-        let mut text = format!("  {severity}: {}{times}\n", name_statuses(&finding.message));
+        let mut text = format!("  {severity}: {}{times}\n", sentence(&finding.message));
         let mut line = |name: &str, value: &str| {
             // Writing to a String cannot fail, here and below.
             let _ = writeln!(text, "    {} {value}", colour.label(name));
@@ -129,6 +129,43 @@ pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
+/// The sentence of a finding, for people: with the names of statuses, and with the noun and the verb
+/// after `1` in the singular (judges print counts, and one is the rare case).
+pub fn sentence(message: &str) -> String {
+    const NOUNS: [(&str, &str); 12] = [
+        ("allocations", "allocation"),
+        ("blocks", "block"),
+        ("bytes", "byte"),
+        ("clones", "clone"),
+        ("contexts", "context"),
+        ("entries", "entry"),
+        ("frames", "frame"),
+        ("handles", "handle"),
+        ("objects", "object"),
+        ("packets", "packet"),
+        ("pieces", "piece"),
+        ("views", "view"),
+    ];
+    let mut words: Vec<&str> = Vec::new();
+    let (mut noun, mut verb) = (false, false);
+    let message = name_statuses(message);
+    for word in message.split(' ') {
+        let singular = NOUNS.iter().find(|(plural, _)| *plural == word).filter(|_| noun);
+        let shown = match (singular, word) {
+            (Some((_, singular)), _) => singular,
+            (None, "are") if verb => "is",
+            (None, "were") if verb => "was",
+            _ => word,
+        };
+        // The verb of the noun is the next one in its clause.
+        let clause_ends = shown != word || word.ends_with([',', ';', ':']);
+        verb = singular.is_some() || verb && !clause_ends;
+        noun = word == "1" || noun && ["more", "pool"].contains(&word);
+        words.push(shown);
+    }
+    words.join(" ")
+}
+
 /// The id, the basis and the text of the rule.
 fn rule(finding: &Finding) -> String {
     let id = finding.rule.name();
@@ -170,6 +207,23 @@ mod tests {
             ["handle=0x00000103", "returned 0xC000000D0", "status=0xC00", "status=0xCFFFFFFE"]
         {
             assert_eq!(name_statuses(text), text);
+        }
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        for (message, shown) in [
+            ("1 pieces of its memory are left", "1 piece of its memory is left"),
+            ("2 pieces of its memory are left", "2 pieces of its memory are left"),
+            ("up to 1 bytes behind it were written", "up to 1 byte behind it was written"),
+            (
+                "takes 1 more pool blocks for it, and 2 are",
+                "takes 1 more pool block for it, and 2 are",
+            ),
+            ("allocation 1 uses 64 bytes", "allocation 1 uses 64 bytes"),
+            ("view 1, and 3 views are", "view 1, and 3 views are"),
+        ] {
+            assert_eq!(sentence(message), shown);
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use verify::Severity;
 use windtunnel::{
     AllowList, BUILT_IN, CheckReport, Colour, Driver, FindingGroup, HostKind, NativeUmd, Outcome,
-    ScenarioReport, plural,
+    ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -246,7 +246,8 @@ fn print_finding(
     }
     more.push(("repeat", repeat.flight(scenarios[0], first.seed)));
     for other in others {
-        let (message, place) = (&other.first.finding.message, some_of(&other.scenarios));
+        let message = sentence(&other.first.finding.message);
+        let place = some_of(&other.scenarios);
         more.push(("also", format!("{message}{}, in {place}", times(other))));
     }
     print!("\n{}", first.text(&times(group), &more, style.colour));

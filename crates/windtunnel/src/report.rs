@@ -57,32 +57,30 @@ impl ReportedFinding {
     pub fn text(&self, times: &str, more: &[(&str, String)], colour: Colour) -> String {
         let finding = &self.finding;
         let entry = verify::find(finding.rule.name());
-        let severity = colour.severity(finding.severity, finding.severity.name());
-        let mut text = format!("  {severity}: {}{times}\n", sentence(&finding.message));
-        let mut line = |name: &str, value: &str| {
-            // Writing to a String cannot fail, here and below.
-            let _ = writeln!(text, "    {} {value}", colour.label(name));
+        let line = |name: &str, value: &str| format!("    {} {value}", colour.label(name));
+        let (source, origin) = match entry.map(|entry| (entry.link(), entry.origin())) {
+            Some((Some(link), _)) => ("page", link),
+            Some((None, Some(origin))) => ("source", origin),
+            _ => ("source", finding.source.to_owned()),
         };
-        line("where", &format!("{}, in {}", finding.component.name(), finding.argument));
-        line("rule", &rule(finding));
-        match entry.map(|entry| (entry.link(), entry.origin())) {
-            Some((Some(link), _)) => line("page", &link),
-            Some((None, Some(origin))) => line("source", &origin),
-            _ => line("source", finding.source),
+        let severity = colour.severity(finding.severity, finding.severity.name());
+        let mut lines = vec![
+            format!("  {severity}: {}{times}", sentence(&finding.message)),
+            line("where", &format!("{}, in {}", finding.component.name(), finding.argument)),
+            line("rule", &rule(finding)),
+            line(source, &origin),
+            line("Windows", &finding.windows),
+            line("events", "").trim_end().to_owned(),
+        ];
+        lines.extend(self.trail.iter().map(|event| format!("      {}", event_line(event))));
+        if let (Some(fault), false) = (lines.last_mut(), self.trail.is_empty()) {
+            fault.push_str("  <- here");
         }
-        line("Windows", &finding.windows);
-        line("events", "");
-        let mut text = text.replace("events   \n", "events\n");
-        for (number, event) in self.trail.iter().enumerate() {
-            let fault = if number + 1 == self.trail.len() { "  <- here" } else { "" };
-            let _ = writeln!(text, "      {}{fault}", event_line(event));
-        }
-        let help = entry.and_then(|entry| entry.help.as_deref()).map(|help| ("help", help));
-        let more = more.iter().map(|(name, value)| (*name, value.as_str()));
-        for (name, value) in help.into_iter().chain(more) {
-            let _ = writeln!(text, "    {} {value}", colour.label(name));
-        }
-        text
+        let help = entry.and_then(|entry| entry.help.as_deref()).map(|help| line("help", help));
+        lines.extend(help);
+        lines.extend(more.iter().map(|(name, value)| line(name, value)));
+        lines.push(String::new());
+        lines.join("\n")
     }
 
     /// How often the finding occurred, or nothing if once.

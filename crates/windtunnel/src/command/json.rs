@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
-    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport,
+    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport, sentence,
 };
 
 /// The version of the JSON schema: `docs/report.schema.json` describes the report of a check.
@@ -125,7 +125,7 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "source": it.source,
         "who": it.component.name(),
         "where": it.argument,
-        "message": it.message,
+        "message": sentence(&it.message),
         "windows": it.windows,
         "events": it.events,
         "count": it.count,

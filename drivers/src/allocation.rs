@@ -208,9 +208,9 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_allocation(
     // SAFETY: The kernel passes a valid structure.
     let args = unsafe { args.read() };
     // SAFETY: The kernel passes an array of this length.
-    let destroy_args = unsafe { list(args.pAllocationList, args.NumAllocations) };
+    let allocations = unsafe { list(args.pAllocationList, args.NumAllocations) };
     let mut known = true;
-    for allocation in destroy_args {
+    for allocation in allocations {
         // SAFETY: The handles are the adapter's and that of an allocation, which is freed here.
         known &= unsafe { destroy_one_allocation(adapter, *allocation) };
     }

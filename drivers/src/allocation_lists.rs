@@ -5,7 +5,7 @@
 use crate::block::{bytes, find, list, value};
 use crate::memory::{MEMORY, context, create_context_with_area, query_memory, submit_paging};
 use crate::save_area::Area;
-use crate::umd_private_query::tell_user_mode;
+use crate::umd_private_query::query_umd_private;
 use crate::view::View;
 use abi::display::{
     DXGK_ALLOCATIONLIST, DXGK_CONTEXTINFO, DXGK_CREATECONTEXTFLAGS as ContextFlags,
@@ -30,10 +30,10 @@ use std::slice;
 /// The driver.
 pub(crate) const ALLOCATION_LISTS: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryAdapterInfo: Some(query_with_lists),
-    DxgkDdiCreateContext: Some(create_listed_context),
+    DxgkDdiCreateContext: Some(create_context_with_lists),
     DxgkDdiRender: Some(render),
     DxgkDdiPatch: Some(patch),
-    DxgkDdiSubmitCommand: Some(submit_listed),
+    DxgkDdiSubmitCommand: Some(submit_command),
     ..MEMORY
 };
 
@@ -50,16 +50,16 @@ unsafe extern "win64-unwind" fn query_with_lists(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let asked = unsafe { args.read() };
-    if asked.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
+    let request = unsafe { args.read() };
+    if request.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The arguments come from the kernel and are valid for the call.
-        return unsafe { tell_user_mode(adapter, &asked, true) };
+        return unsafe { query_umd_private(adapter, &request, true) };
     }
     // SAFETY: As above.
     unsafe { query_memory(adapter, args) }
 }
 
-unsafe extern "win64-unwind" fn create_listed_context(
+unsafe extern "win64-unwind" fn create_context_with_lists(
     device: HANDLE,
     args: *mut DXGKARG_CREATECONTEXT,
 ) -> NTSTATUS {
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "win64-unwind" fn patch(
     STATUS_SUCCESS
 }
 
-unsafe extern "win64-unwind" fn submit_listed(
+unsafe extern "win64-unwind" fn submit_command(
     adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMAND,
 ) -> NTSTATUS {

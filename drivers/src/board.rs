@@ -383,12 +383,12 @@ mod tests {
     }
 
     fn run(board: &Board) {
-        let flight_result = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
+        let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !board.idle() {
                 board.step(at, &IgnoredInterrupts);
             }
         });
-        flight_result.unwrap();
+        flown.unwrap();
     }
 
     #[test]

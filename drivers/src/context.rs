@@ -124,7 +124,7 @@ pub(crate) unsafe extern "win64-unwind" fn destroy_context(handle: HANDLE) -> NT
     STATUS_SUCCESS
 }
 
-pub(crate) unsafe extern "win64-unwind" fn submit_command(
+pub(crate) unsafe extern "win64-unwind" fn submit_command_virtual(
     _adapter: HANDLE,
     args: *const DXGKARG_SUBMITCOMMANDVIRTUAL,
 ) -> NTSTATUS {

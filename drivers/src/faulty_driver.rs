@@ -122,13 +122,13 @@ impl Miniport for FaultyDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         if self.fault == Some(Fault::FailsCreateContext) {
             return Err(DriverError::Unsupported);
         }
-        self.inner.create_context(at, device, order, slot)
+        self.inner.create_context(at, device, args, slot)
     }
 
     fn create_allocations(
@@ -196,22 +196,22 @@ impl Miniport for FaultyDriver {
         self.inner.open_allocations(at, args)
     }
 
-    fn current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn query_current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         if self.fault == Some(Fault::NeverReportsFence) {
             return Err(DriverError::Busy);
         }
-        self.inner.current_fence(at, node)
+        self.inner.query_current_fence(at, node)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         if self.fault == Some(Fault::NeverReportsFence) {
             return Ok(false);
         }
-        let ours = self.inner.interrupt(at)?;
+        let ours = self.inner.interrupt_routine(at)?;
         Ok(ours || self.fault == Some(Fault::ClaimsEveryInterrupt))
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
-        if self.fault == Some(Fault::OmitsNotifyDpc) { Ok(()) } else { self.inner.dpc(at) }
+    fn dpc_routine(&self, at: &mut Dispatch) -> DriverResult<()> {
+        if self.fault == Some(Fault::OmitsNotifyDpc) { Ok(()) } else { self.inner.dpc_routine(at) }
     }
 }

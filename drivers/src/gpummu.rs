@@ -57,14 +57,14 @@ unsafe extern "win64-unwind" fn query_tables(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let asked = unsafe { args.read() };
+    let request = unsafe { args.read() };
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     let known = unsafe { find::<Adapter>(adapter) };
     let Some(features) = known.and_then(|adapter| adapter.board().mmu).map(MmuPlan::features)
     else {
         return STATUS_NOT_SUPPORTED;
     };
-    match asked.Type {
+    match request.Type {
         DXGKQAITYPE_GPUMMUCAPS => {
             let caps = DXGK_GPUMMUCAPS {
                 Flags: Caps {
@@ -82,11 +82,11 @@ unsafe extern "win64-unwind" fn query_tables(
                 ..DXGK_GPUMMUCAPS::ZERO
             };
             // SAFETY: The output buffer is that structure, and only the driver uses it.
-            unsafe { asked.pOutputData.cast::<DXGK_GPUMMUCAPS>().write(caps) };
+            unsafe { request.pOutputData.cast::<DXGK_GPUMMUCAPS>().write(caps) };
             STATUS_SUCCESS
         }
         DXGKQAITYPE_PAGETABLELEVELDESC => {
-            let input = asked.pInputData.cast::<DXGK_QUERYPAGETABLELEVELDESCIN>();
+            let input = request.pInputData.cast::<DXGK_QUERYPAGETABLELEVELDESCIN>();
             // SAFETY: The input buffer is that structure.
             let level = usize::from(unsafe { (*input).LevelIndex });
             let Some(level) = features.levels.get(level) else { return STATUS_INVALID_PARAMETER };
@@ -98,7 +98,7 @@ unsafe extern "win64-unwind" fn query_tables(
                 PageTableAlignmentInBytes: level.alignment,
             };
             // SAFETY: The output buffer is that structure, and only the driver uses it.
-            unsafe { asked.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(text) };
+            unsafe { request.pOutputData.cast::<DXGK_PAGE_TABLE_LEVEL_DESC>().write(text) };
             STATUS_SUCCESS
         }
         DXGKQAITYPE_DRIVERCAPS => {
@@ -106,7 +106,7 @@ unsafe extern "win64-unwind" fn query_tables(
             let status = unsafe { query_memory(adapter, args) };
             if status == STATUS_SUCCESS {
                 // SAFETY: The output buffer is that structure, and only the driver uses it.
-                let caps = unsafe { &mut *asked.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+                let caps = unsafe { &mut *request.pOutputData.cast::<DXGK_DRIVERCAPS>() };
                 caps.MemoryManagementCaps.Flags.Value |=
                     Memory::VirtualAddressingSupported | Memory::GpuMmuSupported;
             }
@@ -126,13 +126,13 @@ pub(crate) fn leaf_table_span(adapter: &Adapter) -> u64 {
 /// Calls `DxgkCbReserveGpuVirtualAddressRange` and returns the address.
 pub(crate) fn keep(
     adapter: &Adapter,
-    mut order: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
+    mut args: DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE,
 ) -> Result<u64, NTSTATUS> {
     let call = adapter.interface.DxgkCbReserveGpuVirtualAddressRange;
     let call = call.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The function and the handle are the kernel's; `order` outlives the call.
-    match unsafe { call(adapter.interface.DeviceHandle, &raw mut order) } {
-        STATUS_SUCCESS => Ok(order.StartVirtualAddress),
+    // SAFETY: The function and the handle are the kernel's; `args` outlives the call.
+    match unsafe { call(adapter.interface.DeviceHandle, &raw mut args) } {
+        STATUS_SUCCESS => Ok(args.StartVirtualAddress),
         status => Err(status),
     }
 }

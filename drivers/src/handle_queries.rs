@@ -159,10 +159,10 @@ pub(crate) fn space(it: &Adapter, kind: u32, offset: u32, buffer: &mut [u8; 4]) 
 /// Requests the capture address of an allocation.
 pub(crate) fn capture(it: &Adapter, name: D3DKMT_HANDLE) {
     let Some(call) = it.interface.DxgkCbGetCaptureAddress else { return };
-    let mut asked =
+    let mut request =
         DXGKARGCB_GETCAPTUREADDRESS { hAllocation: name, ..DXGKARGCB_GETCAPTUREADDRESS::ZERO };
     // SAFETY: The function is the kernel's, and `asked` outlives the call.
-    unsafe { call(&raw mut asked) };
+    unsafe { call(&raw mut request) };
 }
 
 /// Returns the resource of an allocation.
@@ -176,9 +176,9 @@ pub(crate) fn parent(it: &Adapter, name: D3DKMT_HANDLE) -> D3DKMT_HANDLE {
 pub(crate) fn members(it: &Adapter, resource: D3DKMT_HANDLE) -> Vec<D3DKMT_HANDLE> {
     let Some(call) = it.interface.DxgkCbEnumHandleChildren else { return Vec::new() };
     let member = |index| {
-        let asked = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
+        let request = DXGKARGCB_ENUMHANDLECHILDREN { hObject: resource, Index: index };
         // SAFETY: The function is the kernel's, and `asked` outlives the call.
-        unsafe { call(&raw const asked) }
+        unsafe { call(&raw const request) }
     };
     (0..u32::MAX).map(member).take_while(|number| *number != 0).collect()
 }

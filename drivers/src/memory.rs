@@ -42,6 +42,18 @@ pub(crate) const MEMORY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA
     ..GOOD
 };
 
+/// The same driver, whose allocations are overlays: the kernel does not move them.
+pub(crate) const OVERLAY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(create_pinned::<{ AllocationFlags::Overlay }>),
+    ..MEMORY
+};
+
+/// The same driver, whose allocations are capture buffers: the kernel does not move them.
+pub(crate) const CAPTURE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiCreateAllocation: Some(create_pinned::<{ AllocationFlags::Capture }>),
+    ..MEMORY
+};
+
 /// The set of all segments of the board.
 pub(crate) const ALL_SEGMENTS: u32 = 0b111;
 
@@ -68,8 +80,8 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     // SAFETY: The kernel passes a valid structure.
-    let asked = unsafe { args.read() };
-    if asked.Type != DXGKQAITYPE_QUERYSEGMENT4 {
+    let request = unsafe { args.read() };
+    if request.Type != DXGKQAITYPE_QUERYSEGMENT4 {
         // SAFETY: The arguments come from the kernel and are valid for the call.
         return unsafe { query_adapter_info(adapter, args) };
     }
@@ -79,7 +91,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_memory(
         return STATUS_NOT_SUPPORTED;
     };
     // SAFETY: The output buffer is that structure, and only the driver uses it.
-    let out = unsafe { &mut *asked.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
+    let out = unsafe { &mut *request.pOutputData.cast::<DXGK_QUERYSEGMENTOUT4>() };
     if out.pSegmentDescriptor.is_null() {
         out.NbSegment = u32::try_from(features.segments.len()).unwrap_or(0);
         return STATUS_SUCCESS;
@@ -141,6 +153,24 @@ unsafe extern "win64-unwind" fn create_in_any_segment(
                 info.FlagsWddm2.Value |= AllocationFlags::CpuVisible;
             }
             info.AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
+        }
+    }
+    status
+}
+
+/// Creates allocations with one more flag.
+unsafe extern "win64-unwind" fn create_pinned<const FLAG: u32>(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    let status = unsafe { create_in_any_segment(adapter, args) };
+    if status == STATUS_SUCCESS {
+        // SAFETY: The kernel passes a valid structure.
+        let args = unsafe { args.read() };
+        // SAFETY: The kernel passes an array of this length.
+        for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
+            info.FlagsWddm2.Value |= FLAG;
         }
     }
     status

@@ -11,7 +11,7 @@ use crate::bad::{
 use crate::faulty_driver::Fault;
 use crate::gpummu::GPUMMU;
 use crate::handle_queries::HANDLE_QUERIES;
-use crate::memory::MEMORY;
+use crate::memory::{CAPTURE, MEMORY, OVERLAY};
 use crate::resource_handle_changes::RESOURCE_HANDLE_CHANGES;
 use crate::setup;
 use crate::table::GOOD;
@@ -70,6 +70,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&RESOURCE_HANDLE_CHANGES, log);
     "table-memory" "the table driver on hardware with memory segments" []
         |log| setup::table_memory(&MEMORY, log);
+    "table-memory-overlay" "the table driver with memory, whose allocations are overlays and never move" []
+        |log| setup::table_memory(&OVERLAY, log);
+    "table-memory-capture" "the table driver with memory, whose allocations are capture buffers and never move" []
+        |log| setup::table_memory(&CAPTURE, log);
     "softgpu-memory" "the built-in driver on hardware with memory segments" [] setup::softgpu_memory,
         || umd::with(Flaw::None);
     "softgpu-gpummu" "the built-in driver on hardware with GPU virtual addresses" []

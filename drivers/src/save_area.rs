@@ -35,7 +35,7 @@ pub(crate) fn create_area(
         return Err(STATUS_NO_MEMORY);
     }
     area.expose_provenance(); // A paging operation comes with its address.
-    match ask(adapter, &mut order(adapter, device, context, area)) {
+    match ask(adapter, &mut create_context_allocation_args(adapter, device, context, area)) {
         Ok(name) => {
             // SAFETY: The block is new and unpublished.
             unsafe { (*value::<Area>(area)).name = name };
@@ -50,7 +50,7 @@ pub(crate) fn create_area(
 }
 
 /// The request for an area.
-pub(crate) fn order(
+pub(crate) fn create_context_allocation_args(
     adapter: &Adapter,
     device: HANDLE,
     context: HANDLE,
@@ -70,12 +70,12 @@ pub(crate) fn order(
 /// Calls `DxgkCbCreateContextAllocation`. Returns the kernel's handle, or the failure.
 pub(crate) fn ask(
     adapter: &Adapter,
-    order: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
+    args: &mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> Result<HANDLE, NTSTATUS> {
     let call = adapter.interface.DxgkCbCreateContextAllocation.ok_or(STATUS_NOT_SUPPORTED)?;
-    // SAFETY: The function is the kernel's, and `order` outlives the call.
-    match unsafe { call(&raw mut *order) } {
-        STATUS_SUCCESS => Ok(order.hAllocation),
+    // SAFETY: The function is the kernel's, and `args` outlives the call.
+    match unsafe { call(&raw mut *args) } {
+        STATUS_SUCCESS => Ok(args.hAllocation),
         status => Err(status),
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::bad::memory::{self, Memory};
 use crate::bad::page_tables::{self, PageTableFlawDriver};
-use crate::bad::paging::{Crooked, Flaw};
+use crate::bad::paging::{Flaw, PagingFlawDriver};
 use crate::bad::render;
 use crate::bad::transfer_start::LeaksOnTransferStart;
 use crate::board::Board;
@@ -175,7 +175,7 @@ fn small_buffers() -> MemoryPlan {
 
 /// As above, with a flaw in its paging.
 pub(crate) fn paging_flaw(flaw: Flaw, log: &Arc<Log>) -> DriverSetup {
-    around(small_buffers(), log, |inner, _| Crooked::new(inner, flaw))
+    around(small_buffers(), log, |inner, _| PagingFlawDriver::new(inner, flaw))
 }
 
 /// Less memory, because all of it is written initially.

@@ -18,7 +18,7 @@ use crate::allocation::{
 use crate::block::{Kind, find, free, pointer, take};
 use crate::board::Board;
 use crate::context::{
-    create_context, create_device, destroy_context, destroy_device, submit_command,
+    create_context, create_device, destroy_context, destroy_device, submit_command_virtual,
 };
 use crate::escape::escape;
 use crate::tdr::{
@@ -26,7 +26,7 @@ use crate::tdr::{
     query_dependent_engine_group, query_engine_status, reset_engine, reset_from_timeout,
     restart_from_timeout,
 };
-use crate::umd_private_query::tell_user_mode;
+use crate::umd_private_query::query_umd_private;
 use crate::view::{close_allocation, open_allocation};
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED, DXGK_INTERRUPT_DMA_PAGE_FAULTED,
@@ -75,7 +75,7 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiCloseAllocation: Some(close_allocation),
     DxgkDdiCreateContext: Some(create_context),
     DxgkDdiDestroyContext: Some(destroy_context),
-    DxgkDdiSubmitCommandVirtual: Some(submit_command),
+    DxgkDdiSubmitCommandVirtual: Some(submit_command_virtual),
     DxgkDdiEscape: Some(escape),
     DxgkDdiPreemptCommand: Some(preempt_command),
     DxgkDdiQueryCurrentFence: Some(query_current_fence),
@@ -323,7 +323,7 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     let args = unsafe { args.read() };
     if args.Type == DXGKQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller upholds this function's contract.
-        return unsafe { tell_user_mode(adapter, &args, false) };
+        return unsafe { query_umd_private(adapter, &args, false) };
     }
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
         return STATUS_NOT_SUPPORTED;

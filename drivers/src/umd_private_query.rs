@@ -14,7 +14,7 @@ use softgpu::format::HardwareInfo;
 /// # Safety
 ///
 /// As for the entry, whose structure was read.
-pub(crate) unsafe fn tell_user_mode(
+pub(crate) unsafe fn query_umd_private(
     adapter: HANDLE,
     args: &DXGKARG_QUERYADAPTERINFO,
     lists: bool,

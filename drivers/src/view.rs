@@ -85,14 +85,14 @@ fn handle_data(adapter: &Adapter, name: u32) -> HANDLE {
     else {
         return ptr::null_mut();
     };
-    let asked = DXGKARGCB_GETHANDLEDATA {
+    let request = DXGKARGCB_GETHANDLEDATA {
         hObject: name,
         Type: DXGK_HANDLE_ALLOCATION,
         ..DXGKARGCB_GETHANDLEDATA::ZERO
     };
     let mut held = ptr::null_mut();
     // SAFETY: The function is the kernel's, and both arguments outlive the call.
-    let handle = unsafe { acquire(&raw const asked, &raw mut held) };
+    let handle = unsafe { acquire(&raw const request, &raw mut held) };
     if !handle.is_null() {
         let held =
             DXGKARGCB_RELEASEHANDLEDATA { ReleaseHandle: held, Type: DXGK_HANDLE_ALLOCATION };

@@ -164,6 +164,13 @@ fn an_unknown_name_gets_the_nearest_names() {
     let (code, report) = json(&["explain", "KMD-DESTROY-02"]);
     assert_eq!(code, 2);
     assert!(report["error"].as_str().unwrap().contains("KMD-DESTROY-002"), "{report}");
+    for file in ["./my.so", "my.sys"] {
+        let output = windtunnel(&["check", file]);
+        assert_eq!(output.status.code(), Some(2));
+        let message = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("'{file}' is a file: kernel-mode drivers are not loaded");
+        assert!(message.contains(&expected) && message.contains("--umd FILE.so"), "{message}");
+    }
 }
 
 #[test]
@@ -180,7 +187,7 @@ fn rules_are_listed_and_explained() {
     assert_eq!(code, 0);
     assert!(output.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{output}");
     let (_, output) = text(&["explain", "KMD-DEV-003"]);
-    assert!(output.contains("live       no: needs segments"), "{output}");
+    assert!(output.contains("live               no: needs device information"), "{output}");
 }
 
 #[test]
@@ -198,7 +205,7 @@ fn support_tables_are_shown() {
     let submit = find("ddi", "DxgkDdiSubmitCommandVirtual");
     assert_eq!((&submit["irql"], &submit["state"]), (&"dispatch".into(), &"part".into()));
     assert_eq!(submit["statuses"][1], "STATUS_INVALID_PARAMETER");
-    assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["lacks"], "no display output");
+    assert_eq!(find("uncalled", "DxgkDdiCommitVidPn")["missing"], "no display output");
     assert_eq!(find("callback", "DxgkCbEvalAcpiMethod")["state"], "absent");
     assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
     assert_eq!(find("import", "ExFreePool")["state"], "done");
@@ -211,7 +218,7 @@ fn statuses_and_bug_checks_are_explained() {
         assert_eq!((code, &status["name"]), (0, &"STATUS_INVALID_PARAMETER".into()), "{text}");
         assert_eq!(status["success"], false);
         let has = |list: &str, it: &str| status[list].as_array().unwrap().contains(&it.into());
-        assert!(has("answered_by", "D3DKMTDestroyAllocation2"), "{status}");
+        assert!(has("returned_by", "D3DKMTDestroyAllocation2"), "{status}");
         assert!(has("legal_for", "DxgkDdiCreateAllocation"), "{status}");
         assert!(!has("legal_for", "DxgkDdiCreateDevice"), "{status}");
         assert_eq!(status["rules"][0]["id"], "ALLOC-CREATE-001");

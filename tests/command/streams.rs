@@ -17,13 +17,13 @@ mod minidriver;
 
 #[test]
 fn my_minidriver_shows_its_pictures() {
-    let flown = StreamFlight::new(Arc::new(Camera::default()), gray()).fly(|studio| {
-        let device = studio.add_device()?;
-        let graph = studio.open(device)?; // its first filter, and its first pin
-        studio.set_state(graph.pin, PinState::Run)?;
-        studio.receive_frames(graph.pin, 5)?;
-        studio.close(graph)?;
-        studio.remove_device(device)
+    let flown = StreamFlight::new(Arc::new(Camera::default()), gray()).fly(|testbed| {
+        let device = testbed.add_device()?;
+        let graph = testbed.open(device)?; // its first filter, and its first pin
+        testbed.set_state(graph.pin, PinState::Run)?;
+        testbed.receive_frames(graph.pin, 5)?;
+        testbed.close(graph)?;
+        testbed.remove_device(device)
     });
     flown.assert_clean();
     for (number, picture) in (0..).zip(&flown.frames) {

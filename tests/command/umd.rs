@@ -133,13 +133,13 @@ fn support_and_explain_list_user_mode_functions() {
         rows.find(|value| value["name"] == name).unwrap().clone()
     };
     assert_eq!(row("umd", "pfnDestroyResource")["state"], "done");
-    assert_eq!(row("umd", "pfnDrawPrimitive")["lacks"], "not called");
+    assert_eq!(row("umd", "pfnDrawPrimitive")["missing"], "not called");
     let free = row("umd_callback", "pfnDeallocateCb");
     assert_eq!(
         (&free["through"], &free["state"]),
         (&"D3DKMTDestroyAllocation2".into(), &"done".into())
     );
-    assert_eq!(row("umd_callback", "pfnPresentCb")["lacks"], "a named trap");
+    assert_eq!(row("umd_callback", "pfnPresentCb")["missing"], "a named trap");
 
     let (code, output) = json(&["explain", "pfnDeallocateCb"]);
     assert_eq!(
@@ -152,7 +152,9 @@ fn support_and_explain_list_user_mode_functions() {
     assert!(code == 0 && output.contains("windtunnel check umd-frees-before-flush"), "{output}");
     let (code, output) = json(&["explain", "E_INVALIDARG"]);
     assert_eq!((code, &output["value"]), (0, &"0x80070057".into()), "{output}");
-    assert!(output["made_of"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into()));
+    assert!(
+        output["source_statuses"].as_array().unwrap().contains(&"STATUS_INVALID_PARAMETER".into())
+    );
     let (code, output) = json(&["explain", "pfnDealocateCb"]);
     let error = output["error"].as_str().unwrap();
     assert!(code == 2 && error.contains("there is no entry point 'pfnDealocateCb'"), "{error}");

@@ -29,7 +29,7 @@ struct End<'a> {
     allocation: Subject,
     view: Subject,
     retirement: Subject,
-    asked: usize,
+    requested: usize,
     assume: bool,
     sync: bool,
 }
@@ -53,7 +53,7 @@ impl<'a> End<'a> {
                 _ => None,
             })
         };
-        let end = |(asked, it): (usize, &Event)| {
+        let end = |(requested, it): (usize, &Event)| {
             let EventKind::RetireRequested { assume_not_in_use: assume, synchronous: sync, .. } =
                 it.kind
             else {
@@ -61,7 +61,7 @@ impl<'a> End<'a> {
             };
             let (retirement, view) = (it.subject, view(it.subject)?);
             let allocation = allocation(view)?;
-            Some(Self { events, allocation, view, retirement, asked, assume, sync })
+            Some(Self { events, allocation, view, retirement, requested, assume, sync })
         };
         events.iter().enumerate().filter_map(end).collect()
     }
@@ -100,7 +100,8 @@ impl<'a> End<'a> {
         let destroys = self.one(self.allocation, "ddi.destroys");
         let gone = self.one(self.allocation, "allocation.destroyed");
         let over = self.one(self.retirement, "retire.done");
-        let order = [self.asked, idle, freed, decommitted, closes, closed, destroys, gone, over];
+        let order =
+            [self.requested, idle, freed, decommitted, closes, closed, destroys, gone, over];
         assert!(order.is_sorted(), "{what}: {order:?}");
         let named = |event: &Event| {
             let of = match event.kind {
@@ -148,7 +149,7 @@ fn a_lock_is_dropped_before_its_allocation_waits_for_anything() {
         };
         let dropped: Vec<usize> = end.places(dropped).collect();
         assert_eq!(dropped.len(), 2, "both locks");
-        assert!(dropped[0] > end.asked && dropped[1] < end.one(end.view, "view.idle"));
+        assert!(dropped[0] > end.requested && dropped[1] < end.one(end.view, "view.idle"));
     });
 }
 
@@ -167,7 +168,7 @@ fn an_offered_allocation_is_not_discarded_before_its_destruction() {
         let evicted = |event: &Event| {
             event.subject == end.allocation && matches!(event.kind, EventKind::MemoryEvicted { .. })
         };
-        let since = end.places(evicted).filter(|place| *place > end.asked).count();
+        let since = end.places(evicted).filter(|place| *place > end.requested).count();
         // Under pressure it may have been in an aperture: then it is unmapped.
         assert_eq!(since, end.done("unmap-aperture").len());
     });
@@ -178,7 +179,7 @@ fn destroying_an_evicted_allocation_pages_nothing() {
     ends("destroy-evicted", 1, |end| {
         let over = end.one(end.retirement, "retire.done");
         let planned = end.places(|event| matches!(event.kind, EventKind::PagingPlanned { .. }));
-        assert_eq!(planned.filter(|place| (end.asked..over).contains(place)).count(), 0);
+        assert_eq!(planned.filter(|place| (end.requested..over).contains(place)).count(), 0);
     });
 }
 
@@ -204,7 +205,7 @@ fn an_allocation_in_transfer_is_destroyed_after_the_transfer() {
     ends("destroy-during-transfer", 8, |end| {
         let idle = end.one(end.view, "view.idle");
         // The device has no work, so its own work is no reason to wait.
-        let mut next = end.events[end.asked..idle].iter();
+        let mut next = end.events[end.requested..idle].iter();
         assert!(next.all(|event| !matches!(event.kind, EventKind::PagingDone { .. })));
     });
     let seen = events("destroy-during-transfer", HostKind::deterministic(1));
@@ -213,7 +214,7 @@ fn an_allocation_in_transfer_is_destroyed_after_the_transfer() {
             EventKind::PagingDone { of, .. } => of == end.allocation,
             _ => false,
         };
-        end.places(done).any(|place| place > end.asked)
+        end.places(done).any(|place| place > end.requested)
     };
     let all = End::all(&seen);
     assert_eq!(all.iter().filter(|end| late(end)).count(), 8, "all were in transfer");

@@ -59,7 +59,7 @@ fn place(events: &[Event], what: &str, wanted: impl Fn(&Event) -> bool) -> usize
 
 /// The positions of the relevant events, by name.
 struct Order {
-    asked: usize,
+    requested: usize,
     idle: usize,
     done: usize,
     answered: usize,
@@ -83,7 +83,7 @@ fn order(events: &[Event]) -> Order {
     };
     let behind = |event: &&Event| event.subject == first && event.kind.name() == "retire.waits";
     Order {
-        asked: of_first("retire.requested"),
+        requested: of_first("retire.requested"),
         idle: of_first("retire.idle"),
         done: of_first("retire.done"),
         answered: of_first("retire.returned"),
@@ -137,7 +137,7 @@ fn without_flags_the_destruction_waits_for_queued_work_and_the_caller_does_not()
         assert!(it.signalled < it.packets[2] && it.idle < it.done, "{on:?}");
         // Packets in flight on the nodes may complete before the destroy; the third does not.
         assert!((1..=3).contains(&it.behind), "{on:?}");
-        assert!(it.asked < it.answered && it.answered < it.packets[2], "{on:?}");
+        assert!(it.requested < it.answered && it.answered < it.packets[2], "{on:?}");
     });
 }
 

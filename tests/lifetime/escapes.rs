@@ -14,8 +14,8 @@ fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
     TestClient::open(Client::new(&testbed.kernel), at).unwrap()
 }
 
-fn asks(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
-    let private = format::escape(asked);
+fn asks(test_client: &TestClient, request: format::Escape, flags: u32) -> EscapeCall {
+    let private = format::escape(request);
     EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
 }
 

@@ -75,8 +75,8 @@ macro_rules! calls {
             fn generation(&self) -> Generation {
                 self.good.generation()
             }
-            fn offers(&self) -> Vec<&'static str> {
-                self.good.offers()
+            fn entry_points(&self) -> Vec<&'static str> {
+                self.good.entry_points()
             }
             $(fn $name(&self, $($arg: $type),*) -> DriverResult<$answer> {
                 self.call(|good| good.$name($($arg),*))
@@ -88,30 +88,30 @@ macro_rules! calls {
 calls! {
     add_device(at: &mut Passive, services: &Arc<KernelCallbacks>) -> ();
     start_device(at: &mut Passive) -> ();
-    query_adapter(at: &mut Passive) -> Features;
+    query_adapter_info(at: &mut Passive) -> Features;
     stop_device(at: &mut Passive) -> ();
     remove_device(at: &mut Passive) -> ();
     unload(at: &mut Passive) -> ();
-    set_power(at: &mut Passive, order: SetPowerArgs) -> ();
-    pulled_out(at: &mut Passive) -> ();
-    stop_and_release(at: &mut Passive, target: u32) -> ();
+    set_power_state(at: &mut Passive, args: SetPowerArgs) -> ();
+    notify_surprise_removal(at: &mut Passive) -> ();
+    stop_device_and_release_post_display_ownership(at: &mut Passive, target: u32) -> ();
     reset_device(at: &mut DeviceLevel) -> ();
     create_device(at: &mut Passive, slot: HandleSlot<'_, Device>) -> DriverDevice;
     destroy_device(at: &mut Passive, device: DriverDevice) -> ();
     create_context(
-        at: &mut Passive, device: &DriverDevice, order: &CreateContextArgs, slot: HandleSlot<'_, Context>
+        at: &mut Passive, device: &DriverDevice, args: &CreateContextArgs, slot: HandleSlot<'_, Context>
     ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
-    standard_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();
+    get_standard_allocation_driver_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();
     create_allocations(at: &mut Passive, births: CreateAllocationArgs<'_>) -> CreatedAllocations;
     destroy_allocations(at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
     open_allocations(at: &mut Passive, opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
     close_allocations(
         at: &mut Passive, device: &DriverDevice, views: Drain<'_, DriverView>
     ) -> ();
-    submit(at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> ();
-    interrupt(at: &mut DeviceLevel) -> bool;
-    dpc(at: &mut Dispatch) -> ();
+    submit_command_virtual(at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> ();
+    interrupt_routine(at: &mut DeviceLevel) -> bool;
+    dpc_routine(at: &mut Dispatch) -> ();
 }
 
 thread_local! {

@@ -80,9 +80,9 @@ fn a_user_mode_query_runs_at_level_zero_in_its_process() {
         }
         _ => None,
     };
-    let asked: Vec<_> = events.iter().filter_map(of).collect();
+    let calls: Vec<_> = events.iter().filter_map(of).collect();
     let expected = [("three", false), ("zero", true)];
-    assert_eq!(asked, expected.map(|(class, process)| (class.to_owned(), process)));
+    assert_eq!(calls, expected.map(|(class, process)| (class.to_owned(), process)));
 }
 
 /// The built-in driver with this query result; it records the creation data of contexts.
@@ -103,10 +103,10 @@ impl FixedQueryDriver {
         (it.clone(), DriverSetup { miniport: it, hardware: machine, pool })
     }
 
-    fn record(&self, order: &CreateContextArgs) {
+    fn record(&self, args: &CreateContextArgs) {
         // The system has contexts, too.
-        if !order.private.is_empty() {
-            self.orders.lock().unwrap().push(order.private.clone());
+        if !args.private.is_empty() {
+            self.orders.lock().unwrap().push(args.private.clone());
         }
     }
 }
@@ -116,7 +116,7 @@ impl Miniport for FixedQueryDriver {
         Some(&*self.driver)
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
+    fn query_umd_private(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         data.reverse();
         self.answer
     }
@@ -125,22 +125,22 @@ impl Miniport for FixedQueryDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.record(order);
-        self.driver.create_context(at, device, order, slot)
+        self.record(args);
+        self.driver.create_context(at, device, args, slot)
     }
 
-    fn create_listed_context(
+    fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.record(order);
-        self.driver.create_listed_context(at, device, order, slot)
+        self.record(args);
+        self.driver.create_context_with_lists(at, device, args, slot)
     }
 }
 

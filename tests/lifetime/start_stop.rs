@@ -44,7 +44,7 @@ struct Failing {
     step: &'static str,
     way: Way,
     nth: u32,
-    asked: AtomicU32,
+    calls: AtomicU32,
 }
 
 impl Failing {
@@ -53,7 +53,7 @@ impl Failing {
         step: &'static str,
         body: impl FnOnce(&dyn Miniport) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        let now = step == self.step && self.asked.fetch_add(1, SeqCst) + 1 == self.nth;
+        let now = step == self.step && self.calls.fetch_add(1, SeqCst) + 1 == self.nth;
         let way = now.then_some(self.way);
         let answer = match way {
             Some(Way::RefusesBefore) => return Err(DriverError::NoMemory),
@@ -81,15 +81,15 @@ impl Miniport for Failing {
         self.step(START, |entry| entry.start_device(at))
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        self.step(QUERY, |entry| entry.query_adapter(at))
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        self.step(QUERY, |entry| entry.query_adapter_info(at))
     }
 }
 
 fn set_up(log: &Arc<Log>, driver: &str, step: &'static str, way: Way, nth: u32) -> DriverSetup {
     let good = (drivers::find(driver).unwrap().make)(log);
-    let asked = AtomicU32::new(0);
-    let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, asked });
+    let calls = AtomicU32::new(0);
+    let miniport = Arc::new(Failing { good: good.miniport, step, way, nth, calls });
     DriverSetup { miniport, ..good }
 }
 

@@ -53,9 +53,9 @@ impl Fixture {
             let create = CreateAllocation::new(self.device, vec![format::describe(PAGE)]);
             let list = self.client.create(at, &create).unwrap().allocations;
             let list = list.iter().map(|number| Handle(*number)).collect();
-            let order =
+            let request =
                 MakeResidentRequest { queue: queue.queue, list, ..MakeResidentRequest::default() };
-            if let Ok(Residency::Pending(value)) = testbed.kernel.make_resident(process, &order) {
+            if let Ok(Residency::Pending(value)) = testbed.kernel.make_resident(process, &request) {
                 testbed.kernel.wait_queue(at, process, queue.fence, value).unwrap();
             }
         }
@@ -239,13 +239,13 @@ fn a_freed_area_is_kept_until_the_switch_has_passed() {
     assert!(address.is_some());
     let freed = place(&events, is(1, "context-allocation.freed"));
     let done = place(&events, |event| event.kind.name() == "packet.done");
-    let asked = place(&events, |event| {
+    let requested = place(&events, |event| {
         matches!(event.kind, EventKind::PagingSubmitted { switch: true, .. })
     });
     let switched =
         place(&events, |event| matches!(event.kind, EventKind::NodeSwitched { to: None }));
     let gone = place(&events, is(1, "context-allocation.destroyed"));
-    assert!(freed < done && done < asked && asked < switched && switched < gone);
+    assert!(freed < done && done < requested && requested < switched && switched < gone);
 }
 
 /// The engine saves into memory whose handle is destroyed: the bytes can be read.
@@ -400,11 +400,11 @@ fn leaks_of_a_failed_create_are_reported_and_reclaimed() {
         let fixture = Fixture::open(testbed, at, recorder);
         recorder.on(HookPoint::CreateContext, |recorder, at| {
             let context = recorder.context(0);
-            let order = kernel::operation::CreateContextAllocationArgs {
+            let args = kernel::operation::CreateContextAllocationArgs {
                 context,
-                ..recorder.order(DRIVER_HANDLE)
+                ..recorder.context_allocation_args(DRIVER_HANDLE)
             };
-            recorder.services().create_context_allocation(at, &order)?;
+            recorder.services().create_context_allocation(at, &args)?;
             Err(DriverError::NoMemory)
         });
         assert!(fixture.client.create_context(at, fixture.device, 0).is_err());
@@ -424,11 +424,11 @@ fn a_driver_leak_is_reported_at_its_owner() {
         recorder.share(at, DRIVER_HANDLE).unwrap();
         let a = fixture.context(at, 0);
         let context = recorder.context(0);
-        let order = kernel::operation::CreateContextAllocationArgs {
+        let args = kernel::operation::CreateContextAllocationArgs {
             context,
-            ..recorder.order(DRIVER_HANDLE + 1)
+            ..recorder.context_allocation_args(DRIVER_HANDLE + 1)
         };
-        recorder.services().create_context_allocation(at, &order).unwrap();
+        recorder.services().create_context_allocation(at, &args).unwrap();
         fixture.packet(at, a);
         testbed.host.run_until_idle(at);
         fixture.close(at, &[a]);
@@ -503,9 +503,9 @@ fn an_object_of_another_adapter_is_rejected_and_reported() {
             other.services().destroy_context_allocation(at, name),
             Err(DriverError::Invalid)
         );
-        let order = recorder.order(DRIVER_HANDLE + 1);
+        let args = recorder.context_allocation_args(DRIVER_HANDLE + 1);
         assert_eq!(
-            other.services().create_context_allocation(at, &order),
+            other.services().create_context_allocation(at, &args),
             Err(DriverError::Invalid)
         );
         assert_eq!(recorder.services().destroy_context_allocation(at, name), Ok(()));

@@ -39,14 +39,14 @@ impl Miniport for Whole {
         Some(&*self.0)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.0.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.0.query_adapter_info(at)?;
         features.scheduling.engine_reset = false;
         Ok(features)
     }
 
-    fn reset(&self, at: &mut Passive) -> DriverResult<()> {
-        self.0.reset(at)?;
+    fn reset_from_timeout(&self, at: &mut Passive) -> DriverResult<()> {
+        self.0.reset_from_timeout(at)?;
         self.1.fill_local(NOISE);
         Ok(())
     }
@@ -74,14 +74,14 @@ impl Fixture {
             client.create(at, &CreateAllocation::new(device, private)).unwrap().allocations[0];
         let client = client.clone();
         let mut fixture = Self { client, adapter, device, context, queue, allocation, address: 0 };
-        let order = Map {
+        let request = Map {
             hPagingQueue: fixture.queue.queue,
             hAllocation: allocation,
             SizeInPages: PAGES,
             Protection: Protection { Value: Protection::Write },
             ..Map::ZERO
         };
-        let (address, when) = fixture.client.map_address(at, &order).unwrap();
+        let (address, when) = fixture.client.map_address(at, &request).unwrap();
         fixture.wait(at, when);
         fixture.address = address;
         let list = [allocation];
@@ -206,8 +206,8 @@ impl Miniport for IgnoresInterrupts {
         Some(&*self.driver)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.driver.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.driver.query_adapter_info(at)?;
         features.scheduling.engine_reset = false;
         Ok(features)
     }
@@ -216,13 +216,17 @@ impl Miniport for IgnoresInterrupts {
         if self.now.load(SeqCst) { Ok(()) } else { self.driver.submit_paging(at, packet) }
     }
 
-    fn preempt(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
-        if self.now.load(SeqCst) { Ok(()) } else { self.driver.preempt(at, node, preemption) }
+    fn preempt_command(&self, at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
+        if self.now.load(SeqCst) {
+            Ok(())
+        } else {
+            self.driver.preempt_command(at, node, preemption)
+        }
     }
 
-    fn reset(&self, at: &mut Passive) -> DriverResult<()> {
+    fn reset_from_timeout(&self, at: &mut Passive) -> DriverResult<()> {
         self.now.store(false, SeqCst);
-        self.driver.reset(at)
+        self.driver.reset_from_timeout(at)
     }
 }
 

@@ -115,13 +115,13 @@ impl ProcessWorkload {
         };
         workload.program = workload.create(at, 1, &anywhere())?;
         workload.mirror = workload.create(at, MOST, &anywhere())?;
-        let order = Reserve {
+        let request = Reserve {
             hPagingQueue: workload.queue.queue,
             Size: 2 * MOST * PAGE,
             ReservationType: RESERVE_ZERO,
             ..Reserve::ZERO
         };
-        let (address, when) = workload.client.reserve_address(at, &order)?;
+        let (address, when) = workload.client.reserve_address(at, &request)?;
         workload.wait(at, when)?;
         workload.window = address;
         for _ in 0..count {
@@ -166,8 +166,8 @@ impl ProcessWorkload {
     }
 
     /// Maps and waits until the mapping can be used.
-    fn map(&self, at: &mut Passive, order: &Map) -> CallResult<u64> {
-        let (address, when) = self.client.map_address(at, order)?;
+    fn map(&self, at: &mut Passive, request: &Map) -> CallResult<u64> {
+        let (address, when) = self.client.map_address(at, request)?;
         self.wait(at, when)?;
         Ok(address)
     }
@@ -304,8 +304,8 @@ impl ProcessWorkload {
         let (address, size) = (self.held[it].address, self.held[it].pages.len() as u64 * PAGE);
         self.client.free_address(at, self.adapter, address, size)?;
         let lowest = next_random(&mut self.random, 6 * 1024) * MIB;
-        let order = Map { MinimumAddress: lowest, ..self.whole(&self.held[it]) };
-        self.held[it].address = self.map(at, &order)?;
+        let request = Map { MinimumAddress: lowest, ..self.whole(&self.held[it]) };
+        self.held[it].address = self.map(at, &request)?;
         Ok(())
     }
 
@@ -316,13 +316,13 @@ impl ProcessWorkload {
         self.idle(at)?;
         let base = self.held[it].address + first * PAGE;
         self.client.free_address(at, self.adapter, base, length * PAGE)?;
-        let order = Map {
+        let request = Map {
             BaseAddress: base,
             OffsetInPages: first,
             SizeInPages: length,
             ..self.whole(&self.held[it])
         };
-        assert_eq!(self.map(at, &order)?, base);
+        assert_eq!(self.map(at, &request)?, base);
         Ok(())
     }
 

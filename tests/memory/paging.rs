@@ -50,10 +50,10 @@ impl PagingClient {
 
     fn resident(&self, testbed: &KernelTestbed, at: &mut Passive, list: &[u32]) -> Residency {
         let list = list.iter().map(|number| Handle(*number)).collect();
-        let order =
+        let request =
             MakeResidentRequest { queue: self.queue, list, ..MakeResidentRequest::default() };
         let process = self.client.session().process();
-        let answer = testbed.kernel.make_resident(process, &order).unwrap();
+        let answer = testbed.kernel.make_resident(process, &request).unwrap();
         if let Residency::Pending(value) = answer {
             testbed.kernel.wait_queue(at, process, self.fence, value).unwrap();
         }
@@ -62,20 +62,20 @@ impl PagingClient {
 
     fn evict(&self, testbed: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|number| Handle(*number)).collect();
-        let order = EvictRequest { device: Handle(self.device), list, ..EvictRequest::default() };
-        testbed.kernel.evict(self.client.session().process(), &order).unwrap();
+        let request = EvictRequest { device: Handle(self.device), list, ..EvictRequest::default() };
+        testbed.kernel.evict(self.client.session().process(), &request).unwrap();
     }
 
     fn evict_lazily(&self, testbed: &KernelTestbed, list: &[u32]) {
         let list = list.iter().map(|number| Handle(*number)).collect();
         let lazily = true;
-        let order = EvictRequest {
+        let request = EvictRequest {
             device: Handle(self.device),
             list,
             only_if_necessary: lazily,
             ..EvictRequest::default()
         };
-        testbed.kernel.evict(self.client.session().process(), &order).unwrap();
+        testbed.kernel.evict(self.client.session().process(), &request).unwrap();
     }
 
     fn fill(&self, at: &mut Passive, target: u32, length: u64, value: u8) {
@@ -187,8 +187,8 @@ fn only_its_creator_locks_a_shared_allocation() {
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
         let mut lock = |test_client: &PagingClient, view: u32| {
             let (device, view) = (Handle(test_client.device), Handle(view));
-            let order = LockRequest { device, view, ..LockRequest::default() };
-            testbed.kernel.lock(at, test_client.client.session().process(), &order)
+            let request = LockRequest { device, view, ..LockRequest::default() };
+            testbed.kernel.lock(at, test_client.client.session().process(), &request)
         };
         let view = opened.allocations[0];
         assert!(matches!(lock(&opener, view), Err(KernelError::NotCreator(_))));
@@ -216,12 +216,12 @@ fn thrash(testbed: &KernelTestbed, at: &mut Passive, test_client: &PagingClient)
     for turn in 0..3 {
         for (place, it) in all.iter().enumerate() {
             let list = vec![Handle(*it)];
-            let order = MakeResidentRequest {
+            let request = MakeResidentRequest {
                 queue: test_client.queue,
                 list: list.clone(),
                 ..MakeResidentRequest::default()
             };
-            match kernel.make_resident(process, &order) {
+            match kernel.make_resident(process, &request) {
                 Ok(Residency::Pending(value)) => {
                     kernel.wait_queue(at, process, test_client.fence, value).unwrap();
                 }
@@ -238,8 +238,8 @@ fn thrash(testbed: &KernelTestbed, at: &mut Passive, test_client: &PagingClient)
             }
             if (place + turn) % 4 == 0 {
                 let view = Handle(*it);
-                let order = LockRequest { device, view, wait: true, ..LockRequest::default() };
-                if kernel.lock(at, process, &order).is_ok() {
+                let request = LockRequest { device, view, wait: true, ..LockRequest::default() };
+                if kernel.lock(at, process, &request).is_ok() {
                     kernel.unlock(process, device, &list).unwrap();
                 }
             }
@@ -307,8 +307,8 @@ fn the_not_written_flag_counts_for_one_residency_request() {
         test_client.resident(testbed, at, &[it]);
         let list = vec![Handle(it)];
         let device = Handle(test_client.device);
-        let order = EvictRequest { device, list, only_if_necessary: true, not_written: true };
-        testbed.kernel.evict(test_client.client.session().process(), &order).unwrap();
+        let request = EvictRequest { device, list, only_if_necessary: true, not_written: true };
+        testbed.kernel.evict(test_client.client.session().process(), &request).unwrap();
         // Then it is made resident again, and written.
         test_client.resident(testbed, at, &[it]);
         test_client.fill(at, it, 2 * PAGE, 2);
@@ -343,14 +343,14 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
             for _ in 0..3 {
                 test_client.evict(testbed, &[it]);
                 let list = vec![Handle(it)];
-                let order = MakeResidentRequest {
+                let request = MakeResidentRequest {
                     queue: test_client.queue,
                     list,
                     ..MakeResidentRequest::default()
                 };
                 testbed
                     .kernel
-                    .make_resident(test_client.client.session().process(), &order)
+                    .make_resident(test_client.client.session().process(), &request)
                     .unwrap();
             }
             testbed.host.run_until_idle(at);

@@ -106,7 +106,7 @@ fn the_table_writes_real_bytes_and_leaves_nothing_on_its_board() {
     let (setup, state) = unsafe { set_up(&GOOD, &log) };
     let seen = state.clone();
     let flown = fly_with(&log, &setup, 1, |client, at| {
-        let made = client.create(at, client.order(&[4096, 4096])).unwrap();
+        let made = client.create(at, client.create_request(&[4096, 4096])).unwrap();
         let [from, to] = made.allocations[..] else { panic!("{made:?}") };
         let commands = [
             Command::Fill { target: from, offset: 0, length: 4, value: 9 },
@@ -129,9 +129,11 @@ fn a_driver_without_describe_allocation_is_reported_for_primaries_only() {
     // SAFETY: The table is the good driver's without one entry.
     let (setup, _board) = unsafe { set_up(&table, &log) };
     let flown = fly_with(&log, &setup, 1, |client, at| {
-        client.create(at, client.order(&[4096])).unwrap();
-        let made = client
-            .create(at, CreateAllocationRequest { primaries: vec![1], ..client.order(&[1, 1]) });
+        client.create(at, client.create_request(&[4096])).unwrap();
+        let made = client.create(
+            at,
+            CreateAllocationRequest { primaries: vec![1], ..client.create_request(&[1, 1]) },
+        );
         assert_eq!(
             made.map(|response| response.allocations.len()),
             Some(2),

@@ -49,7 +49,7 @@ impl Miniport for Reporter {
         self.driver.add_device(at, services)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         Ok((self.routine)(self, at, self.services.get().unwrap()))
     }
 }
@@ -98,7 +98,7 @@ fn a_page_fault_is_reported_by_a_driver_with_a_table() {
 fn a_further_request_for_the_dpc_is_answered_false_and_does_nothing() {
     for on in [HostKind::deterministic(1), HostKind::Threaded] {
         let driver = Reporter::new(|it, at, services| {
-            let ours = it.driver.interrupt(at).unwrap();
+            let ours = it.driver.interrupt_routine(at).unwrap();
             if ours {
                 it.answers.lock().unwrap().push(services.queue_dpc());
             }
@@ -161,7 +161,7 @@ fn vsyncs_arrive_when_enabled() {
 
 #[test]
 fn only_vsync_interrupts_are_switched() {
-    let driver = Reporter::new(|it, at, _| it.driver.interrupt(at).unwrap());
+    let driver = Reporter::new(|it, at, _| it.driver.interrupt_routine(at).unwrap());
     run(
         1,
         |log| driver.set_up(log),

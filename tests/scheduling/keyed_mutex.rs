@@ -48,39 +48,39 @@ macro_rules! null {
 
 /// A new mutex: its local and its global handle.
 fn create(key: u64) -> (D3DKMT_HANDLE, D3DKMT_HANDLE) {
-    let asked = D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
-    let (status, made) = call!(D3DKMTCreateKeyedMutex, asked);
+    let request = D3DKMT_CREATEKEYEDMUTEX { InitialValue: key, ..D3DKMT_CREATEKEYEDMUTEX::ZERO };
+    let (status, made) = call!(D3DKMTCreateKeyedMutex, request);
     assert_eq!(status, SUCCESS);
     (made.hKeyedMutex, made.hSharedHandle)
 }
 
 /// As above, with the runtime's data.
 fn create2(runtime: &[u8], flags: u32) -> (NTSTATUS, D3DKMT_CREATEKEYEDMUTEX2) {
-    let asked = D3DKMT_CREATEKEYEDMUTEX2 {
+    let request = D3DKMT_CREATEKEYEDMUTEX2 {
         pPrivateRuntimeData: if runtime.is_empty() { ptr::null() } else { runtime.as_ptr().cast() },
         PrivateRuntimeDataSize: u32::try_from(runtime.len()).unwrap(),
         Flags: Flags { Value: flags },
         ..D3DKMT_CREATEKEYEDMUTEX2::ZERO
     };
-    call!(D3DKMTCreateKeyedMutex2, asked)
+    call!(D3DKMTCreateKeyedMutex2, request)
 }
 
 fn open(global: D3DKMT_HANDLE) -> (NTSTATUS, D3DKMT_HANDLE) {
-    let asked = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: global, hKeyedMutex: 0 };
-    let (status, opened) = call!(D3DKMTOpenKeyedMutex, asked);
+    let request = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: global, hKeyedMutex: 0 };
+    let (status, opened) = call!(D3DKMTOpenKeyedMutex, request);
     (status, opened.hKeyedMutex)
 }
 
 /// As above, with a buffer; also returns its size field.
 fn open2(global: D3DKMT_HANDLE, buffer: &mut [u8]) -> (NTSTATUS, D3DKMT_HANDLE, u32) {
     let size = u32::try_from(buffer.len()).unwrap();
-    let asked = D3DKMT_OPENKEYEDMUTEX2 {
+    let request = D3DKMT_OPENKEYEDMUTEX2 {
         hSharedHandle: global,
         hKeyedMutex: 0,
         pPrivateRuntimeData: if size == 0 { ptr::null_mut() } else { buffer.as_mut_ptr().cast() },
         PrivateRuntimeDataSize: size,
     };
-    let (status, opened) = call!(D3DKMTOpenKeyedMutex2, asked);
+    let (status, opened) = call!(D3DKMTOpenKeyedMutex2, request);
     (status, opened.hKeyedMutex, opened.PrivateRuntimeDataSize)
 }
 
@@ -92,20 +92,20 @@ fn destroy(handle: D3DKMT_HANDLE) -> NTSTATUS {
 
 /// The status, and the fields `Key` and `FenceValue` afterwards.
 fn acquire(handle: D3DKMT_HANDLE, key: u64, timeout: Option<i64>) -> (NTSTATUS, u64, u64) {
-    let asked = D3DKMT_ACQUIREKEYEDMUTEX {
+    let request = D3DKMT_ACQUIREKEYEDMUTEX {
         hKeyedMutex: handle,
         Key: key,
         pTimeout: timeout.as_ref().map_or(ptr::null(), ptr::from_ref),
         FenceValue: CANARY,
     };
-    let (status, ended) = call!(D3DKMTAcquireKeyedMutex, asked);
+    let (status, ended) = call!(D3DKMTAcquireKeyedMutex, request);
     (status, ended.Key, ended.FenceValue)
 }
 
 /// The status, and the fields `Key` and `FenceValue` afterwards.
 fn release(handle: D3DKMT_HANDLE, key: u64, fence: u64) -> (NTSTATUS, u64, u64) {
-    let asked = D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
-    let (status, ended) = call!(D3DKMTReleaseKeyedMutex, asked);
+    let request = D3DKMT_RELEASEKEYEDMUTEX { hKeyedMutex: handle, Key: key, FenceValue: fence };
+    let (status, ended) = call!(D3DKMTReleaseKeyedMutex, request);
     (status, ended.Key, ended.FenceValue)
 }
 
@@ -132,8 +132,8 @@ fn row_102_open_needs_a_shared_handle() {
     assert_eq!(null!(D3DKMTOpenKeyedMutex, D3DKMTOpenKeyedMutex2), [INVALID; 2]);
     let (mutex, _) = create(0);
     for preset in [0, mutex, GARBAGE] {
-        let asked = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: 0, hKeyedMutex: preset };
-        let (status, left) = call!(D3DKMTOpenKeyedMutex, asked);
+        let request = D3DKMT_OPENKEYEDMUTEX { hSharedHandle: 0, hKeyedMutex: preset };
+        let (status, left) = call!(D3DKMTOpenKeyedMutex, request);
         assert_eq!((status, left.hKeyedMutex), (INVALID, preset));
     }
     assert_eq!(open(mutex).0, INVALID, "a local handle is no shared one");
@@ -342,7 +342,7 @@ fn a_wait_through_a_destroyed_handle_fails() {
 fn an_acquire_gets_the_data_of_the_release() {
     let (_, made) = create2(b"sample", 0);
     let take = |key: u64, room: &mut [u8]| {
-        let asked = D3DKMT_ACQUIREKEYEDMUTEX2 {
+        let request = D3DKMT_ACQUIREKEYEDMUTEX2 {
             hKeyedMutex: made.hKeyedMutex,
             Key: key,
             pTimeout: ptr::null(),
@@ -350,7 +350,7 @@ fn an_acquire_gets_the_data_of_the_release() {
             PrivateRuntimeDataSize: u32::try_from(room.len()).unwrap(),
             pPrivateRuntimeData: room.as_mut_ptr().cast(),
         };
-        let (status, ended) = call!(D3DKMTAcquireKeyedMutex2, asked);
+        let (status, ended) = call!(D3DKMTAcquireKeyedMutex2, request);
         (status, ended.FenceValue)
     };
     let mut room = [0xcd; 16];
@@ -358,14 +358,14 @@ fn an_acquire_gets_the_data_of_the_release() {
     assert_eq!(take(0, &mut room), (SUCCESS, 0));
     assert_eq!((&room[..6], room[6]), (&b"sample"[..], 0xcd));
     let data = *b"another sample";
-    let asked = D3DKMT_RELEASEKEYEDMUTEX2 {
+    let request = D3DKMT_RELEASEKEYEDMUTEX2 {
         hKeyedMutex: made.hKeyedMutex,
         Key: 4,
         FenceValue: 9,
         pPrivateRuntimeData: data.as_ptr().cast(),
         PrivateRuntimeDataSize: 14,
     };
-    assert_eq!(call!(D3DKMTReleaseKeyedMutex2, asked).0, SUCCESS);
+    assert_eq!(call!(D3DKMTReleaseKeyedMutex2, request).0, SUCCESS);
     assert_eq!(take(4, &mut room), (SUCCESS, 9));
     assert_eq!(room[..14], data);
     assert_eq!(destroy(made.hKeyedMutex), SUCCESS);
@@ -375,7 +375,8 @@ fn an_acquire_gets_the_data_of_the_release() {
 #[test]
 fn a_keyed_mutex_handle_is_not_a_resource_handle() {
     let (mutex, global) = create(0);
-    let asked = D3DKMT_QUERYRESOURCEINFO { hGlobalShare: global, ..D3DKMT_QUERYRESOURCEINFO::ZERO };
-    assert_eq!(call!(D3DKMTQueryResourceInfo, asked).0, INVALID);
+    let request =
+        D3DKMT_QUERYRESOURCEINFO { hGlobalShare: global, ..D3DKMT_QUERYRESOURCEINFO::ZERO };
+    assert_eq!(call!(D3DKMTQueryResourceInfo, request).0, INVALID);
     assert_eq!(destroy(mutex), SUCCESS);
 }

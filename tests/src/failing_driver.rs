@@ -108,11 +108,11 @@ impl Miniport for Faulty {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.count("create_context")?;
-        self.driver.create_context(at, device, order, driver_handle)
+        self.driver.create_context(at, device, args, driver_handle)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -157,18 +157,22 @@ impl Miniport for Faulty {
         self.driver.close_allocations(at, device, views)
     }
 
-    fn submit(&self, at: &mut Dispatch, packet: &SubmitCommandVirtualArgs<'_>) -> DriverResult<()> {
+    fn submit_command_virtual(
+        &self,
+        at: &mut Dispatch,
+        packet: &SubmitCommandVirtualArgs<'_>,
+    ) -> DriverResult<()> {
         self.count("submit")?;
-        self.driver.submit(at, packet)
+        self.driver.submit_command_virtual(at, packet)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         self.count("interrupt")?;
-        self.driver.interrupt(at)
+        self.driver.interrupt_routine(at)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
+    fn dpc_routine(&self, at: &mut Dispatch) -> DriverResult<()> {
         self.count("dpc")?;
-        self.driver.dpc(at)
+        self.driver.dpc_routine(at)
     }
 }

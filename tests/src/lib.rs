@@ -54,7 +54,7 @@ pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightRes
 /// The good scenarios that a driver has all entry points for.
 pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
-    let offered = (listed.make)(&Arc::new(Log::silent())).miniport.offers();
+    let offered = (listed.make)(&Arc::new(Log::silent())).miniport.entry_points();
     let good = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
     good.filter(|scenario| scenario.needs.iter().all(|text| offered.contains(text))).collect()
 }

@@ -116,8 +116,8 @@ impl<'a> MemoryClient<'a> {
     /// Requests residency.
     pub fn request_residency(&self, list: &[u32], must: bool) -> Result<Residency, KernelError> {
         let list = list.iter().map(|number| Handle(*number)).collect();
-        let order = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
-        self.testbed.kernel.make_resident(self.client.session().process(), &order)
+        let request = MakeResidentRequest { queue: self.queue, list, must_succeed: must };
+        self.testbed.kernel.make_resident(self.client.session().process(), &request)
     }
 
     /// Requests residency and waits for it.
@@ -131,13 +131,13 @@ impl<'a> MemoryClient<'a> {
     /// Evicts an allocation, `lazily` or at once, written to or not.
     pub fn evict(&self, list: &[u32], lazily: bool, clean: bool) {
         let list = list.iter().map(|number| Handle(*number)).collect();
-        let order = EvictRequest {
+        let request = EvictRequest {
             device: Handle(self.device),
             list,
             only_if_necessary: lazily,
             not_written: clean,
         };
-        self.testbed.kernel.evict(self.client.session().process(), &order).unwrap();
+        self.testbed.kernel.evict(self.client.session().process(), &request).unwrap();
     }
 
     /// Fills an allocation.
@@ -154,9 +154,9 @@ impl<'a> MemoryClient<'a> {
         do_not_wait: bool,
     ) -> Result<usize, KernelError> {
         let (device, view) = (Handle(self.device), Handle(view));
-        let order =
+        let request =
             LockRequest { device, view, wait: do_not_wait, do_not_wait, ..LockRequest::default() };
-        let shown = self.testbed.kernel.lock(at, self.client.session().process(), &order)?;
+        let shown = self.testbed.kernel.lock(at, self.client.session().process(), &request)?;
         Ok(shown.address)
     }
 
@@ -200,10 +200,10 @@ impl<'a> MemoryClient<'a> {
         let seen = self.create(at, 8, &only_in(&[VISIBLE, APERTURE]));
         self.resident(at, &[&list[..], &[seen]].concat());
         let device = Handle(self.device);
-        let order = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
+        let request = EvictRequest { device, list: vec![Handle(seen)], ..EvictRequest::default() };
         let kernel = self.testbed.kernel.clone();
         let callback: Arc<dyn TrimCallback> = if trims {
-            Arc::new(EvictOnTrim { kernel, process, order: Mutex::new(Some(order)) })
+            Arc::new(EvictOnTrim { kernel, process, request: Mutex::new(Some(request)) })
         } else {
             Arc::new(IgnoresInterrupts)
         };
@@ -243,8 +243,8 @@ pub fn fly_paging(paging_buffer: u32) -> Vec<Event> {
         |log| driver.set_up(log),
         |testbed, at| {
             let test_client = MemoryClient::open(testbed, at);
-            let unseen = |order: &[u32]| {
-                let mut requirements = only_in(order);
+            let unseen = |segments: &[u32]| {
+                let mut requirements = only_in(segments);
                 requirements.flags.cpu_visible = false;
                 requirements
             };
@@ -452,13 +452,13 @@ pub const BAD_CLIENTS: &[(RuleId, ClientBody)] = &[
     }),
     (RuleId::RESID_EVICT_001, |test_client, at| {
         let it = test_client.create(at, 1, &format::anywhere());
-        let order = EvictRequest {
+        let request = EvictRequest {
             device: Handle(test_client.device),
             list: vec![Handle(it)],
             ..EvictRequest::default()
         };
         let error =
-            test_client.testbed.kernel.evict(test_client.client.session().process(), &order);
+            test_client.testbed.kernel.evict(test_client.client.session().process(), &request);
         assert!(matches!(error, Err(KernelError::NotResident(_))), "{error:?}");
     }),
     (RuleId::RESID_EVICT_002, |test_client, at| {
@@ -488,14 +488,14 @@ pub const BAD_CLIENTS: &[(RuleId, ClientBody)] = &[
 struct EvictOnTrim {
     kernel: Arc<Kernel>,
     process: ProcessId,
-    order: Mutex<Option<EvictRequest>>,
+    request: Mutex<Option<EvictRequest>>,
 }
 
 impl TrimCallback for EvictOnTrim {
     fn trim(&self, _bytes: u64) {
-        let order = self.order.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(order) = order {
-            self.kernel.evict(self.process, &order).unwrap();
+        let request = self.request.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(request) = request {
+            self.kernel.evict(self.process, &request).unwrap();
         }
     }
 }

@@ -141,12 +141,12 @@ fn enter(place: &'static str) {
 
 unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -> HRESULT {
     // SAFETY: The runtime's structure is valid for the call.
-    let mut asked = unsafe { args.read() };
+    let mut request = unsafe { args.read() };
     // SAFETY: The function table is valid, too.
-    let callbacks = unsafe { asked.pAdapterCallbacks.read() };
+    let callbacks = unsafe { request.pAdapterCallbacks.read() };
     {
         let mut state = held(&STATE);
-        state.adapter = asked.hAdapter.addr();
+        state.adapter = request.hAdapter.addr();
         state.adapter_callbacks = callbacks;
     }
     enter("OpenAdapter");
@@ -178,18 +178,18 @@ unsafe extern "win64-unwind" fn open_adapter(args: *mut D3DDDIARG_OPENADAPTER) -
         assert_eq!(answer, E_NOTIMPL, "an unsupported callback");
     } else if let Some(ask) = callbacks.pfnQueryAdapterInfoCb {
         // SAFETY: The structure and its memory are locals of this function.
-        let answer = unsafe { ask(asked.hAdapter, &raw const query) };
+        let answer = unsafe { ask(request.hAdapter, &raw const query) };
         assert_eq!(answer, S_OK, "the hardware query");
     }
-    asked.hAdapter = handle(OWN_ADAPTER);
-    asked.DriverVersion = match open_behaviour {
+    request.hAdapter = handle(OWN_ADAPTER);
+    request.DriverVersion = match open_behaviour {
         OpenBehaviour::WithVersion(version) => version,
         _ => D3D_UMD_INTERFACE_VERSION_WDDM2_0,
     };
     // SAFETY: As above.
-    unsafe { asked.pAdapterFuncs.write(functions) };
+    unsafe { request.pAdapterFuncs.write(functions) };
     // SAFETY: As above.
-    unsafe { args.write(asked) };
+    unsafe { args.write(request) };
     S_OK
 }
 
@@ -244,10 +244,10 @@ unsafe extern "win64-unwind" fn create_device(
     args: *mut D3DDDIARG_CREATEDEVICE,
 ) -> HRESULT {
     // SAFETY: The runtime's structure is valid for the call.
-    let mut asked = unsafe { args.read() };
+    let mut request = unsafe { args.read() };
     // SAFETY: The function table is valid, too.
-    let callbacks = unsafe { asked.pCallbacks.read() };
-    let device = asked.hDevice.addr();
+    let callbacks = unsafe { request.pCallbacks.read() };
+    let device = request.hDevice.addr();
     {
         let mut state = held(&STATE);
         state.callbacks = callbacks;
@@ -255,14 +255,14 @@ unsafe extern "win64-unwind" fn create_device(
         state.inside = device;
     }
     enter("pfnCreateDevice");
-    let context = new_context(&callbacks, asked.hDevice);
+    let context = new_context(&callbacks, request.hDevice);
     assert_ne!(context, 0, "a context");
     held(&STATE).contexts.push((device, context));
-    asked.hDevice = handle(OWN_DEVICE + device);
+    request.hDevice = handle(OWN_DEVICE + device);
     // SAFETY: As above.
-    unsafe { asked.pDeviceFuncs.write(device_functions()) };
+    unsafe { request.pDeviceFuncs.write(device_functions()) };
     // SAFETY: As above.
-    unsafe { args.write(asked) };
+    unsafe { args.write(request) };
     S_OK
 }
 
@@ -320,13 +320,13 @@ unsafe extern "win64-unwind" fn create_resource(
     device_from_handle(device);
     enter("pfnCreateResource");
     // SAFETY: The runtime's structure is valid for the call.
-    let mut asked = unsafe { args.read() };
-    match make(asked.hResource) {
-        Ok(own) => asked.hResource = handle(own),
+    let mut request = unsafe { args.read() };
+    match make(request.hResource) {
+        Ok(own) => request.hResource = handle(own),
         Err(answer) => return answer,
     }
     // SAFETY: As above.
-    unsafe { args.write(asked) };
+    unsafe { args.write(request) };
     S_OK
 }
 

@@ -91,12 +91,15 @@ impl RecordingDriver {
 
     /// Creates an allocation of one page for the newest device, shared across its contexts.
     pub fn share(&self, at: &mut Passive, driver_handle: usize) -> DriverResult<usize> {
-        let order = CreateContextAllocationArgs { shared: true, ..self.order(driver_handle) };
-        self.services().create_context_allocation(at, &order)
+        let args = CreateContextAllocationArgs {
+            shared: true,
+            ..self.context_allocation_args(driver_handle)
+        };
+        self.services().create_context_allocation(at, &args)
     }
 
     /// A request for one page, neither shared nor of a context.
-    pub fn order(&self, driver_handle: usize) -> CreateContextAllocationArgs {
+    pub fn context_allocation_args(&self, driver_handle: usize) -> CreateContextAllocationArgs {
         let wants = PlacementRequirements {
             segments: SegmentSet::of(&[1, 2, 3]),
             ..PlacementRequirements::default()
@@ -164,12 +167,12 @@ impl Miniport for RecordingDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.state().contexts.push(slot.kernel_handle());
         self.run(HookPoint::CreateContext, at)?;
-        self.driver.create_context(at, device, order, slot)
+        self.driver.create_context(at, device, args, slot)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -177,7 +180,7 @@ impl Miniport for RecordingDriver {
         self.driver.destroy_context(at, context)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -185,7 +188,7 @@ impl Miniport for RecordingDriver {
         let driver_handle = driver_handle(&args.operation);
         self.state().paging_operations.push((args.operation.name(), driver_handle));
         self.run(HookPoint::Pages, at).map_err(|_| DriverError::Invalid)?;
-        self.driver.build_paging(at, args)
+        self.driver.build_paging_buffer(at, args)
     }
 }
 

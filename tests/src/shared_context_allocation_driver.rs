@@ -64,8 +64,8 @@ impl Miniport for SharedContextAllocationDriver {
         self.driver.add_device(at, services)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.driver.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.driver.query_adapter_info(at)?;
         if let Some(memory) = &mut features.memory {
             memory.paging.private = 8;
         }
@@ -86,7 +86,7 @@ impl Miniport for SharedContextAllocationDriver {
         let name = slot.kernel_handle();
         let device = self.driver.create_device(at, slot)?;
         let flags = PlacementFlags { physical: true, notify: true, ..PlacementFlags::default() };
-        let order = CreateContextAllocationArgs {
+        let args = CreateContextAllocationArgs {
             device: name,
             shared: true,
             size: AREA_SIZE,
@@ -94,7 +94,7 @@ impl Miniport for SharedContextAllocationDriver {
             driver_handle: device.as_raw() + 1, // In the device's own block, where nothing else begins.
             ..CreateContextAllocationArgs::default()
         };
-        let shared = self.services()?.create_context_allocation(at, &order)?;
+        let shared = self.services()?.create_context_allocation(at, &args)?;
         self.state(|state| state.shared.insert(device.as_raw(), shared));
         Ok(device)
     }
@@ -111,10 +111,10 @@ impl Miniport for SharedContextAllocationDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        let context = self.driver.create_context(at, device, order, slot)?;
+        let context = self.driver.create_context(at, device, args, slot)?;
         let shared = self.state(|state| state.shared.get(&device.as_raw()).copied());
         if let Some(shared) = shared {
             self.services()?.update_context_allocation(at, shared, b"one more context")?;
@@ -122,7 +122,7 @@ impl Miniport for SharedContextAllocationDriver {
         Ok(context)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -136,6 +136,6 @@ impl Miniport for SharedContextAllocationDriver {
         if let Some(calls) = args.private.first_mut() {
             *calls = calls.wrapping_add(1);
         }
-        self.driver.build_paging(at, args)
+        self.driver.build_paging_buffer(at, args)
     }
 }

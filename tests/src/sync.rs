@@ -29,8 +29,8 @@ impl Miniport for Fence32Driver {
         Some(&*self.0)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.0.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.0.query_adapter_info(at)?;
         features.scheduling.fences_32_bit = true;
         Ok(features)
     }

@@ -113,11 +113,11 @@ impl Miniport for VariantDriver {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         slot: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         self.yield_in_call(at);
-        self.driver.create_context(at, device, order, slot)
+        self.driver.create_context(at, device, args, slot)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {

@@ -8,7 +8,7 @@ pub(crate) struct MinimalDriver {
 }
 
 impl Miniport for MinimalDriver {
-    fn offers(&self) -> Vec<&'static str> {
+    fn entry_points(&self) -> Vec<&'static str> {
         ddi::REQUIRED.to_vec()
     }
 
@@ -16,7 +16,7 @@ impl Miniport for MinimalDriver {
         self.handles.attach(services)
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         Ok(Features { nodes: 1, ..Features::default() })
     }
 

@@ -44,7 +44,7 @@ struct Made {
 }
 
 impl UserDevice for Made {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
         let surface = |surface: &Surface| {
             let bytes = u64::from(surface.width) * u64::from(surface.height) * 4;
             NewAllocation {
@@ -52,10 +52,10 @@ impl UserDevice for Made {
                 ..NewAllocation::default()
             }
         };
-        let mut all: Vec<NewAllocation> = order.surfaces.iter().map(surface).collect();
-        self.callbacks.allocate(order.runtime, &[], &mut all)?; // One call for all surfaces.
+        let mut all: Vec<NewAllocation> = args.surfaces.iter().map(surface).collect();
+        self.callbacks.allocate(args.runtime, &[], &mut all)?; // One call for all surfaces.
         self.last += 1;
-        self.resources.insert(self.last, order.runtime);
+        self.resources.insert(self.last, args.runtime);
         Ok(self.last)
     }
 

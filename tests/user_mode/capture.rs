@@ -496,8 +496,8 @@ fn memory_that_ends_after_every_piece_leaves_nothing() {
 fn frames_are_written_as_images() {
     let directory = std::env::temp_dir().join(format!("windtunnel-frames-{}", std::process::id()));
     let path = directory.to_str().unwrap();
-    let asked = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
-    let (code, output) = harness::command::text(&asked);
+    let arguments = ["check", "capture", "--scenario", "ks-state-transitions", "--frames", path];
+    let (code, output) = harness::command::text(&arguments);
     assert_eq!(code, 0, "{output}");
     assert!(output.contains(&format!("5 frames written to {path}")), "{output}");
     let first = fs::read(directory.join("ks-state-transitions-000.png")).unwrap();

@@ -118,22 +118,22 @@ impl<const BEHAVIOUR: u8> Made<BEHAVIOUR> {
 }
 
 impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
         let one = || NewAllocation { private: describe(4096), ..NewAllocation::default() };
-        let mut all: Vec<NewAllocation> = order.surfaces.iter().map(|_| one()).collect();
+        let mut all: Vec<NewAllocation> = args.surfaces.iter().map(|_| one()).collect();
         if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             all.push(one());
         }
         let number = (self.last + 1).to_ne_bytes();
         let private: &[u8] = if BEHAVIOUR == NUMBERS_PRIVATE_DATA { &number } else { &[] };
-        let mut made = self.callbacks.allocate(order.runtime, private, &mut all)?;
+        let mut made = self.callbacks.allocate(args.runtime, private, &mut all)?;
         if BEHAVIOUR == HAS_EXTRA_ALLOCATION {
             made.allocations.rotate_left(1);
         }
         if BEHAVIOUR == HAS_NO_MEMORY {
-            let of = DeallocateRequest { resource: order.runtime, ..DeallocateRequest::default() };
+            let of = DeallocateRequest { resource: args.runtime, ..DeallocateRequest::default() };
             let _ = self.callbacks.set_priority(&of, &[0x7800_0000]);
-            self.release(order.runtime)?;
+            self.release(args.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
         if BEHAVIOUR == DRAWS_WITH_CPU {
@@ -147,17 +147,17 @@ impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
             .into_iter()
             .map(|number| (number, u32::from(BEHAVIOUR == DRAWS_WITH_CPU)))
             .collect();
-        self.resources.insert(self.last, (order.runtime, made));
+        self.resources.insert(self.last, (args.runtime, made));
         Ok(self.last)
     }
 
-    fn open_resource(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
+    fn open_resource(&mut self, args: &OpenResourceArgs) -> UmdResult<u64> {
         if BEHAVIOUR == FREES_AFTER_FAILED_OPEN {
-            self.release(order.runtime)?;
+            self.release(args.runtime)?;
             return Err(E_OUTOFMEMORY);
         }
         self.last += 1;
-        self.resources.insert(self.last, (order.runtime, Vec::new()));
+        self.resources.insert(self.last, (args.runtime, Vec::new()));
         Ok(self.last)
     }
 
@@ -177,9 +177,9 @@ impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
         result.or_else(|it| if it == D3DDDIERR_DEVICEREMOVED { Err(it) } else { Ok(()) })
     }
 
-    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
+    fn lock(&mut self, args: &LockArgs) -> UmdResult<LockResult> {
         let callbacks = self.callbacks.clone();
-        let (allocation, locks) = self.one(order.resource, order.index)?;
+        let (allocation, locks) = self.one(args.resource, args.index)?;
         if BEHAVIOUR == FAILS_SECOND_LOCK && *locks > 0 {
             return Ok(LockResult::default());
         }
@@ -188,17 +188,17 @@ impl<const BEHAVIOUR: u8> UserDevice for Made<BEHAVIOUR> {
         Ok(LockResult { address: seen.address(), pitch: 32, slice_pitch: 0 })
     }
 
-    fn unlock(&mut self, order: &UnlockArgs) -> UmdResult<()> {
+    fn unlock(&mut self, args: &UnlockArgs) -> UmdResult<()> {
         let callbacks = self.callbacks.clone();
-        let (allocation, locks) = self.one(order.resource, order.index)?;
+        let (allocation, locks) = self.one(args.resource, args.index)?;
         let left = locks.checked_sub(1).ok_or(E_INVALIDARG)?;
         callbacks.unlock(&[*allocation])?;
         *locks = left;
         Ok(())
     }
 
-    fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
-        self.one(order.resource, order.index).map(drop)
+    fn color_fill(&mut self, args: &ColorFillArgs) -> UmdResult<()> {
+        self.one(args.resource, args.index).map(drop)
     }
 
     fn flush(&mut self) -> UmdResult<()> {

@@ -88,18 +88,18 @@ fn open(memory: &Memory) -> bool {
 }
 
 impl UserDevice for Peeking {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
         self.last += 1;
         let mut allocation = 0;
-        if let Some(memory) = order.surfaces.first().and_then(|surface| surface.memory) {
+        if let Some(memory) = args.surfaces.first().and_then(|surface| surface.memory) {
             demand(open(&memory) && !memory.write(memory.len(), &[1]))?;
             self.over.push(memory); // It is there until the resource is destroyed.
         } else {
             let mut one = [NewAllocation { private: describe(4096), ..NewAllocation::default() }];
-            let made = self.callbacks.allocate(order.runtime, &[], &mut one)?;
+            let made = self.callbacks.allocate(args.runtime, &[], &mut one)?;
             allocation = *made.allocations.first().ok_or(E_FAIL)?;
         }
-        self.resources.insert(self.last, (order.runtime, allocation));
+        self.resources.insert(self.last, (args.runtime, allocation));
         Ok(self.last)
     }
 
@@ -112,13 +112,13 @@ impl UserDevice for Peeking {
             .deallocate(&DeallocateRequest { resource: runtime, ..DeallocateRequest::default() })
     }
 
-    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
-        if order.flags.has(D3DDDI_LOCKFLAGS::ReadOnly) {
+    fn lock(&mut self, args: &LockArgs) -> UmdResult<LockResult> {
+        if args.flags.has(D3DDDI_LOCKFLAGS::ReadOnly) {
             // Mapped, but not by the runtime.
             let address = (&raw const OWN).addr();
             return Ok(LockResult { address, pitch: 32, slice_pitch: 0 });
         }
-        let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
+        let of = self.resources.get(&args.resource.number).ok_or(E_INVALIDARG)?.1;
         let (_, seen) = self.callbacks.lock(of, D3DDDICB_LOCKFLAGS::LockEntire, &[], MUCH)?;
         demand(open(&seen) && seen.write(4092, &[7; 4]))?;
         // The allocation has one page; the driver cannot access more.
@@ -127,11 +127,11 @@ impl UserDevice for Peeking {
         Ok(LockResult { address: seen.address(), pitch: 32, slice_pitch: 0 })
     }
 
-    fn unlock(&mut self, order: &UnlockArgs) -> UmdResult<()> {
+    fn unlock(&mut self, args: &UnlockArgs) -> UmdResult<()> {
         if self.shown.is_none() {
             return Ok(());
         }
-        let of = self.resources.get(&order.resource.number).ok_or(E_INVALIDARG)?.1;
+        let of = self.resources.get(&args.resource.number).ok_or(E_INVALIDARG)?.1;
         let seen = self.shown.take().ok_or(E_INVALIDARG)?;
         demand(open(&seen))?;
         self.callbacks.unlock(&[of])?;
@@ -168,8 +168,8 @@ fn a_safe_driver_accesses_only_currently_mapped_memory() {
         assert_eq!(seen.read(), [9; 256]);
         good(device.unlock(at, (one, 0)));
         assert_eq!(seen.read(), [0; 256], "an application that looks too late sees nothing");
-        let order = LockRequest { read_only: true, ..LockRequest::default() };
-        let elsewhere = good(device.lock(at, (one, 0), order));
+        let request = LockRequest { read_only: true, ..LockRequest::default() };
+        let elsewhere = good(device.lock(at, (one, 0), request));
         elsewhere.write(&[9; 256]);
         assert_eq!((elsewhere.read(), OWN), (vec![0; 256], [5; 256]), "no driver shows that");
         good(device.unlock(at, (one, 0)));

@@ -25,7 +25,7 @@ pub type HRESULT = i32;
 pub type D3DKMT_HANDLE = u32;
 
 /// A function of a table whose arguments are not declared in this crate.
-pub type UNCROSSED = unsafe extern "win64-unwind" fn() -> NTSTATUS;
+pub type UNTYPED_FN = unsafe extern "win64-unwind" fn() -> NTSTATUS;
 
 /// Whether a status is a success or informational.
 pub const fn nt_success(status: NTSTATUS) -> bool {

@@ -44,7 +44,7 @@ pub(crate) fn measure(
 /// The bandwidth of the path and of a plain copy.
 fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), MeasureError> {
     let log = Arc::new(Log::silent());
-    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let ram = nt::Ram::new(4 * ALL as u64);
         let ram =
@@ -83,7 +83,7 @@ fn numbers(size: usize, live: usize, extent: &BenchSize) -> Result<(f64, f64), M
         let speed = |durations| 1.0 / nanoseconds_each(durations, 2 * ALL);
         Ok((speed(ours), speed(plain)))
     });
-    flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
+    flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
 
 /// The plain copy: the same number of bytes, copied one call at a time, out and back. A new

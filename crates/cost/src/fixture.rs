@@ -28,7 +28,7 @@ pub(crate) struct Site {
 /// A client with a device.
 pub(crate) struct Part {
     client: Client,
-    order: CreateAllocation,
+    request: CreateAllocation,
     watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
@@ -70,8 +70,8 @@ impl Site {
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let adapter = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
-        let order = CreateAllocation::new(device, vec![self.private.clone()]);
-        Ok(Part { client, order, watcher: self.watcher.clone() })
+        let request = CreateAllocation::new(device, vec![self.private.clone()]);
+        Ok(Part { client, request, watcher: self.watcher.clone() })
     }
 
     /// Ends everything. Fails if the verifier found something: then the measurement is invalid.
@@ -120,17 +120,17 @@ impl TwoPassDriver<Passive> for Part {
     type Name = D3DKMT_HANDLE;
 
     fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
-        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.order))?;
+        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.request))?;
         made.allocations.first().copied().ok_or(MeasureError("a handle".to_owned()))
     }
 
     fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), MeasureError> {
-        let order = DestroyAllocation {
-            device: self.order.device,
+        let request = DestroyAllocation {
+            device: self.request.device,
             list: vec![handle],
             ..DestroyAllocation::default()
         };
-        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &order))
+        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &request))
     }
 
     fn watch(&mut self) {
@@ -203,7 +203,7 @@ fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
         threads: 1,
     };
     let log = Site::log(&kind);
-    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let fixture = Site::open(&host, at, &log, &kind)?;
         let mut part = fixture.part(at)?;
@@ -212,5 +212,5 @@ fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
         ring.pairs(&mut part, at, false, count)?;
         fixture.close(at, &[part])
     });
-    flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
+    flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }

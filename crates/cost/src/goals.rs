@@ -2,8 +2,8 @@
 
 use crate::Row;
 use crate::row_kinds::{
-    C, C_TWO, FREE, FREE_TWO, FREE_TWO_TRACE, FREE_TWO_VERIFIER, OFF, RUST, RUST_TWO, TRACE,
-    VERIFIER,
+    C, C_TWO, OFF, RUST, RUST_TWO, THREADS, THREADS_TWO, THREADS_TWO_TRACE, THREADS_TWO_VERIFIER,
+    TRACE, VERIFIER,
 };
 
 /// A packet from its submission until it is retired, in nanoseconds.
@@ -50,8 +50,8 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
         at_most("checks off: times the bare floor", 6.0, &to_bare),
         at_most("verifier on: times checks off", 2.0, &times(VERIFIER, OFF)),
         at_most("trace on: times checks off", 1.5, &times(TRACE, OFF)),
-        at_most("verifier on, two threads", 2.0, &times(FREE_TWO_VERIFIER, FREE_TWO)),
-        at_most("trace on, two threads", 1.5, &times(FREE_TWO_TRACE, FREE_TWO)),
+        at_most("verifier on, two threads", 2.0, &times(THREADS_TWO_VERIFIER, THREADS_TWO)),
+        at_most("trace on, two threads", 1.5, &times(THREADS_TWO_TRACE, THREADS_TWO)),
         at_most("C library: times the same through Rust", 1.3, &times(C, RUST)),
         at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
         at_most("times the bare floor: times that at the fewest live", 2.0, &|goal_rows| {
@@ -59,7 +59,7 @@ pub fn goals(rows: &[Row]) -> Vec<Goal> {
                 rows.iter().map(|row| row.live).min().filter(|few| *few != goal_rows.live)?;
             Some(to_bare(goal_rows)? / to_bare(&GoalRows { live: fewest, ..*goal_rows })?)
         }),
-        at_least("two threads: times the throughput of one", 1.6, &times(FREE, FREE_TWO)),
+        at_least("two threads: times the throughput of one", 1.6, &times(THREADS, THREADS_TWO)),
         at_most("bytes for each that lives, checks off", 400.0, &bytes),
     ]
 }
@@ -128,9 +128,9 @@ mod tests {
 
     #[test]
     fn more_throughput_is_better() {
-        let rows = [row(OFF, 10, 1.0), row(FREE, 10, 200.0), row(FREE_TWO, 10, 100.0)];
+        let rows = [row(OFF, 10, 1.0), row(THREADS, 10, 200.0), row(THREADS_TWO, 10, 100.0)];
         assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(true));
-        let rows = [row(OFF, 10, 1.0), row(FREE, 10, 100.0), row(FREE_TWO, 10, 100.0)];
+        let rows = [row(OFF, 10, 1.0), row(THREADS, 10, 100.0), row(THREADS_TWO, 10, 100.0)];
         assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(false));
     }
 }

@@ -122,14 +122,14 @@ impl<'a> Mapper<'a> {
     }
 
     fn map(&self, at: &mut Passive, what: D3DKMT_HANDLE, pages: u64) -> Result<u64, MeasureError> {
-        let order = Map {
+        let request = Map {
             hPagingQueue: self.queue.queue,
             hAllocation: what,
             SizeInPages: pages,
             Protection: Protection { Value: Protection::Write },
             ..Map::ZERO
         };
-        let mapped = self.fixture.client.map_address(at, &order);
+        let mapped = self.fixture.client.map_address(at, &request);
         let (address, when) = wanted("D3DKMTMapGpuVirtualAddress", mapped)?;
         self.wait(at, when)?;
         Ok(address)
@@ -141,8 +141,8 @@ impl<'a> Mapper<'a> {
             PagingStatus::Pending(value) => {
                 self.fixture.serve(at);
                 let WorkFixture { client, device, .. } = self.fixture;
-                let gpu_wait = client.wait(at, *device, self.queue.fence, value);
-                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+                let waited = client.wait(at, *device, self.queue.fence, value);
+                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
             }
             PagingStatus::NoMemory(bytes) => {
                 Err(MeasureError(format!("{bytes} bytes more of memory")))

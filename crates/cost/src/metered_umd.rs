@@ -66,10 +66,10 @@ impl MeteredDevice {
 }
 
 impl UserDevice for MeteredDevice {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        let allocation = self.allocate(order.runtime)?;
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
+        let allocation = self.allocate(args.runtime)?;
         self.last += 1;
-        self.groups.insert(self.last, (order.runtime, allocation));
+        self.groups.insert(self.last, (args.runtime, allocation));
         Ok(self.last)
     }
 
@@ -79,9 +79,9 @@ impl UserDevice for MeteredDevice {
     }
 
     /// Creates and frees as many allocations as the color says; fills if the color is zero.
-    fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
-        self.filled |= order.color == 0;
-        for _ in 0..order.color {
+    fn color_fill(&mut self, args: &ColorFillArgs) -> UmdResult<()> {
+        self.filled |= args.color == 0;
+        for _ in 0..args.color {
             let list = vec![self.allocate(RuntimeResource::default())?];
             self.callbacks
                 .deallocate(&DeallocateRequest { list, ..DeallocateRequest::default() })?;

@@ -40,7 +40,7 @@ impl Miniport for Idle {
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         Ok(Features { nodes: 1, ..Features::default() })
     }
 

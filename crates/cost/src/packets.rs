@@ -154,8 +154,8 @@ impl Line {
         let all = [(self.last, 1)];
         let signals = fixture.client.signal_gpu(at, self.context, &all);
         wanted("D3DKMTSignalSynchronizationObjectFromGpu", signals)?;
-        let gpu_wait = fixture.client.wait_cpu(at, fixture.device, &all, CpuWait::default());
-        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+        let waited = fixture.client.wait_cpu(at, fixture.device, &all, CpuWait::default());
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
     }
 
     fn submit(&self, fixture: &WorkFixture, at: &mut Passive) -> Result<(), MeasureError> {
@@ -178,8 +178,8 @@ impl Line {
     ) -> Result<(), MeasureError> {
         let (fence, how) = (self.fence(next), CpuWait::default());
         signal(fixture, at, &fence)?;
-        let gpu_wait = fixture.client.wait_cpu(at, fixture.device, &fence, how);
-        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+        let waited = fixture.client.wait_cpu(at, fixture.device, &fence, how);
+        wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
     }
 
     /// Lets a context wait for a fence before its packet, and signals it from the CPU.

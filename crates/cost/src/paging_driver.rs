@@ -103,7 +103,7 @@ impl Miniport for PagingDriver {
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         let Some(fitted) = &self.fitted else {
             return Ok(Features { nodes: 1, ..Features::default() });
         };
@@ -138,11 +138,11 @@ impl Miniport for PagingDriver {
         Ok(())
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+    fn get_root_page_table_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
         Ok(PLAN.root_size(entries))
     }
 
-    fn set_root(
+    fn set_root_page_table(
         &self,
         _at: &mut Passive,
         _context: &DriverContext,
@@ -170,7 +170,7 @@ impl Miniport for PagingDriver {
         Ok(created)
     }
 
-    fn submit(
+    fn submit_command_virtual(
         &self,
         _at: &mut Dispatch,
         packet: &SubmitCommandVirtualArgs<'_>,
@@ -179,7 +179,7 @@ impl Miniport for PagingDriver {
         Ok(())
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         _at: &mut Passive,
         _building: &mut BuildPagingBufferArgs<'_>,
@@ -192,7 +192,7 @@ impl Miniport for PagingDriver {
         Ok(())
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         let services = self.services()?;
         let Some(done) = self.state().done.take() else { return Ok(false) };
         services.notify_interrupt(at, 0, done);
@@ -200,7 +200,7 @@ impl Miniport for PagingDriver {
         Ok(true)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
+    fn dpc_routine(&self, at: &mut Dispatch) -> DriverResult<()> {
         self.services()?.notify_dpc(at);
         Ok(())
     }

@@ -56,7 +56,7 @@ pub(crate) fn measure(
 /// Both rows: allocations in order, and in random order.
 fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow>, MeasureError> {
     let log = Arc::new(Log::silent());
-    let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+    let flown = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let bytes = live as u64 * PAGE;
         // For the live allocations, the paging queue's fence, and buffers.
@@ -82,7 +82,7 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<MemoryRow
         fixture.close(at);
         Ok(rows)
     });
-    flight_result.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
+    flown.map_err(|why| MeasureError(format!("a flight to end: {why:?}")))?
 }
 
 fn number(

@@ -59,9 +59,9 @@ impl ResidencyFixture {
         private: &[u8],
         lazily: bool,
     ) -> Result<(), MeasureError> {
-        let order = CreateAllocation::new(self.device, vec![private.to_vec()]);
+        let request = CreateAllocation::new(self.device, vec![private.to_vec()]);
         while list.len() < list.capacity() {
-            let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &order))?;
+            let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &request))?;
             list.extend(made.allocations.first());
         }
         // Not more than fit into memory.
@@ -85,8 +85,8 @@ impl ResidencyFixture {
                 while self.kernel.run_pending_work(at)
                     | self.kernel.run_hardware_turn(at, self.adapter)
                 {}
-                let gpu_wait = self.client.wait(at, self.device, self.queue.fence, value);
-                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+                let waited = self.client.wait(at, self.device, self.queue.fence, value);
+                wanted("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
             }
             PagingStatus::NoMemory(bytes) => {
                 Err(MeasureError(format!("{bytes} bytes more of memory")))

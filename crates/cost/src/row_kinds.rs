@@ -40,10 +40,10 @@ pub(crate) struct Kind {
 pub(crate) const OFF: &str = "trait driver, checks off";
 pub(crate) const VERIFIER: &str = "trait driver, verifier on";
 pub(crate) const TRACE: &str = "trait driver, trace on";
-pub(crate) const FREE: &str = "trait driver, free, checks off";
-pub(crate) const FREE_TWO: &str = "trait driver, free, two threads, checks off";
-pub(crate) const FREE_TWO_VERIFIER: &str = "trait driver, free, two threads, verifier on";
-pub(crate) const FREE_TWO_TRACE: &str = "trait driver, free, two threads, trace on";
+pub(crate) const THREADS: &str = "trait driver, threads, checks off";
+pub(crate) const THREADS_TWO: &str = "trait driver, threads, two threads, checks off";
+pub(crate) const THREADS_TWO_VERIFIER: &str = "trait driver, threads, two threads, verifier on";
+pub(crate) const THREADS_TWO_TRACE: &str = "trait driver, threads, two threads, trace on";
 pub(crate) const TABLE: &str = "table driver, checks off";
 pub(crate) const RUST: &str = "built-in driver, through Rust";
 pub(crate) const C: &str = "built-in driver, through the C library";
@@ -55,10 +55,10 @@ pub(crate) const KINDS: &[Kind] = &[
     kind(VERIFIER, Way::Deterministic, Driver::Idle, Watch::Verifier, 1),
     kind(TRACE, Way::Deterministic, Driver::Idle, Watch::Trace, 1),
     kind(TABLE, Way::Deterministic, Driver::Table, Watch::Off, 1),
-    kind(FREE, Way::Threaded, Driver::Idle, Watch::Off, 1),
-    kind(FREE_TWO, Way::Threaded, Driver::Idle, Watch::Off, 2),
-    kind(FREE_TWO_VERIFIER, Way::Threaded, Driver::Idle, Watch::Verifier, 2),
-    kind(FREE_TWO_TRACE, Way::Threaded, Driver::Idle, Watch::Trace, 2),
+    kind(THREADS, Way::Threaded, Driver::Idle, Watch::Off, 1),
+    kind(THREADS_TWO, Way::Threaded, Driver::Idle, Watch::Off, 2),
+    kind(THREADS_TWO_VERIFIER, Way::Threaded, Driver::Idle, Watch::Verifier, 2),
+    kind(THREADS_TWO_TRACE, Way::Threaded, Driver::Idle, Watch::Trace, 2),
     kind(RUST, Way::Threaded, Driver::BuiltIn, Watch::Off, 1),
     kind(C, Way::C, Driver::BuiltIn, Watch::Off, 1),
     kind(RUST_TWO, Way::Threaded, Driver::BuiltIn, Watch::Off, 2),

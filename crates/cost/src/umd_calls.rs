@@ -90,9 +90,9 @@ pub(crate) fn measure(
     for kind in KINDS.iter().filter(|kind| extent.asks(kind.what)) {
         let fitted = if kind.memory { Some(fitted()?) } else { None };
         let (thunk, runtime) = WorkFixture::fly(Watch::Off, fitted, |fixture, at| {
-            let test_client = UmdFixture::open(fixture, at)?;
+            let umd_fixture = UmdFixture::open(fixture, at)?;
             let mut turn = |body: fn(&UmdFixture, &WorkFixture, &mut Passive, usize) -> _| {
-                timed(|| body(&test_client, fixture, at, extent.pairs)).map(Span::duration)
+                timed(|| body(&umd_fixture, fixture, at, extent.pairs)).map(Span::duration)
             };
             // Not measured: buffers grow.
             let _ = (turn(kind.thunk)?, turn(kind.runtime)?);
@@ -101,7 +101,7 @@ pub(crate) fn measure(
                 thunk.push(turn(kind.thunk)?);
                 runtime.push(turn(kind.runtime)?);
             }
-            test_client.close(at)?;
+            umd_fixture.close(at)?;
             Ok((nanoseconds_each(thunk, extent.pairs), nanoseconds_each(runtime, extent.pairs)))
         })?;
         let Kind { what, calls, wanted, .. } = *kind;
@@ -115,13 +115,13 @@ pub(crate) fn measure(
 /// Runs `count` pairs of a driver that calls back, for instruction counts.
 pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
     WorkFixture::fly(watch, None, |fixture, at| {
-        let test_client = UmdFixture::open(fixture, at)?;
-        test_client.pairs_by_runtime(fixture, at, count)?;
+        let umd_fixture = UmdFixture::open(fixture, at)?;
+        umd_fixture.pairs_by_runtime(fixture, at, count)?;
         // Submit before the destruction, so that the verifier finds nothing.
-        test_client.pairs_by_runtime(fixture, at, 0)?;
-        done("pfnFlush", test_client.device.flush(at))?;
+        umd_fixture.pairs_by_runtime(fixture, at, 0)?;
+        done("pfnFlush", umd_fixture.device.flush(at))?;
         fixture.serve(at);
-        test_client.close(at)
+        umd_fixture.close(at)
     })
 }
 
@@ -202,9 +202,9 @@ impl UmdFixture {
         count: usize,
     ) -> Result<(), MeasureError> {
         for _ in 0..count {
-            let order =
+            let request =
                 CreateAllocation::new(fixture.device, vec![vec![0xa5; PRIVATE]]).with_resource();
-            let made = wanted("D3DKMTCreateAllocation", fixture.client.create(at, &order))?;
+            let made = wanted("D3DKMTCreateAllocation", fixture.client.create(at, &request))?;
             let packet = fixture.client.submit(at, self.context, &[0xa5; PRIVATE]);
             wanted("D3DKMTSubmitCommand", packet)?;
             let (device, resource) = (fixture.device, made.resource);
@@ -242,8 +242,8 @@ fn pairs(
 ) -> Result<(), MeasureError> {
     let (client, device) = (&fixture.client, fixture.device);
     for _ in 0..count {
-        let order = CreateAllocation::new(device, vec![vec![0xa5; PRIVATE]]);
-        let made = wanted("D3DKMTCreateAllocation", client.create(at, &order))?;
+        let request = CreateAllocation::new(device, vec![vec![0xa5; PRIVATE]]);
+        let made = wanted("D3DKMTCreateAllocation", client.create(at, &request))?;
         let destroy =
             DestroyAllocation { device, list: made.allocations, ..DestroyAllocation::default() };
         wanted("D3DKMTDestroyAllocation2", client.destroy(at, &destroy))?;

@@ -31,14 +31,14 @@ impl WorkFixture {
         body: impl FnOnce(&mut WorkFixture, &mut Passive) -> Result<T, MeasureError> + Send,
     ) -> Result<T, MeasureError> {
         let log = log(watch);
-        let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
             let host: Arc<dyn Spawner> = host.clone();
             let mut fixture = Self::open(&host, at, &log, watch, config)?;
             let told = body(&mut fixture, at)?;
             fixture.close(at)?;
             Ok(told)
         });
-        flight_result.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
+        flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
     }
 
     fn open(
@@ -93,8 +93,8 @@ impl WorkFixture {
     }
 
     pub(crate) fn allocation(&self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
-        let order = CreateAllocation::new(self.device, vec![vec![0xa5; 32]]);
-        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &order))?;
+        let request = CreateAllocation::new(self.device, vec![vec![0xa5; 32]]);
+        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &request))?;
         made.allocations.first().copied().ok_or(MeasureError("a handle".to_owned()))
     }
 }

@@ -13,12 +13,12 @@ use std::ptr;
 /// Creates an event that is not set. Returns NULL if the library does not run.
 #[unsafe(no_mangle)]
 pub extern "C" fn windtunnel_event_create() -> HANDLE {
-    let mut created_at = 0;
+    let mut event = 0;
     global_kernel::call("windtunnel_event_create", |session, _| {
-        created_at = session.create_event();
+        event = session.create_event();
         STATUS_SUCCESS
     });
-    ptr::without_provenance_mut(created_at)
+    ptr::without_provenance_mut(event)
 }
 
 /// Returns one if the event is set; zero if it is not set or the handle is invalid.

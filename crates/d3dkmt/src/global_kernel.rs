@@ -72,7 +72,7 @@ pub(crate) fn call(
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
-    let created_at = || {
+    let run = || {
         let Some(kernel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
         if kernel.over.load(Ordering::Acquire) {
             return STATUS_DEVICE_REMOVED;
@@ -87,7 +87,7 @@ pub(crate) fn call(
         })
     };
     // A panic is an internal bug. It is already printed and does not leave the library.
-    internal::caught(created_at).unwrap_or(STATUS_UNSUCCESSFUL)
+    internal::caught(run).unwrap_or(STATUS_UNSUCCESSFUL)
 }
 
 impl GlobalKernel {

@@ -441,7 +441,7 @@ events! {
     SyncDestroyed "sync.destroyed" {}
     /// A client requests to signal the object or to wait for it (`operation`) on a device. `result`
     /// is taken or denied.
-    SyncRequested "sync.requested" { device: Subject, operation: Text, result: Text }
+    SyncRequested "sync.requested" { device: Subject, operation: Text, result: Text, handle: Hex }
     /// The object is signaled by the cpu, a context, a broadcast or a reset. `value` is its new
     /// value: a semaphore's count, or one for a free mutex. `shown` is the value that the CPU
     /// reads.
@@ -459,6 +459,9 @@ events! {
     GpuWaitObject "gpu-wait.object" { of: Subject, value: u64 }
     /// The wait is satisfied: the waiter continues.
     GpuWaitSatisfied "gpu-wait.satisfied" {}
+    /// An object of the wait can never satisfy it any more, because the object was destroyed. It
+    /// counts as satisfied.
+    GpuWaitReleased "gpu-wait.released" { of: Subject }
     /// The wait is canceled because the waiter was destroyed.
     GpuWaitCancelled "gpu-wait.cancelled" {}
     /// The fences that a device could have signaled get their maximum value after a reset. Subject:

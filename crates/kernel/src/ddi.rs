@@ -93,8 +93,8 @@ pub(crate) fn no_details(process: Option<Id<Process>>) -> CallDetails<'static> {
 impl Driver {
     pub(crate) fn add_device(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> DriverResult<()> {
         let callbacks = &self.callbacks;
-        self.call(&ddi::DxgkDdiAddDevice, at, permit, no_details(None), |it, at| {
-            it.add_device(at, callbacks)
+        self.call(&ddi::DxgkDdiAddDevice, at, permit, no_details(None), |driver, at| {
+            driver.add_device(at, callbacks)
         })
     }
 
@@ -104,33 +104,41 @@ impl Driver {
         permit: &DdiPermit<'_>,
     ) -> DriverResult<()> {
         self.pool.adapter_started();
-        self.call(&ddi::DxgkDdiStartDevice, at, permit, no_details(None), |it, at| {
-            it.start_device(at)
+        self.call(&ddi::DxgkDdiStartDevice, at, permit, no_details(None), |driver, at| {
+            driver.start_device(at)
         })
     }
 
     pub(crate) fn stop_device(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> DriverResult<()> {
-        self.call(&ddi::DxgkDdiStopDevice, at, permit, no_details(None), |it, at| {
-            let result = it.stop_device(at);
+        self.call(&ddi::DxgkDdiStopDevice, at, permit, no_details(None), |driver, at| {
+            let result = driver.stop_device(at);
             self.pool.adapter_stopped();
             result
         })
     }
 
     /// Does nothing if the driver has no entry point. Surprise-removed hardware has no power.
-    pub(crate) fn set_power(&self, at: &mut Passive, permit: &DdiPermit<'_>, args: SetPowerArgs) {
+    pub(crate) fn set_power_state(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        args: SetPowerArgs,
+    ) {
         if self.implements(ddi::DxgkDdiSetPowerState.name) && self.surprise_removed.get().is_none()
         {
             // The result is ignored: the power changes anyway.
-            let _ =
-                self.call(&ddi::DxgkDdiSetPowerState, at, permit, no_details(None), |it, at| {
-                    it.set_power(at, args)
-                });
+            let _ = self.call(
+                &ddi::DxgkDdiSetPowerState,
+                at,
+                permit,
+                no_details(None),
+                |driver, at| driver.set_power_state(at, args),
+            );
         }
     }
 
     /// From now on, a driver that touches the hardware is reported.
-    pub(crate) fn surprise_removal(&self, at: &mut Passive, permit: &DdiPermit<'_>) {
+    pub(crate) fn notify_surprise_removal(&self, at: &mut Passive, permit: &DdiPermit<'_>) {
         if self.implements(ddi::DxgkDdiNotifySurpriseRemoval.name) {
             // The result is ignored: the hardware is removed.
             let _ = self.call(
@@ -138,14 +146,18 @@ impl Driver {
                 at,
                 permit,
                 no_details(None),
-                |it, at| it.pulled_out(at),
+                |driver, at| driver.notify_surprise_removal(at),
             );
         }
         let _ = self.surprise_removed.set(()); // A second notification changes nothing.
     }
 
     /// Returns whether the driver stopped the adapter in this call.
-    pub(crate) fn stop_and_release(&self, at: &mut Passive, permit: &DdiPermit<'_>) -> bool {
+    pub(crate) fn stop_device_and_release_post_display_ownership(
+        &self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+    ) -> bool {
         self.implements(ddi::DxgkDdiStopDeviceAndReleasePostDisplayOwnership.name)
             && self
                 .call(
@@ -153,8 +165,10 @@ impl Driver {
                     at,
                     permit,
                     no_details(None),
-                    |it, at| {
-                        it.stop_and_release(at, NO_TARGET).inspect(|()| self.pool.adapter_stopped())
+                    |driver, at| {
+                        driver
+                            .stop_device_and_release_post_display_ownership(at, NO_TARGET)
+                            .inspect(|()| self.pool.adapter_stopped())
                     },
                 )
                 .is_ok()
@@ -164,13 +178,14 @@ impl Driver {
     pub(crate) fn reset_device(&self, at: &mut Passive) {
         if self.implements(ddi::DxgkDdiResetDevice.name) {
             // The call has no result.
-            let _ = self
-                .call_without_permit(&ddi::DxgkDdiResetDevice, at, |it, at| it.reset_device(at));
+            let _ = self.call_without_permit(&ddi::DxgkDdiResetDevice, at, |driver, at| {
+                driver.reset_device(at)
+            });
         }
     }
 
     pub(crate) fn implements(&self, name: &str) -> bool {
-        self.miniport.offers().contains(&name)
+        self.miniport.entry_points().contains(&name)
     }
 
     pub(crate) fn create_device(
@@ -180,8 +195,8 @@ impl Driver {
         (process, name): (Option<Id<Process>>, Handle),
     ) -> DriverResult<DriverDevice> {
         let driver_handle: HandleSlot<'_, Device> = HandleSlot::for_object(name.0);
-        self.call(&ddi::DxgkDdiCreateDevice, at, permit, no_details(process), |it, at| {
-            it.create_device(at, driver_handle)
+        self.call(&ddi::DxgkDdiCreateDevice, at, permit, no_details(process), |driver, at| {
+            driver.create_device(at, driver_handle)
         })
     }
 
@@ -194,8 +209,8 @@ impl Driver {
         args: &CreateContextArgs,
     ) -> DriverResult<(DriverContext, u32)> {
         let driver_handle: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
-        self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |it, at| {
-            it.create_context(at, device, args, driver_handle)
+        self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |driver, at| {
+            driver.create_context(at, device, args, driver_handle)
         })
     }
 
@@ -208,8 +223,8 @@ impl Driver {
         args: &CreateContextArgs,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let driver_handle: HandleSlot<'_, Context> = HandleSlot::for_object(name.0);
-        self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |it, at| {
-            it.create_listed_context(at, device, args, driver_handle)
+        self.call(&ddi::DxgkDdiCreateContext, at, permit, no_details(process), |driver, at| {
+            driver.create_context_with_lists(at, device, args, driver_handle)
         })
     }
 
@@ -221,8 +236,8 @@ impl Driver {
         args: CreateProcessArgs,
     ) -> DriverResult<DriverProcess> {
         let driver_handle: HandleSlot<'_, AddressSpace> = HandleSlot::for_object(name.0);
-        self.call(&ddi::DxgkDdiCreateProcess, at, permit, no_details(process), |it, at| {
-            it.create_process(at, args, driver_handle)
+        self.call(&ddi::DxgkDdiCreateProcess, at, permit, no_details(process), |driver, at| {
+            driver.create_process(at, args, driver_handle)
         })
     }
 
@@ -235,8 +250,8 @@ impl Driver {
     ) -> DriverResult<Option<DriverResource>> {
         // The allocation belongs to the adapter, so the call has no process.
         let details = CallDetails { process: None, log_arguments };
-        self.call(&ddi::DxgkDdiDestroyAllocation, at, permit, details, |it, at| {
-            it.destroy_allocations(at, args)
+        self.call(&ddi::DxgkDdiDestroyAllocation, at, permit, details, |driver, at| {
+            driver.destroy_allocations(at, args)
         })
     }
 
@@ -250,15 +265,17 @@ impl Driver {
     ) -> DriverResult<()> {
         let hardware = escape.hardware;
         if hardware != (permit.class() == ThreadingLevel::Two) {
-            internal_error("an escape has access to the hardware at threading level two only");
+            internal_error(
+                "invariant broken: an escape has access to the hardware at threading level two only",
+            );
         }
         let log_arguments = |log: &Log| {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
             log.emit(call, EventKind::DdiEscapes { hardware });
         };
         let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
-        self.call(&ddi::DxgkDdiEscape, at, permit, details, |it, at| {
-            let result = it.escape(at, escape);
+        self.call(&ddi::DxgkDdiEscape, at, permit, details, |driver, at| {
+            let result = driver.escape(at, escape);
             self.judge_hardware_access(hardware);
             result
         })
@@ -288,9 +305,9 @@ impl Driver {
             at,
             permit,
             no_details(Some(process)),
-            |it, at| {
+            |driver, at| {
                 self.with_submit_judged(ddi::DxgkDdiSubmitCommandVirtual.name, || {
-                    it.submit(at, packet)
+                    driver.submit_command_virtual(at, packet)
                 })
             },
         )
@@ -303,9 +320,17 @@ impl Driver {
         process: Id<Process>,
         packet: &SubmitCommandArgs<'_>,
     ) -> DriverResult<()> {
-        self.call(&ddi::DxgkDdiSubmitCommand, at, permit, no_details(Some(process)), |it, at| {
-            self.with_submit_judged(ddi::DxgkDdiSubmitCommand.name, || it.submit_listed(at, packet))
-        })
+        self.call(
+            &ddi::DxgkDdiSubmitCommand,
+            at,
+            permit,
+            no_details(Some(process)),
+            |driver, at| {
+                self.with_submit_judged(ddi::DxgkDdiSubmitCommand.name, || {
+                    driver.submit_command(at, packet)
+                })
+            },
+        )
     }
 
     /// Called between a reset and the restart. Also returns whether the hardware was touched.
@@ -317,11 +342,12 @@ impl Driver {
         args: &mut BuildPagingBufferArgs<'_>,
     ) -> (DriverResult<()>, bool) {
         let mut touched = false;
-        let result = self.call(&ddi::DxgkDdiBuildPagingBuffer, at, permit, details, |it, at| {
-            let result = it.build_paging(at, args);
-            touched = CallGuard::current().is_some_and(|call| call.touched);
-            result
-        });
+        let result =
+            self.call(&ddi::DxgkDdiBuildPagingBuffer, at, permit, details, |driver, at| {
+                let result = driver.build_paging_buffer(at, args);
+                touched = CallGuard::current().is_some_and(|call| call.touched);
+                result
+            });
         (result, touched)
     }
 
@@ -336,8 +362,10 @@ impl Driver {
             log.emit(call, EventKind::DdiPages { context: None });
         };
         let details = CallDetails { process: None, log_arguments: &log_arguments };
-        self.call(&ddi::DxgkDdiSubmitCommand, at, permit, details, |it, at| {
-            self.with_submit_judged(ddi::DxgkDdiSubmitCommand.name, || it.submit_paging(at, packet))
+        self.call(&ddi::DxgkDdiSubmitCommand, at, permit, details, |driver, at| {
+            self.with_submit_judged(ddi::DxgkDdiSubmitCommand.name, || {
+                driver.submit_paging(at, packet)
+            })
         })
     }
 
@@ -363,27 +391,29 @@ impl Driver {
     }
 
     /// Needs no permit: it may be called at any time.
-    pub(crate) fn collect(
+    pub(crate) fn collect_dbg_info(
         &self,
         at: &mut Passive,
         reason: CollectReason,
         into: &mut [u8],
     ) -> DriverResult<usize> {
-        self.call_without_permit(&ddi::DxgkDdiCollectDbgInfo, at, |it, at| {
-            it.collect(at, reason, into)
+        self.call_without_permit(&ddi::DxgkDdiCollectDbgInfo, at, |driver, at| {
+            driver.collect_dbg_info(at, reason, into)
         })
     }
 
     /// Needs no permit: an interrupt is not synchronized with other calls.
-    pub(crate) fn interrupt(&self, at: &mut Passive) -> DriverResult<bool> {
-        self.call_without_permit(&ddi::DxgkDdiInterruptRoutine, at, |it, at| {
-            self.run_interrupt(|| it.interrupt(at))
+    pub(crate) fn interrupt_routine(&self, at: &mut Passive) -> DriverResult<bool> {
+        self.call_without_permit(&ddi::DxgkDdiInterruptRoutine, at, |driver, at| {
+            self.run_interrupt(|| driver.interrupt_routine(at))
         })
     }
 
     /// Needs no permit: a DPC is not synchronized with other calls.
-    pub(crate) fn dpc(&self, at: &mut Passive) -> DriverResult<()> {
-        self.call_without_permit(&ddi::DxgkDdiDpcRoutine, at, |it, at| self.run_dpc(|| it.dpc(at)))
+    pub(crate) fn dpc_routine(&self, at: &mut Passive) -> DriverResult<()> {
+        self.call_without_permit(&ddi::DxgkDdiDpcRoutine, at, |driver, at| {
+            self.run_dpc(|| driver.dpc_routine(at))
+        })
     }
 
     /// Calls the driver at the row's IRQL, under a permit that serves the row.

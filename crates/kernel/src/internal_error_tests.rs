@@ -34,7 +34,7 @@ impl Miniport for TinyDriver {
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         Ok(Features { nodes: 1, ..Features::default() })
     }
 

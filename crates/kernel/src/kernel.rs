@@ -78,6 +78,7 @@ impl Kernel {
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
         let mut place = 0;
         loop {
+            // No retirement is left to try.
             let Some(job) = self.state.lock().lifetime.job(place) else {
                 return self.try_recover(at)
                     || self.try_preempt(at)

@@ -54,6 +54,9 @@ use std::sync::Arc;
 /// A large page.
 const LARGE_PAGE: u64 = 64 << 10;
 
+/// The invariant of an extent's location: the segments of an adapter are fixed while it runs.
+const LOCATION_HAS_SEGMENT: &str = "a location is in a segment of its adapter";
+
 /// The memory of an adapter.
 pub(crate) struct Memory {
     pub(crate) ram: Arc<dyn Ram>,
@@ -324,8 +327,8 @@ impl Kernel {
                 target,
             };
             self.log.emit(subject, found);
-            let limit = pressure.as_mut().map(|pressure| pressure.limit(info.commit_limit));
-            let limit = limit.unwrap_or(info.commit_limit);
+            let limit = pressure.as_mut().map(|pressure| pressure.limit(info.usable_bytes()));
+            let limit = limit.unwrap_or(info.usable_bytes());
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };
             let ranges = Ranges::new(size, granule);
             let idle = BTreeSet::new();
@@ -356,9 +359,7 @@ impl Kernel {
             stale_mappings: VecDeque::new(),
             mmu: None,
         };
-        if let Some(it) = state.adapters.get_mut(adapter) {
-            it.memory = Some(memory);
-        }
+        state.adapters[adapter].memory = Some(memory);
     }
 
     /// Waits until an adapter has no paging work. Abandons work that cannot end. Returns whether no
@@ -384,8 +385,7 @@ impl Kernel {
     /// Releases the kernel's objects for an adapter's memory.
     pub(crate) fn abandon_memory(&self, number: Id<Adapter>) {
         let mut state = self.state.lock();
-        let memory = state.adapters.get_mut(number).and_then(|adapter| adapter.memory.as_mut());
-        if let Some(memory) = memory {
+        if let Some(memory) = state.adapters[number].memory.as_mut() {
             let buffers = memory.buffers.drain(..).map(|paging_buffer| paging_buffer.run);
             let late = memory.unfreed_buffers.drain(..).map(|entry| entry.2);
             for run in buffers.chain(late).chain(memory.dummy.take()) {

@@ -19,11 +19,11 @@ impl Kernel {
     pub(crate) fn destroy_too_early(
         &self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         views: &[Id<View>],
     ) {
         let state = self.state.lock();
-        if !state.planted_reversal || component.process.is_some() {
+        if !state.planted_reversal || scope.process.is_some() {
             return;
         }
         let last = |it: &Id<View>| {
@@ -32,6 +32,6 @@ impl Kernel {
             all.iter().all(|it| views.contains(it)).then_some(number)
         };
         let orphans: IdList<Allocation> = views.iter().filter_map(last).collect();
-        drop(self.destroy_orphans(at, component, state, &orphans, None));
+        drop(self.destroy_orphans(at, scope, state, &orphans, None));
     }
 }

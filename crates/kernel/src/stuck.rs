@@ -89,6 +89,12 @@ impl KernelState {
         }
     }
 
+    /// Whether queued work signals an object.
+    pub(crate) fn has_queued_signal(&self, point: SyncPoint) -> bool {
+        let queued = |context: &Context| context.queue.has_signal(point);
+        self.memory.is_updating() || self.contexts.iter().any(|pair| queued(pair.1))
+    }
+
     /// Whether a context that is not held has queued a signal of an object, or an address update
     /// that signals it is being applied.
     fn has_signal(&self, point: SyncPoint, seen: &mut Visited) -> bool {

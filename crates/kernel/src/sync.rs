@@ -38,8 +38,8 @@ use event::Event;
 use flight::invariant;
 use flight::{Component, EventKind, Hex, LiveObject, RuleId, Run, Subject};
 use smallvec::smallvec;
-use waits::SyncPoint;
 pub(crate) use waits::SyncPoints;
+use waits::{GpuWait, SyncPoint};
 
 /// A synchronization object (`hSyncObject`).
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -57,12 +57,15 @@ pub(crate) struct SyncObject {
     pub(crate) global: Option<Handle>,
     /// Number of queued or waiting operations that use it.
     pub(crate) uses: u32,
-    /// The device may not signal it (`NoSignal`).
+    /// It may not be signaled through the first handle (`NoSignal`).
     no_signal: bool,
-    /// The device may not wait for it (`NoWait`).
+    /// It may not be waited for through the first handle (`NoWait`).
     no_wait: bool,
     /// A reset does not change its value (`NoSignalMaxValueOnTdr`).
     no_tdr_signal: bool,
+    /// Threads that wait for it are released with the last handle, not with their own
+    /// (`UnwaitCpuWaitersOnlyOnDestroy`).
+    unwait_on_last_close: bool,
     /// The value has 32 bits.
     is_32_bit: bool,
     /// The page that holds the value, and the address at which the client's CPU reads it.
@@ -148,6 +151,9 @@ pub struct CreateSyncRequest {
     pub no_wait: bool,
     /// A reset does not change its value (`NoSignalMaxValueOnTdr`).
     pub no_tdr_signal: bool,
+    /// Threads that wait for it are released with the last handle, not with their own
+    /// (`UnwaitCpuWaitersOnlyOnDestroy`).
+    pub unwait_on_last_close: bool,
 }
 
 /// What a client receives for a new object.
@@ -256,6 +262,7 @@ impl Kernel {
             no_signal: request.no_signal,
             no_wait: request.no_wait,
             no_tdr_signal: request.no_tdr_signal,
+            unwait_on_last_close: request.unwait_on_last_close,
             is_32_bit: narrow,
             cpu_mapping: shown,
             last_shown: [0; 8],
@@ -336,7 +343,8 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let number = state.resolve_handle::<SyncObject>(process, Argument::Sync, handle)?;
         self.close_handle(state, process.0, handle);
-        self.close_sync(state, process.0, number);
+        self.close_sync(state, process.0, handle, number);
+        self.resume_satisfied(state);
         Ok(())
     }
 
@@ -345,6 +353,7 @@ impl Kernel {
         &self,
         state: &mut KernelState,
         process: Id<Process>,
+        handle: Handle,
         number: Id<SyncObject>,
     ) {
         self.judge_shown_value(state, number);
@@ -354,14 +363,24 @@ impl Kernel {
             SyncValue::Notification { event } if it.handles == 0 => Some(event),
             _ => None,
         };
-        let (process, handles) = (process.subject(), it.handles);
+        let (handles, late) = (it.handles, it.unwait_on_last_close);
         let global = if handles == 0 { it.global.take() } else { None };
-        self.log.emit(number.subject(), EventKind::SyncClosed { process, handles });
+        let closed = EventKind::SyncClosed { process: process.subject(), handles };
+        self.log.emit(number.subject(), closed);
         if let Some(global) = global {
             let _ = state.global_handles.close(global); // The object owned this live handle.
         }
         if let Some(event) = notice {
             state.count_notice(event, false);
+        }
+        // WINDOWS: a thread that waits on the CPU is released when its local object is destroyed
+        // or, with the flag, when the last one is (documented).
+        let local = |wait: &GpuWait| wait.process == process && wait.handles.contains(&handle);
+        let point = SyncPoint::Object(number);
+        self.release_cpu_waits(state, point, |wait| handles == 0 || (!late && local(wait)));
+        if handles == 0 {
+            // A context's wait is released with the last handle (our decision).
+            self.recheck_waits(state, point);
         }
         self.end_unused_sync(state, number);
     }
@@ -405,7 +424,7 @@ impl Kernel {
         for (number, process, handle) in mine {
             if state.processes[process].handles.lookup(handle) == Ok(number.into()) {
                 self.close_handle(state, process, handle);
-                self.close_sync(state, process, number);
+                self.close_sync(state, process, handle, number);
             }
         }
         self.wake_all(state);
@@ -542,6 +561,7 @@ impl KernelState {
             no_signal: false,
             no_wait: false,
             no_tdr_signal: false,
+            unwait_on_last_close: false,
             is_32_bit: false,
             cpu_mapping: None,
             last_shown: [0; 8],

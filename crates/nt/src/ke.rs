@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn levels_have_windowss_numbers() {
         let log = Arc::new(Log::silent());
-        let flight_result = DeterministicHost::fly(0, &log, |host, _| {
+        let flown = DeterministicHost::fly(0, &log, |host, _| {
             let host: Arc<dyn Host> = host.clone();
             let mut word = 7_usize;
             let lock = &raw mut word;
@@ -229,7 +229,7 @@ mod tests {
             });
             assert_eq!((left.level, left.locks), (Irql::Passive, 0));
         });
-        flight_result.unwrap();
+        flown.unwrap();
     }
 
     #[test]

@@ -178,11 +178,11 @@ mod tests {
 
     fn fly(body: impl FnOnce(&Arc<dyn Host>, &Arc<Log>, &mut Passive)) {
         let log = Arc::new(Log::silent());
-        let flight_result = DeterministicHost::fly(0, &log, |host, at| {
+        let flown = DeterministicHost::fly(0, &log, |host, at| {
             let host: Arc<dyn Host> = host.clone();
             body(&host, &log, at);
         });
-        flight_result.unwrap();
+        flown.unwrap();
     }
 
     #[test]

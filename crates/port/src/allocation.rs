@@ -66,11 +66,10 @@ impl TableDriver {
         *common = shared.bytes();
         let primaries = allocations.iter().map(|new_allocation| new_allocation.primary);
         flags::judge(door.services(), infos.iter().zip(primaries));
-        let created =
-            allocations.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
-                *birth.private = private.bytes();
-                (birth.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
-            });
+        let created = allocations.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
+            *new.private = private.bytes();
+            (new.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
+        });
         let after = args.hResource.expose_provenance();
         let changed = home.filter(|(_, new)| *new || after != before);
         Ok(CreatedAllocations {
@@ -171,9 +170,9 @@ impl TableDriver {
 
         result_from_status(status)?;
         judge_resource_data(&door, common, &shared);
-        let opened = views.into_iter().zip(own).zip(infos).map(|((birth, private), info)| {
-            *birth.private = private.bytes();
-            birth.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())
+        let opened = views.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
+            *new.private = private.bytes();
+            new.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())
         });
         Ok(opened.collect())
     }
@@ -203,8 +202,8 @@ impl TableDriver {
 }
 
 /// Entry rule: a driver accepts private data of any length and with any contents.
-fn judge_lengths<'a>(door: &Door, driver_handle_from: impl Iterator<Item = &'a PrivateData>) {
-    for private in driver_handle_from.filter(|private_data| private_data.size() > 0) {
+fn judge_lengths<'a>(door: &Door, private_data: impl Iterator<Item = &'a PrivateData>) {
+    for private in private_data.filter(|data| data.size() > 0) {
         let broken = private.overrun().map(|bytes| {
             let size = private.size();
             format!("private data has {size} bytes, but up to {bytes} bytes behind it were written")

@@ -181,16 +181,19 @@ mod tests {
             Flags: DXGK_ALLOCATIONINFOFLAGS { Value: DXGK_ALLOCATIONINFOFLAGS::CpuVisible },
             ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
         };
-        let order = context_allocation_args(&args);
-        assert_eq!((order.device, order.context, order.shared), (0x40, 0x80, true));
-        assert_eq!((order.size, order.alignment, order.driver_handle), (12_288, 8192, 0xd00d));
-        assert_eq!(order.requirements.segments, SegmentSet::of(&[1, 2]));
-        assert_eq!(order.requirements.evict, SegmentSet::of(&[2]));
+        let created = context_allocation_args(&args);
+        assert_eq!((created.device, created.context, created.shared), (0x40, 0x80, true));
         assert_eq!(
-            order.requirements.preferred[0],
+            (created.size, created.alignment, created.driver_handle),
+            (12_288, 8192, 0xd00d)
+        );
+        assert_eq!(created.requirements.segments, SegmentSet::of(&[1, 2]));
+        assert_eq!(created.requirements.evict, SegmentSet::of(&[2]));
+        assert_eq!(
+            created.requirements.preferred[0],
             Some(SegmentPreference { segment: 2, from_top: false })
         );
-        assert!(order.requirements.flags.cpu_visible);
+        assert!(created.requirements.flags.cpu_visible);
     }
 
     #[test]

@@ -142,9 +142,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
     count: *mut u32,
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
-    let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
+    let request = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller guarantees the same.
-    unsafe { asked.copy(handle, &row::DxgkCbReadDeviceSpace, copy) }
+    unsafe { request.copy(handle, &row::DxgkCbReadDeviceSpace, copy) }
 }
 
 /// Writes to a space of the device.
@@ -161,9 +161,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
     count: *mut u32,
 ) -> NTSTATUS {
     let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
-    let asked = DeviceSpaceAccess { kind, buffer, offset, length, count };
+    let request = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller guarantees the same.
-    unsafe { asked.copy(handle, &row::DxgkCbWriteDeviceSpace, copy) }
+    unsafe { request.copy(handle, &row::DxgkCbWriteDeviceSpace, copy) }
 }
 
 /// An access to a space of the device.
@@ -292,12 +292,12 @@ mod tests {
     #[test]
     fn a_space_has_places() {
         let mut count = 0;
-        let asked = |kind, length, count| {
+        let request = |kind, length, count| {
             DeviceSpaceAccess { kind, buffer: ptr::null_mut(), offset: 0, length, count }.error()
         };
         let count = &raw mut count;
-        assert_eq!(asked(DXGK_WHICHSPACE_ROM, 0, count), None);
-        assert!(asked(0, 4, count).unwrap().starts_with("Buffer is NULL"));
-        assert!(asked(0, 0, ptr::null_mut()).unwrap().starts_with("there is no place"));
+        assert_eq!(request(DXGK_WHICHSPACE_ROM, 0, count), None);
+        assert!(request(0, 4, count).unwrap().starts_with("Buffer is NULL"));
+        assert!(request(0, 0, ptr::null_mut()).unwrap().starts_with("there is no place"));
     }
 }

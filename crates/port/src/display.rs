@@ -166,7 +166,7 @@ impl fmt::Debug for TableDriver {
 }
 
 impl Miniport for TableDriver {
-    fn offers(&self) -> Vec<&'static str> {
+    fn entry_points(&self) -> Vec<&'static str> {
         self.table.filled().collect()
     }
 
@@ -178,11 +178,11 @@ impl Miniport for TableDriver {
         self.call_start_device()
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         self.query_features()
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
+    fn query_umd_private(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         self.call_query_umd_private(data)
     }
 
@@ -199,15 +199,19 @@ impl Miniport for TableDriver {
         Ok(())
     }
 
-    fn set_power(&self, _at: &mut Passive, power_args: SetPowerArgs) -> DriverResult<()> {
+    fn set_power_state(&self, _at: &mut Passive, power_args: SetPowerArgs) -> DriverResult<()> {
         self.call_set_power_state(power_args)
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn notify_surprise_removal(&self, _at: &mut Passive) -> DriverResult<()> {
         self.call_notify_surprise_removal()
     }
 
-    fn stop_and_release(&self, _at: &mut Passive, target: u32) -> DriverResult<()> {
+    fn stop_device_and_release_post_display_ownership(
+        &self,
+        _at: &mut Passive,
+        target: u32,
+    ) -> DriverResult<()> {
         self.call_stop_and_release_post_display(target)
     }
 
@@ -254,23 +258,37 @@ impl Miniport for TableDriver {
         self.call_destroy_process(&process)
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+    fn get_root_page_table_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
         self.call_get_root_page_table_size(entries)
     }
 
-    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
+    fn set_root_page_table(
+        &self,
+        _at: &mut Passive,
+        context: &DriverContext,
+        root: Root,
+    ) -> DriverResult<()> {
         self.call_set_root_page_table(context, root)
     }
 
-    fn map_window(&self, _at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
+    fn map_cpu_host_aperture(
+        &self,
+        _at: &mut Passive,
+        map: MapHostApertureArgs<'_>,
+    ) -> DriverResult<()> {
         self.call_map_cpu_host_aperture(&map)
     }
 
-    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> DriverResult<()> {
+    fn unmap_cpu_host_aperture(
+        &self,
+        _at: &mut Passive,
+        segment: u32,
+        window: &[u64],
+    ) -> DriverResult<()> {
         self.call_unmap_cpu_host_aperture(segment, window)
     }
 
-    fn standard_data(
+    fn get_standard_allocation_driver_data(
         &self,
         _at: &mut Passive,
         standard: &mut StandardAllocationArgs,
@@ -323,7 +341,7 @@ impl Miniport for TableDriver {
         self.call_escape(&mut escape)
     }
 
-    fn submit(
+    fn submit_command_virtual(
         &self,
         _at: &mut Dispatch,
         packet: &SubmitCommandVirtualArgs<'_>,
@@ -331,7 +349,7 @@ impl Miniport for TableDriver {
         self.call_submit_command_virtual(packet)
     }
 
-    fn create_listed_context(
+    fn create_context_with_lists(
         &self,
         _at: &mut Passive,
         device: &DriverDevice,
@@ -349,7 +367,7 @@ impl Miniport for TableDriver {
         self.call_patch(patching)
     }
 
-    fn submit_listed(
+    fn submit_command(
         &self,
         _at: &mut Dispatch,
         packet: &SubmitCommandArgs<'_>,
@@ -357,7 +375,7 @@ impl Miniport for TableDriver {
         self.call_submit_command(packet)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         _at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -369,23 +387,32 @@ impl Miniport for TableDriver {
         self.call_submit_paging(packet)
     }
 
-    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
+    fn preempt_command(
+        &self,
+        _at: &mut Dispatch,
+        node: u32,
+        preemption: Fence,
+    ) -> DriverResult<()> {
         self.call_preempt_command(node, preemption)
     }
 
-    fn current_fence(&self, _at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn query_current_fence(&self, _at: &mut Passive, node: u32) -> DriverResult<Fence> {
         self.call_query_current_fence(node)
     }
 
-    fn cancel(&self, _at: &mut Passive, packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
+    fn cancel_command(
+        &self,
+        _at: &mut Passive,
+        packet: &CancelCommandArgs<'_>,
+    ) -> DriverResult<()> {
         self.call_cancel_command(packet)
     }
 
-    fn engine_answers(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
+    fn query_engine_status(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
         self.call_query_engine_status(node)
     }
 
-    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
+    fn query_dependent_engine_group(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
         self.call_query_dependent_engine_group(node)
     }
 
@@ -393,15 +420,15 @@ impl Miniport for TableDriver {
         self.call_reset_engine(node)
     }
 
-    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn reset_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {
         self.call_reset_from_timeout()
     }
 
-    fn restart(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn restart_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {
         self.call_restart_from_timeout()
     }
 
-    fn collect(
+    fn collect_dbg_info(
         &self,
         _at: &mut Passive,
         reason: CollectReason,
@@ -410,11 +437,11 @@ impl Miniport for TableDriver {
         self.call_collect_dbg_info(reason, into)
     }
 
-    fn interrupt(&self, _at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, _at: &mut DeviceLevel) -> DriverResult<bool> {
         self.call_interrupt_routine()
     }
 
-    fn dpc(&self, _at: &mut Dispatch) -> DriverResult<()> {
+    fn dpc_routine(&self, _at: &mut Dispatch) -> DriverResult<()> {
         self.call_dpc_routine()
     }
 
@@ -506,9 +533,9 @@ mod tests {
         let few = driver(&table()).unwrap();
         let more = DRIVER_INITIALIZATION_DATA { DxgkDdiUnload: Some(unload), ..table() };
         let more = driver(&more).unwrap();
-        assert_eq!((few.offers().len(), more.offers().len()), (11, 12));
-        assert!(!few.offers().contains(&"DxgkDdiUnload"));
-        assert!(more.offers().contains(&"DxgkDdiUnload"));
+        assert_eq!((few.entry_points().len(), more.entry_points().len()), (11, 12));
+        assert!(!few.entry_points().contains(&"DxgkDdiUnload"));
+        assert!(more.entry_points().contains(&"DxgkDdiUnload"));
     }
 
     #[test]
@@ -536,15 +563,22 @@ mod tests {
         let driver = driver(&table()).unwrap();
         fly(|host, at| {
             assert_eq!(driver.unload(at), Ok(()));
-            at.raised(host, |at| assert_eq!(driver.dpc(at), Err(DriverError::NoEntryPoint)));
-            at.raised(host, |at| assert_eq!(driver.interrupt(at), Err(DriverError::NoEntryPoint)));
+            at.raised(host, |at| {
+                assert_eq!(driver.dpc_routine(at), Err(DriverError::NoEntryPoint));
+            });
+            at.raised(host, |at| {
+                assert_eq!(driver.interrupt_routine(at), Err(DriverError::NoEntryPoint));
+            });
             let mut standard = StandardAllocationArgs {
                 bytes: 1,
                 private: None,
                 allocation_size: 0,
                 resource_size: 0,
             };
-            assert_eq!(driver.standard_data(at, &mut standard), Err(DriverError::NoEntryPoint));
+            assert_eq!(
+                driver.get_standard_allocation_driver_data(at, &mut standard),
+                Err(DriverError::NoEntryPoint)
+            );
         });
     }
 
@@ -553,7 +587,7 @@ mod tests {
         let driver = driver(&table()).unwrap();
         fly(|_, at| {
             assert_eq!(driver.start_device(at), Err(DriverError::Invalid));
-            assert_eq!(driver.query_adapter(at), Err(DriverError::Invalid));
+            assert_eq!(driver.query_adapter_info(at), Err(DriverError::Invalid));
             assert_eq!(driver.remove_device(at), Err(DriverError::Invalid));
         });
     }

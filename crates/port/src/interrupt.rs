@@ -89,8 +89,8 @@ fn notify_kernel(
         DXGK_INTERRUPT_DMA_PREEMPTED => {
             let it = data.dma_preempted();
             judge_engine(services, it.EngineOrdinal);
-            let (asked, done) = (Fence(it.PreemptionFenceId), Fence(it.LastCompletedFenceId));
-            services.notify_preempted(at, it.NodeOrdinal, asked, done);
+            let (preemption, done) = (Fence(it.PreemptionFenceId), Fence(it.LastCompletedFenceId));
+            services.notify_preempted(at, it.NodeOrdinal, preemption, done);
         }
         // WINDOWS: reserved in the enumeration, described in the structure: it is for WDDM 1.x
         // drivers (D-43).

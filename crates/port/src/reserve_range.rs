@@ -29,14 +29,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     let row = row::DxgkCbReserveGpuVirtualAddressRange;
     let kept = row.answer(door, Err(WRONG), |door, at| {
         let Some(args) = given else { return Err(WRONG) };
-        let order = ReserveAddressArgs {
+        let reserve_args = ReserveAddressArgs {
             process: args.hDxgkProcess.addr(),
             bytes: args.SizeInBytes,
             alignment: args.Alignment.into(),
             base: args.BaseAddress,
             client_visible: args.Flags.has(Flags::AllowUserModeMapping),
         };
-        door.services().reserve_range(at, &order)
+        door.services().reserve_range(at, &reserve_args)
     });
     if let (Ok(StartVirtualAddress), Some(given)) = (kept, given) {
         let text = DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE { StartVirtualAddress, ..given };

@@ -125,16 +125,16 @@ impl TableDriver {
 }
 
 /// The members that the first pass changed, besides the count.
-fn changed_members(asked: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option<String> {
+fn changed_members(request: &DXGK_QUERYSEGMENTOUT4, out: &DXGK_QUERYSEGMENTOUT4) -> Option<String> {
     let members = [
-        ("pSegmentDescriptor", asked.pSegmentDescriptor != out.pSegmentDescriptor),
-        ("PagingBufferSegmentId", asked.PagingBufferSegmentId != out.PagingBufferSegmentId),
-        ("PagingBufferSize", asked.PagingBufferSize != out.PagingBufferSize),
+        ("pSegmentDescriptor", request.pSegmentDescriptor != out.pSegmentDescriptor),
+        ("PagingBufferSegmentId", request.PagingBufferSegmentId != out.PagingBufferSegmentId),
+        ("PagingBufferSize", request.PagingBufferSize != out.PagingBufferSize),
         (
             "PagingBufferPrivateDataSize",
-            asked.PagingBufferPrivateDataSize != out.PagingBufferPrivateDataSize,
+            request.PagingBufferPrivateDataSize != out.PagingBufferPrivateDataSize,
         ),
-        ("SegmentDescriptorStride", asked.SegmentDescriptorStride != out.SegmentDescriptorStride),
+        ("SegmentDescriptorStride", request.SegmentDescriptorStride != out.SegmentDescriptorStride),
     ];
     let touched: Vec<&str> = members.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
     let message =

@@ -6,26 +6,26 @@
 /// an adapter (`adapter`).
 macro_rules! callback {
     ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident mut $args:ty:
-        |$device:ident, $at:ident, $asked:ident| $body:block) => {
+        |$device:ident, $at:ident, $request:ident| $body:block) => {
         callback! { @ [$(#[doc = $doc])+] $function $name $args, *mut $args, device_callback,
             (NAME, super::ThreadRule::$thread), &super::DeviceState,
-            |$device, $at, $asked: &mut $args| $body }
+            |$device, $at, $request: &mut $args| $body }
     };
     ($(#[doc = $doc:literal])+ $function:ident $name:literal $thread:ident const $args:ty:
-        |$device:ident, $at:ident, $asked:ident| $body:block) => {
+        |$device:ident, $at:ident, $request:ident| $body:block) => {
         callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, device_callback_const,
             (NAME, super::ThreadRule::$thread), &super::DeviceState,
-            |$device, $at, $asked: &$args| $body }
+            |$device, $at, $request: &$args| $body }
     };
     ($(#[doc = $doc:literal])+ $function:ident $name:literal adapter $args:ty:
-        |$adapter:ident, $at:ident, $asked:ident| $body:block) => {
+        |$adapter:ident, $at:ident, $request:ident| $body:block) => {
         callback! { @ [$(#[doc = $doc])+] $function $name $args, *const $args, adapter_callback,
             NAME, &super::AdapterState,
-            |$adapter, $at, $asked: &$args| $body }
+            |$adapter, $at, $request: &$args| $body }
     };
     (@ [$($doc:tt)+] $function:ident $name:literal $args:ty, $pointer:ty, $through:ident,
         $private_data:expr, $of:ty,
-        |$device:ident, $at:ident, $asked:ident: $given:ty| $body:block) => {
+        |$device:ident, $at:ident, $request:ident: $given:ty| $body:block) => {
         $($doc)+
         /// # Safety
         ///
@@ -38,7 +38,7 @@ macro_rules! callback {
             fn body(
                 $device: $of,
                 $at: &mut flight::Passive,
-                $asked: $given,
+                $request: $given,
             ) -> Result<(), abi::HRESULT> $body
             // SAFETY: The caller guarantees the same.
             unsafe { super::$through(of, $private_data, args, body) }
@@ -150,10 +150,10 @@ unsafe fn device_callback<A: Copy>(
 ) -> HRESULT {
     with_device(device, (name, thread), |device, at| {
         // SAFETY: The caller guarantees the same.
-        let mut asked = unsafe { claims::read_mut(args) }.map_err(hresult_from_status)?;
-        let answer = body(device, at, &mut asked);
+        let mut request = unsafe { claims::read_mut(args) }.map_err(hresult_from_status)?;
+        let answer = body(device, at, &mut request);
         // SAFETY: The caller guarantees the same.
-        let written = unsafe { claims::write(args, asked) };
+        let written = unsafe { claims::write(args, request) };
         answer.and(written.map_err(hresult_from_status))
     })
 }
@@ -171,8 +171,8 @@ unsafe fn device_callback_const<A: Copy>(
 ) -> HRESULT {
     with_device(device, (name, thread), |device, at| {
         // SAFETY: The caller guarantees the same.
-        let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
-        body(device, at, &asked)
+        let request = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
+        body(device, at, &request)
     })
 }
 
@@ -279,8 +279,8 @@ unsafe fn adapter_callback<A: Copy>(
         log.emit(adapter.subject, EventKind::UmdCallback { name: name.into() });
         let believed = |at: &mut Passive| {
             // SAFETY: The caller guarantees the same.
-            let asked = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
-            body(&adapter, at, &asked)
+            let request = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
+            body(&adapter, at, &request)
         };
         let answer = At::at_current_irql(adapter.run.host(), |at| match at {
             At::Passive(at) => adapter.session().with_trust(|| believed(at)),

@@ -50,7 +50,7 @@ impl Device {
         let Some(group) = ledger.resources.get(&handle) else { return };
         let (about, noise, private_data) =
             (group.subject, group.surfaces.reserved_values, group.private_data.clone());
-        let (asked, shared) = (group.surfaces.to_bytes(), group.is_shared());
+        let (request, shared) = (group.surfaces.to_bytes(), group.is_shared());
         let (first, mut again) = (
             Description {
                 reserved_values: noise,
@@ -59,7 +59,7 @@ impl Device {
             },
             true,
         );
-        let before = ledger.descriptions.entry(asked.clone()).or_insert_with(|| {
+        let before = ledger.descriptions.entry(request.clone()).or_insert_with(|| {
             again = false;
             first
         });
@@ -80,7 +80,7 @@ impl Device {
         let all = &self.0.adapter.run.shared_descriptions;
         let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
         let (device, mut again) = (self.0.handle, true);
-        let before = all.entry(asked).or_insert_with(|| {
+        let before = all.entry(request).or_insert_with(|| {
             again = false;
             SharedDescription { device, private_data: private_data.clone(), repeatable: None }
         });
@@ -163,11 +163,11 @@ mod tests {
     fn differences_are_named() {
         let all = [vec![1, 2], vec![3]];
         assert_eq!(describe_difference(&all, &all), None);
-        let private_data = |other: &[Vec<u8>]| describe_difference(&all, other).unwrap_or_default();
-        assert_eq!(private_data(&[vec![1, 2]]), "2 pieces of private data, not 1");
-        assert_eq!(private_data(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
+        let difference = |other: &[Vec<u8>]| describe_difference(&all, other).unwrap_or_default();
+        assert_eq!(difference(&[vec![1, 2]]), "2 pieces of private data, not 1");
+        assert_eq!(difference(&[vec![1, 2], vec![]]), "private data 1 has 1 bytes, not 0");
         assert_eq!(
-            private_data(&[vec![1, 9], vec![3]]),
+            difference(&[vec![1, 9], vec![3]]),
             "byte 1 of private data 0 is 0x02, not 0x09"
         );
     }

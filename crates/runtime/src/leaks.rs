@@ -48,10 +48,10 @@ impl DeviceState {
         });
         self.judge(RuleId::UMD_DESTROY_005, name, partly);
         let bare = whole && alive == 0;
-        let private_data =
+        let broken =
             || format!("all allocations of {about} were freed by list, its hResource was not");
-        self.judge(RuleId::UMD_DESTROY_006, name, (bare && freed == 1).then(private_data));
-        self.judge(RuleId::UMD_DESTROY_007, name, (bare && freed > 1).then(private_data));
+        self.judge(RuleId::UMD_DESTROY_006, name, (bare && freed == 1).then(broken));
+        self.judge(RuleId::UMD_DESTROY_007, name, (bare && freed > 1).then(broken));
     }
 }
 
@@ -62,13 +62,13 @@ fn describe_leaks(ledger: &Ledger) -> Option<String> {
         .values()
         .filter(|allocation_entry| allocation_entry.resource.is_none())
         .count();
-    let live_objects = [
+    let counts = [
         (alone, "allocations without a resource"),
         (ledger.contexts.len(), "contexts"),
         (ledger.queues.len(), "paging queues"),
         (ledger.objects.len(), "synchronization objects"),
     ];
-    let left: Vec<String> = live_objects
+    let left: Vec<String> = counts
         .iter()
         .filter(|pair| pair.0 > 0)
         .map(|(count, what)| format!("{count} {what}"))

@@ -156,14 +156,14 @@ impl Device {
         &self,
         at: &mut Passive,
         (resource, index): (Resource, u32),
-        order: LockRequest,
+        request: LockRequest,
     ) -> Result<MappedSurface, HRESULT> {
         const NAME: &str = "pfnLock";
         let flag = |set: bool, bit: u32| if set { bit } else { 0 };
-        let flags = flag(order.discard, D3DDDI_LOCKFLAGS::Discard)
-            | flag(order.no_overwrite, D3DDDI_LOCKFLAGS::NoOverwrite)
-            | flag(order.do_not_wait, D3DDDI_LOCKFLAGS::DoNotWait)
-            | flag(order.read_only, D3DDDI_LOCKFLAGS::ReadOnly);
+        let flags = flag(request.discard, D3DDDI_LOCKFLAGS::Discard)
+            | flag(request.no_overwrite, D3DDDI_LOCKFLAGS::NoOverwrite)
+            | flag(request.do_not_wait, D3DDDI_LOCKFLAGS::DoNotWait)
+            | flag(request.read_only, D3DDDI_LOCKFLAGS::ReadOnly);
         let mut args = D3DDDIARG_LOCK {
             hResource: self.driver_handle(resource)?,
             SubResourceIndex: index,
@@ -178,7 +178,7 @@ impl Device {
             unsafe { lock(driver, &raw mut args) }
         });
         self.judge_index(NAME, (resource, index), answer);
-        let waits = answer == D3DDDIERR_WASSTILLDRAWING && order.do_not_wait;
+        let waits = answer == D3DDDIERR_WASSTILLDRAWING && request.do_not_wait;
         let removed = inside.reports_removal(answer);
         let dark = succeeded(answer) && args.pSurfData.is_null();
         let failed = (!succeeded(answer) && !waits && !removed) || dark;
@@ -188,7 +188,7 @@ impl Device {
             format!("the surface is locked, and a second lock returns {answer}{dark}")
         });
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
-        let odd = answer == D3DDDIERR_WASSTILLDRAWING && !order.do_not_wait;
+        let odd = answer == D3DDDIERR_WASSTILLDRAWING && !request.do_not_wait;
         let broken = odd.then(|| {
             "it returns D3DDDIERR_WASSTILLDRAWING, but DoNotWait is clear: it must wait".to_owned()
         });

@@ -338,12 +338,12 @@ impl Device {
             return Err(answer);
         }
         // The driver's handle is invalid from here on: the driver may reuse it.
-        let dead_handles = group.driver_handle;
+        let driver_handle = group.driver_handle;
         ledger.mark_destroyed(resource.0);
         // A resource in the application's memory has nothing for the driver to free.
         let destroyed = bare;
         inner.log().emit(about, EventKind::SurfacesDropped { released: freed });
-        ledger.mark_handle_dead(dead_handles);
+        ledger.mark_handle_dead(driver_handle);
         if destroyed {
             ledger.remove_resource(resource.0);
         }

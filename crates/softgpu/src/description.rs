@@ -20,10 +20,10 @@ const LARGEST_ALIGNMENT: u64 = 1 << 21;
 
 /// The default placement: any segment, preferably memory of the GPU's own, and CPU-visible.
 pub fn anywhere() -> PlacementRequirements {
-    let insertion_order = [LOCAL, VISIBLE, APERTURE];
+    let segments = [LOCAL, VISIBLE, APERTURE];
     PlacementRequirements {
-        segments: SegmentSet::of(&insertion_order),
-        preferred: prefer(&insertion_order),
+        segments: SegmentSet::of(&segments),
+        preferred: prefer(&segments),
         evict: SegmentSet::default(),
         priority: NORMAL_PRIORITY,
         instances: 0,
@@ -32,17 +32,17 @@ pub fn anywhere() -> PlacementRequirements {
 }
 
 /// Allows only these segments, in order of preference.
-pub fn only_in(insertion_order: &[u32]) -> PlacementRequirements {
+pub fn only_in(segments: &[u32]) -> PlacementRequirements {
     PlacementRequirements {
-        segments: SegmentSet::of(insertion_order),
-        preferred: prefer(insertion_order),
+        segments: SegmentSet::of(segments),
+        preferred: prefer(segments),
         ..anywhere()
     }
 }
 
-fn prefer(insertion_order: &[u32]) -> [Option<SegmentPreference>; 5] {
+fn prefer(segments: &[u32]) -> [Option<SegmentPreference>; 5] {
     let mut preferred = [None; 5];
-    for (place, segment) in preferred.iter_mut().zip(insertion_order) {
+    for (place, segment) in preferred.iter_mut().zip(segments) {
         *place = Some(SegmentPreference { segment: *segment, from_top: false });
     }
     preferred
@@ -146,9 +146,9 @@ fn is_plausible(requirements: &PlacementRequirements) -> bool {
     let evict = requirements.evict.0 & !SegmentSet::of(&[APERTURE]).0 == 0;
     // An allocation that the CPU can lock needs a segment that the CPU sees.
     let sees = requirements.segments.has(APERTURE) || !requirements.segments.has(LOCAL);
-    let was_resident = !requirements.flags.cpu_visible || sees;
+    let visible = !requirements.flags.cpu_visible || sees;
     let cached = requirements.flags.cpu_visible || !requirements.flags.cached;
-    known && preferred && evict && was_resident && cached && requirements.priority != 0
+    known && preferred && evict && visible && cached && requirements.priority != 0
 }
 
 #[cfg(test)]

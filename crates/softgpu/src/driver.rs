@@ -158,10 +158,10 @@ mod tests {
                 allocation_size: 0,
                 resource_size: 0,
             };
-            driver.standard_data(at, &mut standard).unwrap();
+            driver.get_standard_allocation_driver_data(at, &mut standard).unwrap();
             assert_eq!((standard.allocation_size, standard.resource_size), (16, 8));
             standard.private = Some(StandardPrivateData::default());
-            driver.standard_data(at, &mut standard).unwrap();
+            driver.get_standard_allocation_driver_data(at, &mut standard).unwrap();
             let private = standard.private.unwrap();
             assert_eq!(format::read_description(&private.allocation), Ok(8192));
             assert_eq!(private.allocation.len(), 16);
@@ -181,7 +181,7 @@ mod tests {
                 fences_32_bit: false,
             };
             assert_eq!(
-                driver.query_adapter(at),
+                driver.query_adapter_info(at),
                 Ok(Features { nodes: 2, scheduling, ..Features::default() })
             );
             assert_eq!(driver.read(Handle(0x4000_0040), 0..1), None);

@@ -255,8 +255,8 @@ pub enum Escape {
 }
 
 /// The private data of an escape.
-pub fn escape(asked: Escape) -> Vec<u8> {
-    let (code, number) = match asked {
+pub fn escape(request: Escape) -> Vec<u8> {
+    let (code, number) = match request {
         Escape::Mirror(number) => (MIRROR, number),
         Escape::Packets => (PACKETS, 0),
     };
@@ -423,18 +423,18 @@ mod tests {
 
     #[test]
     fn an_escape_that_is_not_ours_or_takes_level_two_is_refused() {
-        let asked = escape(Escape::Packets);
-        let refused = answer_escape(&mut asked.clone(), false, || panic!("no hardware"));
+        let request = escape(Escape::Packets);
+        let refused = answer_escape(&mut request.clone(), false, || panic!("no hardware"));
         assert_eq!(refused, Err(DriverError::Invalid));
-        for length in 0..asked.len() {
-            assert_eq!(read_escape(&asked[..length]), Err(DriverError::Invalid), "{length}");
+        for length in 0..request.len() {
+            assert_eq!(read_escape(&request[..length]), Err(DriverError::Invalid), "{length}");
         }
         for at in 0..8 {
-            let mut bytes = asked.clone();
+            let mut bytes = request.clone();
             bytes[at] ^= 0x40;
             assert_eq!(read_escape(&bytes), Err(DriverError::Invalid), "byte {at}");
         }
-        assert_eq!(read_escape(&[asked, vec![0]].concat()), Err(DriverError::Invalid));
+        assert_eq!(read_escape(&[request, vec![0]].concat()), Err(DriverError::Invalid));
     }
 
     #[test]

@@ -310,8 +310,8 @@ impl State {
     /// Steps the next engine that has work. Returns which engine, and the result.
     fn step(&mut self, memory: Option<&Controller>) -> (u32, Step) {
         let count = self.engines.len();
-        let mut insertion_order = (0..count).map(|index| (self.next + index) % count);
-        let Some(busy) = insertion_order.find(|index| !self.engines[*index].idle()) else {
+        let mut round_robin = (0..count).map(|index| (self.next + index) % count);
+        let Some(busy) = round_robin.find(|index| !self.engines[*index].idle()) else {
             return (0, Step::default());
         };
         self.next = (busy + 1) % count;
@@ -464,15 +464,15 @@ mod tests {
         gpu.push(on(1, 1, 6));
         gpu.push(Packet { node: 7, ..packet(1, []) });
         assert_eq!(gpu.faults(), 1, "the node does not exist");
-        let mut was_resident = Vec::new();
+        let mut contents = Vec::new();
         let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
             while !gpu.idle() {
                 gpu.step(at, &Raised::default());
-                was_resident.push(memory.read(0..2).unwrap());
+                contents.push(memory.read(0..2).unwrap());
             }
         });
         flown.unwrap();
-        assert_eq!(was_resident, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
+        assert_eq!(contents, [[5, 0], [6, 0], [6, 5], [6, 6], [6, 6], [6, 6]]);
         assert_eq!((gpu.take_done(0), gpu.take_done(1)), (vec![Fence(1)], vec![Fence(1)]));
     }
 

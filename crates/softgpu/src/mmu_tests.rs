@@ -131,7 +131,7 @@ impl Bench<'_> {
                 multipass,
                 private: &mut [],
             };
-            let answer = self.driver.build_paging(self.at, &mut args);
+            let answer = self.driver.build_paging_buffer(self.at, &mut args);
             told = Some((answer, args.written));
         };
         if room == 0 {
@@ -486,7 +486,7 @@ fn the_window_shows_what_is_there() {
         assert!(!bench.gpu.map_host_aperture(&[(1, 32)]), "the memory does not exist");
         assert!(!bench.gpu.unmap_host_aperture(&[0, 1]) && bench.gpu.unmap_host_aperture(&[3]));
         assert!(!bench.gpu.unmap_host_aperture(&[3]));
-        let features = bench.driver.query_adapter(bench.at).unwrap();
+        let features = bench.driver.query_adapter_info(bench.at).unwrap();
         let segments = features.memory.unwrap().segments;
         let windows: Vec<u64> = segments.iter().map(|info| info.window).collect();
         assert_eq!(windows, [0, 0, 4]);

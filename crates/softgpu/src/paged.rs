@@ -96,7 +96,7 @@ impl SoftGpu {
         let told = self.lists.is_none();
         requirements.flags =
             PlacementFlags { physical: told, notify: told, ..PlacementFlags::default() };
-        let insertion_order = CreateContextAllocationArgs {
+        let args = CreateContextAllocationArgs {
             device,
             context,
             size: AREA_SIZE,
@@ -104,7 +104,7 @@ impl SoftGpu {
             driver_handle,
             ..CreateContextAllocationArgs::default()
         };
-        let made = callbacks.create_context_allocation(at, &insertion_order);
+        let made = callbacks.create_context_allocation(at, &args);
         if made.is_err() {
             self.state().records.remove_area(driver_handle);
         }

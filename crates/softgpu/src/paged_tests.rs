@@ -87,7 +87,7 @@ impl Bench<'_> {
                 multipass,
                 private: &mut [],
             };
-            let answer = self.driver.build_paging(self.at, &mut args);
+            let answer = self.driver.build_paging_buffer(self.at, &mut args);
             told = Some((answer, args.written));
         });
         assert!(lent);
@@ -191,7 +191,7 @@ fn transfer<'a>(
 #[test]
 fn its_segments_are_where_it_says() {
     fly(|bench| {
-        let features = bench.driver.query_adapter(bench.at).unwrap();
+        let features = bench.driver.query_adapter_info(bench.at).unwrap();
         let memory = features.memory.unwrap();
         let all: Vec<_> = memory.segments.iter().map(|info| (info.base, info.size)).collect();
         let sizes = [(APERTURE_BASE, 8 * PAGE), (VISIBLE_BASE, 16 * PAGE), (LOCAL_BASE, 16 * PAGE)];

@@ -58,18 +58,18 @@ impl SoftGpu {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let sizes = self.lists.ok_or(DriverError::NoEntryPoint)?;
-        if !self.accepts_context(device, insertion_order) {
+        if !self.accepts_context(device, args) {
             return Err(DriverError::Invalid);
         }
         let callbacks = self.callbacks()?;
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
-            let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
-            let area = self.make_area(at, &callbacks, blocks, views_by_handle)?;
+            let owner = (device.as_raw(), driver_handle.kernel_handle());
+            let area = self.make_area(at, &callbacks, blocks, owner)?;
             self.state().records.add_context(block, device.as_raw(), area);
             Ok((driver_handle.fill(block), sizes))
         })

@@ -237,6 +237,7 @@ impl Stream {
         let mut had = 0;
         for _ in 0..source.framing.frames {
             let Some((word, own)) = self.allocate_one_frame(at, &source) else { break };
+            // A driver may return the memory of another frame: that is judged, and not used.
             let Some(bytes) = self.validate_frame(&source, word) else { continue };
             had += 1;
             let mut state = self.state.lock();
@@ -349,6 +350,7 @@ impl Stream {
                     (frame, it.address, it.injected, it.driver_handle.take())
                 })
             };
+            // All frames are freed.
             let Some((frame, word, injected, own)) = next else { return };
             if let Some(context) = injected {
                 source.driver.frame_returned(at, pin, word, context);

@@ -263,6 +263,7 @@ impl Services {
 
     /// The bags that hold an item, once for each time it was added.
     pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
+        // The driver may outlive the stream.
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
         let mine = |bag_item: &&BagItem| (bag_item.device, bag_item.pointer) == (self.device, item);
@@ -272,6 +273,7 @@ impl Services {
 
     /// The items of a bag, in order, and whether a routine of the driver frees each.
     pub fn items_of(&self, bag: BagOwner) -> Vec<(usize, bool)> {
+        // The driver may outlive the stream.
         let Ok(stream) = self.stream() else { return Vec::new() };
         let state = stream.state.lock();
         let items = state.bags.items.get(&bag);

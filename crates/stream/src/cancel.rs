@@ -63,6 +63,7 @@ impl Stream {
             let mut state = self.state.lock();
             self.dequeue_frame(&mut state, frame)
         };
+        // The frame was freed since it was chosen, or is not in flight.
         let Some((pin, driver, has_cancel_callback)) = has_cancel_callback else { return };
         for clone in has_cancel_callback {
             driver.pointer_cancelled(at, pin, clone);

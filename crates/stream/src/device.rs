@@ -308,6 +308,7 @@ impl Stream {
     ) -> Result<(Arc<Driver>, DevicePhase), StreamError> {
         let what = |_: &StreamState| format!("the start or the end of {}", device.subject());
         self.wait_until(at, device.subject(), None, what, |state| {
+            // Another thread may have removed the device meanwhile.
             let Some(it) = state.devices.get_mut(device) else {
                 return Some(Err(StreamError::NotFound(device.subject())));
             };
@@ -365,6 +366,7 @@ impl Stream {
                 let state = self.state.lock();
                 state.filters.iter().find(|(_, it)| it.device == device).map(|(it, _)| it)
             };
+            // All filters are closed.
             let Some(filter) = next else { return Ok(()) };
             let held = self.acquire_guard(at, KsMutex::Device(device.subject())).and_then(|of| {
                 Ok((self.acquire_guard(at, KsMutex::Control(filter.subject()))?, of))

@@ -252,6 +252,7 @@ impl Stream {
     ) -> Result<ClientFrame, StreamError> {
         let what = |_: &StreamState| format!("a frame of {}", pin.subject());
         let done = self.wait_for(at, deadline, what, |stream_state| {
+            // A client may close the pin while it waits.
             let Some(it) = stream_state.pins.get_mut(pin) else {
                 return Some(Err(StreamError::NotFound(pin.subject())));
             };
@@ -338,6 +339,7 @@ impl Stream {
     ) -> Result<FrameId, StreamError> {
         let what = |_: &StreamState| format!("a free frame of {}", pin.subject());
         let found = self.wait_until(at, pin.subject(), None, what, |stream_state| {
+            // A client may close the pin while it waits.
             let Some(it) = stream_state.pins.get(pin) else {
                 return Some(Err(StreamError::NotFound(pin.subject())));
             };

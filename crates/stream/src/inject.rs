@@ -84,6 +84,7 @@ impl Stream {
         // A client that takes and gives back frames in a loop lets other threads have the mutex,
         // too.
         self.host.yield_point(at);
+        // The wait cannot end: a thread that stops the pin returns the frame.
         let Ok(_held) = self.acquire_guard(at, processing) else { return };
         let (word, context, driver) = {
             let mut stream_state = self.state.lock();
@@ -93,6 +94,7 @@ impl Stream {
             else {
                 return;
             };
+            // Another thread may have returned the frame.
             let Some(it) = stream_state.frames.get(frame) else { return };
             let context = invariant(it.injected, "only injected frames go back to their driver");
             let (word, driver) = (it.address, stream_state.devices[of.device].driver.clone());

@@ -109,6 +109,7 @@ impl FrameMemory for SystemMemory {
 
     fn read(&self, driver_handle: usize, offset: u32, into: &mut [u8]) -> bool {
         let pieces = self.0.lock();
+        // A driver may pass an address or a size that is not in one block.
         let from = pieces.blocks.get(&driver_handle).and_then(|(_, it)| it.get(offset as usize..));
         let Some(from) = from.and_then(|bytes| bytes.get(..into.len())) else { return false };
         into.copy_from_slice(from);
@@ -117,6 +118,7 @@ impl FrameMemory for SystemMemory {
 
     fn write(&self, driver_handle: usize, offset: u32, bytes: &[u8]) -> bool {
         let mut pieces = self.0.lock();
+        // A driver may pass an address or a size that is not in one block.
         let to =
             pieces.blocks.get_mut(&driver_handle).and_then(|(_, it)| it.get_mut(offset as usize..));
         let Some(to) = to.and_then(|memory| memory.get_mut(..bytes.len())) else { return false };

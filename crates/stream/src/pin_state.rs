@@ -168,6 +168,7 @@ impl Stream {
         from: PinState,
     ) -> Result<(), DriverError> {
         let call = self.state.lock().pin_call(pin, Entry::PinSetDeviceState);
+        // The driver may have no entry for this.
         let (driver, view, true) = call else { return Ok(()) };
         let answer = driver.set_state(at, &view, to, from);
         self.judge_not_pending(pin, Entry::PinSetDeviceState, answer);

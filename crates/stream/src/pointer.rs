@@ -504,6 +504,7 @@ impl Stream {
 
     /// A frame may have lost its last lock: if it is to be cancelled, a job is queued.
     pub(crate) fn queue_cancel_if_unlocked(&self, state: &mut StreamState, frame: Option<FrameId>) {
+        // The pointer pointed to no frame.
         let Some(frame) = frame else { return };
         if state.frames[frame].cancel_requested && first_locked_pointer(state, frame).is_none() {
             let job = Job::Cancel(frame);

@@ -161,6 +161,7 @@ impl Stream {
         at: &mut Passive,
         mut stream_state: StateGuard<'_, StreamState>,
     ) -> bool {
+        // No job is queued, or threads hold all their mutexes.
         let Some(job) = self.next_job(&mut stream_state) else { return false };
         match job {
             Job::Pin(pin) => self.process_pin(at, stream_state, pin),
@@ -198,6 +199,7 @@ impl Stream {
         let mutex = KsMutex::Processing(pin.subject());
         let due = stream_state.pin_due(pin);
         let call = due.then(|| stream_state.pin_call(pin, Entry::PinProcess));
+        // The pin may be closed or have no data by now, or its driver does not process pins.
         let Some((driver, view, true)) = call else {
             return self.release(&mut stream_state, mutex);
         };
@@ -262,6 +264,7 @@ impl Stream {
     ) {
         let mutex = KsMutex::Processing(filter.subject());
         let due = stream_state.filter_due(filter);
+        // The filter may be closed or have no data by now.
         let Some(driver) = due.then(|| stream_state.driver_of(filter)) else {
             return self.release(&mut stream_state, mutex);
         };
@@ -309,6 +312,7 @@ impl Stream {
         for pin in pins {
             let pointer = stream_state.pins[*pin].leading;
             let it = &mut stream_state.pointers[pointer];
+            // No frame is at the leading edge.
             let Some(frame) = it.frame else { continue };
             it.locked = true;
             let frame = frame.subject();

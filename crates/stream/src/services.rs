@@ -90,6 +90,7 @@ impl Services {
 
     /// Records memory that was allocated for the driver elsewhere as the driver's.
     pub fn add_memory(&self, driver_handle: usize) {
+        // The driver may outlive the stream.
         let Ok(stream) = self.stream() else { return };
         let mut state = stream.state.lock();
         let allocator = match state.active_call(current_thread()).map(|inside| inside.about) {

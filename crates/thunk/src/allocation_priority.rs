@@ -26,12 +26,12 @@ struct AllocationArguments {
 }
 
 macro_rules! allocation_arguments {
-    ($asked:ident) => {
+    ($request:ident) => {
         AllocationArguments {
-            device: $asked.hDevice,
-            resource: $asked.hResource,
-            list: $asked.phAllocationList,
-            count: $asked.AllocationCount,
+            device: $request.hDevice,
+            resource: $request.hResource,
+            list: $request.phAllocationList,
+            count: $request.AllocationCount,
         }
     };
 }

@@ -150,6 +150,7 @@ pub(crate) unsafe fn create_synchronization_object(
         no_signal: false,
         no_wait: false,
         no_tdr_signal: false,
+        unwait_on_last_close: false,
     };
     let made = session.kernel.create_sync(session.process, &request);
     arguments.hSyncObject = map_error(session, CREATE_ERROR_RULES, made)?.handle.0;
@@ -191,6 +192,7 @@ pub(crate) unsafe fn create_synchronization_object2(
         no_signal: flags.has(Flags::NoSignal),
         no_wait: flags.has(Flags::NoWait),
         no_tdr_signal: flags.has(Flags::NoSignalMaxValueOnTdr),
+        unwait_on_last_close: flags.has(Flags::UnwaitCpuWaitersOnlyOnDestroy),
     };
     let made = session.kernel.create_sync(session.process, &request);
     let CreateSyncResponse { handle, global, value, object } =

@@ -82,10 +82,13 @@ macro_rules! for_each_entry_point {
                 statuses: ENDS,
             }
             D3DKMTSubmitCommand(*const kmt::D3DKMT_SUBMITCOMMAND) => submit::submit_command {
-                rules: [DEV_LIFE_003],
+                rules: [
+                    DEV_LIFE_003, SUBMIT_CMD_001, SUBMIT_CMD_002, SUBMIT_CMD_003, SUBMIT_CMD_004,
+                    SUBMIT_CMD_005,
+                ],
                 statuses: [BAD, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL],
                 forwards_errors_of: [DxgkDdiSubmitCommandVirtual],
-                missing: "one context, no GPU addresses: commands are passed as private driver data",
+                missing: "flags have no effect; no history buffers",
             }
             D3DKMTCreateContext(*mut kmt::D3DKMT_CREATECONTEXT) => render::create_context {
                 rules: [DEV_LIFE_003, DEV_LIFE_006],
@@ -370,12 +373,15 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTUpdateGpuVirtualAddress(*const kmt::D3DKMT_UPDATEGPUVIRTUALADDRESS)
                 => address::update_gpu_virtual_address {
-                rules: [GPUVA_UPDATE_001, GPUVA_UPDATE_002, GPUVA_UPDATE_003, DEV_LIFE_003],
+                rules: [
+                    DEV_LIFE_003, GPUVA_UPDATE_001, GPUVA_UPDATE_002, GPUVA_UPDATE_003,
+                    GPUVA_UPDATE_004, GPUVA_UPDATE_005, GPUVA_UPDATE_006,
+                ],
                 statuses: [
                     BAD, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY,
                     STATUS_DEVICE_REMOVED,
                 ],
-                missing: "immediate only: no fence is waited for",
+                missing: "hContext has no effect: an update waits for its fence only",
             }
             D3DKMTCreateKeyedMutex(*mut kmt::D3DKMT_CREATEKEYEDMUTEX) => keyed_mutex::create_keyed_mutex {
                 rules: KEYED_RULES,

@@ -12,10 +12,8 @@ use abi::hresult::E_NOTIMPL;
 /// A driver, as opened by [`open_adapter`](crate::open_adapter).
 pub trait UserDriver: 'static {
     /// Opens an adapter (`OpenAdapter`). The driver queries the miniport's capabilities here.
-    fn open(
-        order: &OpenAdapterArgs,
-        callbacks: AdapterCallbacks,
-    ) -> UmdResult<Box<dyn UserAdapter>>;
+    fn open(args: &OpenAdapterArgs, callbacks: AdapterCallbacks)
+    -> UmdResult<Box<dyn UserAdapter>>;
 }
 
 /// An adapter of a driver. Several threads create devices at once.
@@ -26,7 +24,7 @@ pub trait UserAdapter: Send + Sync {
     /// Creates a device (`CreateDevice`).
     fn create_device(
         &self,
-        order: &CreateDeviceArgs,
+        args: &CreateDeviceArgs,
         callbacks: Callbacks,
     ) -> UmdResult<Box<dyn UserDevice>>;
 
@@ -39,7 +37,7 @@ pub trait UserAdapter: Send + Sync {
 /// A device of a driver. One thread at a time uses it.
 pub trait UserDevice: Send {
     /// Creates a resource (`CreateResource`), and returns the driver's number of it.
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64>;
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64>;
 
     /// Opens a resource that another device created (`OpenResource`).
     fn open_resource(&mut self, _order: &OpenResourceArgs) -> UmdResult<u64> {

@@ -38,10 +38,10 @@ impl VisibleMemory for Dark {
 
 impl UserDriver for Tiny {
     fn open(
-        order: &OpenAdapterArgs,
+        args: &OpenAdapterArgs,
         callbacks: AdapterCallbacks,
     ) -> UmdResult<Box<dyn UserAdapter>> {
-        assert_eq!(order.interface, D3D9_INTERFACE);
+        assert_eq!(args.interface, D3D9_INTERFACE);
         assert_eq!(callbacks.query_adapter_info(&mut [0; 4]), Err(E_NOTIMPL), "it is absent");
         Ok(Box::new(TinyAdapter))
     }
@@ -68,8 +68,8 @@ impl UserAdapter for TinyAdapter {
 struct TinyDevice(Callbacks, u64);
 
 impl UserDevice for TinyDevice {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        assert_eq!((order.surfaces.len(), order.surfaces[0].width), (1, 5));
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
+        assert_eq!((args.surfaces.len(), args.surfaces[0].width), (1, 5));
         self.1 += 1;
         Ok(self.1)
     }
@@ -82,8 +82,8 @@ impl UserDevice for TinyDevice {
         thread::spawn(move || callbacks.deallocate(&release)).join().unwrap()
     }
 
-    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
-        assert_ne!(order.index, 3, "a bug of the driver's");
+    fn lock(&mut self, args: &LockArgs) -> UmdResult<LockResult> {
+        assert_ne!(args.index, 3, "a bug of the driver's");
         Ok(LockResult { address: 0x5000, pitch: 20, slice_pitch: 0 })
     }
 
@@ -178,14 +178,14 @@ fn answers_come_back_in_the_structures() {
     let it = flown.resource();
     assert_ne!(it, flown.resource(), "each has its own handle");
     let mut caps = [0_u8; 3];
-    let asked = D3DDDIARG_GETCAPS {
+    let request = D3DDDIARG_GETCAPS {
         Type: 9,
         pData: caps.as_mut_ptr().cast(),
         DataSize: 3,
         ..D3DDDIARG_GETCAPS::ZERO
     };
     // SAFETY: All arguments outlive the call.
-    let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const asked) };
+    let told = unsafe { flown.of.pfnGetCaps.unwrap()(flown.adapter, &raw const request) };
     assert_eq!((told, caps), (S_OK, [9; 3]));
     let mut lock = D3DDDIARG_LOCK { hResource: it, ..D3DDDIARG_LOCK::ZERO };
     // SAFETY: As above.

@@ -41,6 +41,9 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 /// `DxgkDdiDpcRoutine`.
 pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
+/// Every DDI that the kernel calls, except `DxgkDdiResetDevice`. The levels are repeated from the
+/// documentation and not taken from the kernel's table, so that an error there is found.
+///
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` states no level: it
 /// is read as that of `DxgkDdiSubmitCommand`.
 const LEVELS: &[(&str, Irql)] = &[
@@ -57,6 +60,12 @@ const LEVELS: &[(&str, Irql)] = &[
     (DESTROY_DEVICE, Irql::Passive),
     (CREATE_CONTEXT, Irql::Passive),
     (DESTROY_CONTEXT, Irql::Passive),
+    ("DxgkDdiCreateProcess", Irql::Passive),
+    ("DxgkDdiDestroyProcess", Irql::Passive),
+    ("DxgkDdiGetRootPageTableSize", Irql::Passive),
+    ("DxgkDdiSetRootPageTable", Irql::Passive),
+    ("DxgkDdiMapCpuHostAperture", Irql::Passive),
+    ("DxgkDdiUnmapCpuHostAperture", Irql::Passive),
     ("DxgkDdiGetStandardAllocationDriverData", Irql::Passive),
     (CREATE_ALLOCATION, Irql::Passive),
     (DESTROY_ALLOCATION, Irql::Passive),
@@ -67,6 +76,8 @@ const LEVELS: &[(&str, Irql)] = &[
     (SUBMIT, Irql::Dispatch),
     ("DxgkDdiRender", Irql::Passive),
     ("DxgkDdiPatch", Irql::Passive),
+    ("DxgkDdiBuildPagingBuffer", Irql::Passive),
+    ("DxgkDdiSubmitCommand", Irql::Dispatch),
     ("DxgkDdiInterruptRoutine", Irql::Device),
     (DPC, Irql::Dispatch),
     ("DxgkDdiControlInterrupt", Irql::Passive),
@@ -81,7 +92,7 @@ const LEVELS: &[(&str, Irql)] = &[
     ("DxgkDdiCollectDbgInfo", Irql::Passive),
 ];
 
-/// The level a DDI is documented to be called at.
-pub(crate) fn level(name: &str) -> Option<Irql> {
-    LEVELS.iter().find(|(it, _)| *it == name).map(|(_, level)| *level)
+/// The level a DDI is documented to be called at; none if it may be called at any level.
+pub fn documented_level(name: &str) -> Option<Irql> {
+    LEVELS.iter().find(|(ddi, _)| *ddi == name).map(|(_, level)| *level)
 }

@@ -19,25 +19,30 @@ fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(call) = inside.iter().find(|active_call| active_call.call == event.subject) else {
         return Verdict::NotApplicable;
     };
-    let asked = if hardware { "two" } else { "zero" };
-    Verdict::holds_if(call.threading_level == asked, Component::Kernel, call.name.clone(), || {
-        let with = if hardware { "with" } else { "without" };
-        format!(
-            "an escape {with} HardwareAccess is delivered at level {}, not {asked}",
-            call.threading_level
-        )
-    })
+    let expected = if hardware { "two" } else { "zero" };
+    Verdict::holds_if(
+        call.threading_level == expected,
+        Component::Kernel,
+        call.name.clone(),
+        || {
+            let with = if hardware { "with" } else { "without" };
+            format!(
+                "an escape {with} HardwareAccess is delivered at level {}, not {expected}",
+                call.threading_level
+            )
+        },
+    )
 }
 
 fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let asked = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-    let Some(asked) = asked.filter(|client_call| client_call.unresolved) else {
+    let client_call = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+    let Some(client_call) = client_call.filter(|call| call.unresolved) else {
         return Verdict::NotApplicable;
     };
-    let harmless = status.0 == STATUS_INVALID_PARAMETER && !asked.delivered;
+    let harmless = status.0 == STATUS_INVALID_PARAMETER && !client_call.delivered;
     Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
-        let came = if asked.delivered { "came" } else { "did not come" };
+        let came = if client_call.delivered { "came" } else { "did not come" };
         format!(
             "an escape for a missing object returned {:#010x}, and {came} to the driver",
             status.0

@@ -16,8 +16,8 @@ pub(crate) const SYNC: &str = "
     sync:2 sync.created device=device:5 kind=monitored value=0 sharing=nt no_signal=false no_wait=true no_tdr_signal=false
     process:5 handle.published handle=0x40000440 of=sync:2
     sync:2 sync.handles-returned handle=0x40000440 global=0x00000000
-    sync:2 sync.requested device=device:5 operation=signal result=taken
-    sync:2 sync.requested device=device:5 operation=wait result=denied
+    sync:2 sync.requested device=device:5 operation=signal result=taken handle=0x40000440
+    sync:2 sync.requested device=device:5 operation=wait result=denied handle=0x40000440
     gpu-wait:1 gpu-wait.started waiter=context:5 waiter_kind=context any=false count=1
     gpu-wait:1 gpu-wait.object of=sync:1 value=0
     sync:1 sync.signalled by=context value=1 shown=-
@@ -45,6 +45,11 @@ pub(crate) const SYNC: &str = "
     sync:2 sync.signalled by=broadcast value=2 shown=2
     event:1 event.set by=gpu-wait:2
     gpu-wait:2 gpu-wait.satisfied
+    gpu-wait:4 gpu-wait.started waiter=event:1 waiter_kind=event any=false count=1
+    gpu-wait:4 gpu-wait.object of=sync:2 value=50
+    gpu-wait:4 gpu-wait.released of=sync:2
+    event:1 event.set by=gpu-wait:4
+    gpu-wait:4 gpu-wait.satisfied
     sync:2 sync.signalled by=reset value=18446744073709551615 shown=18446744073709551615
     device:5 fences.reset
     process:6 handle.closed handle=0x40000400 of=sync:1
@@ -82,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_what_it_needs_is_there() {
+    fn a_wait_ends_when_its_objects_have_their_values() {
         let taken = "    sync:1 sync.acquired by=gpu-wait:1 remaining=0\n";
         let wait = "gpu-wait 1 of context 5 is over, which needs sync 1 to have 0";
         assert_eq!(changed(RuleId::SYNC_CREATE_009, taken, ""), [wait]);
@@ -128,7 +133,10 @@ mod tests {
         assert_eq!(changed(RuleId::SYNC_CREATE_017, nt, global).len(), 1);
         let (deaf, hears) = ("no_wait=true", "no_wait=false");
         let message = changed(RuleId::SYNC_CREATE_004, deaf, hears);
-        assert_eq!(message, ["device 5 has sync 2 with the right to wait, which is denied"]);
+        assert_eq!(
+            message,
+            ["device 5 has sync 2 by 0x40000440 with the right to wait, which is denied"]
+        );
         let closed = "    process:6 handle.closed handle=0x40000400 of=sync:1\n";
         let message = changed(RuleId::SYNC_CREATE_020, closed, "");
         assert_eq!(message, ["process 6 has ended, and 1 of its handles hold objects"]);

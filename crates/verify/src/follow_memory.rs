@@ -160,7 +160,7 @@ impl Shadows {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, asked, close_called) = (ViewStage::Live, None, None, false);
+            let (stage, retirement, request, close_called) = (ViewStage::Live, None, None, false);
             let known = self.allocation(allocation);
             let view = View {
                 allocation: allocation.into(),
@@ -168,7 +168,7 @@ impl Shadows {
                 resource,
                 stage,
                 retirement,
-                request: asked,
+                request,
                 close_called,
                 driver_handle: None,
                 creator: known.is_some_and(|allocation| allocation.creator == device),
@@ -245,15 +245,15 @@ impl Shadows {
     }
 
     fn retire_view(&mut self, subject: Subject, retirement: Serial<Retirement>) {
-        let asked = self.retirement(retirement).map(|retirement| retirement.request);
+        let request = self.retirement(retirement).map(|retirement| retirement.request);
         let Some(view) = self.view_mut(subject) else { return };
         if view.stage != ViewStage::Live {
             return;
         }
         (view.stage, view.retirement, view.request) =
-            (ViewStage::Retiring, Some(retirement), asked);
+            (ViewStage::Retiring, Some(retirement), request);
         let (device, resource) = (view.device, view.resource);
-        if asked.is_some_and(|request| request.assume_not_in_use) {
+        if request.is_some_and(|request| request.assume_not_in_use) {
             self.with_device(device, |device| device.hasty += 1);
         }
         if let Some(resource) = resource {
@@ -265,11 +265,12 @@ impl Shadows {
     fn mark_view_idle(&mut self, subject: Subject) {
         let Some(view) = self.view_mut(subject) else { return };
         let before = std::mem::replace(&mut view.stage, ViewStage::Idle);
-        let (allocation, device, asked) = (view.allocation, view.device, view.request);
+        let (allocation, device, request) = (view.allocation, view.device, view.request);
         if before != ViewStage::Idle {
             self.with_allocation(allocation, |it| decrement(&mut it.busy));
         }
-        if before == ViewStage::Retiring && asked.is_some_and(|request| request.assume_not_in_use) {
+        if before == ViewStage::Retiring && request.is_some_and(|request| request.assume_not_in_use)
+        {
             self.with_device(device, |it| decrement(&mut it.hasty));
         }
     }
@@ -282,19 +283,12 @@ impl Shadows {
             ..
         } = event.kind
         {
-            let asked =
+            let request =
                 RetireRequest { seq: event.seq, assume_not_in_use: assume, synchronous: sync };
             let (closed, orphans, groups) = (0, 0, Vec::new());
             let (done, answered) = (false, false);
-            let retirement = Retirement {
-                request: asked,
-                views,
-                closed,
-                groups,
-                orphans,
-                done,
-                returned: answered,
-            };
+            let retirement =
+                Retirement { request, views, closed, groups, orphans, done, returned: answered };
             return self.start(event.subject, retirement);
         }
         let Some(it) = self.retirement_mut(event.subject) else { return };

@@ -27,6 +27,7 @@ impl Shadows {
                 kind: kind.clone(),
                 value: *value,
                 sharing: sharing.clone(),
+                first_handle: None,
                 no_signal: *silent,
                 no_wait: *deaf,
                 no_tdr_signal: *stays,
@@ -103,6 +104,9 @@ impl Shadows {
         let count = |number: &mut u32| if given { *number += 1 } else { decrement(number) };
         if let Some(it) = self.sync_mut(of) {
             count(&mut it.handles);
+            if let EventKind::HandlePublished { handle, .. } = what {
+                it.first_handle.get_or_insert((process, *handle));
+            }
         }
         self.with_process(Some(process), |it| count(&mut it.sync_handles));
     }
@@ -135,6 +139,15 @@ impl Shadows {
                 };
                 if let Some(it) = self.gpu_wait_mut(subject) {
                     it.points.push((*of, *value, met));
+                }
+            }
+            EventKind::GpuWaitReleased { of } => {
+                let Some(it) = self.gpu_wait_mut(subject) else { return };
+                for point in it.points.iter_mut().filter(|point| point.0 == *of) {
+                    point.2 = true;
+                }
+                if let Some(sync) = self.sync_mut(*of) {
+                    sync.waits.retain(|(wait, _)| *wait != subject);
                 }
             }
             EventKind::GpuWaitSatisfied {} | EventKind::GpuWaitCancelled {} => {

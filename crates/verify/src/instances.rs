@@ -64,10 +64,10 @@ fn instance_handle_matches(event: &Event, shadows: &Shadows) -> Verdict {
             )
         }
         EventKind::Leave { call, .. } if call == LOCK => {
-            let asked =
+            let client_call =
                 shadows.process(event.subject).and_then(|process| process.call(event.thread));
             Verdict::holds_if(
-                asked.is_none_or(|client_call| !client_call.creates),
+                client_call.is_none_or(|call| !call.creates),
                 Component::Kernel,
                 LOCK,
                 || format!("a lock of {} had {CREATE_ALLOCATION} called", event.subject),

@@ -101,12 +101,12 @@ fn timeout_output(event: &Event, shadows: &Shadows) -> Verdict {
                 format!("a wait for key {key} of {subject} timed out, and it is free for that key")
             })
         }
-        EventKind::KeyedMutexAcquireReturned { result: how, requested: asked, key, fence }
+        EventKind::KeyedMutexAcquireReturned { result: how, requested, key, fence }
             if how == TIMED_OUT =>
         {
-            Verdict::holds_if(*fence == 0 && key == asked, Component::Kernel, ACQUIRE, || {
+            Verdict::holds_if(*fence == 0 && key == requested, Component::Kernel, ACQUIRE, || {
                 format!(
-                    "a wait for key {asked} of {subject} timed out, and its caller finds key {key} \
+                    "a wait for key {requested} of {subject} timed out, and its caller finds key {key} \
                      and fence value {fence}: the key stays, and the value is zero"
                 )
             })

@@ -24,6 +24,7 @@
 pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
 pub use cause::cause;
+pub use ddi::documented_level;
 pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};

@@ -43,7 +43,7 @@ fn context_drained(event: &Event, shadows: &Shadows) -> Verdict {
 fn wait_can_end(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::WaitStuck { component, graph } = &event.kind else { return Verdict::Holds };
     let message = format!(
-        "the wait for {} cannot end, for nothing that could end it is left to run: {graph}",
+        "the wait for {} cannot end: nothing that could end it is left to run ({graph})",
         event.subject
     );
     Verdict::Broken(*component, format!("wait for {}", event.subject.kind.name()).into(), message)
@@ -143,8 +143,8 @@ mod tests {
                 id,
                 "context:1 wait.stuck component=driver graph=\"main waits for context 1\""
             ),
-            ["the wait for context 1 cannot end, for nothing that could end it is left to run: \
-              main waits for context 1"]
+            ["the wait for context 1 cannot end: nothing that could end it is left to run \
+              (main waits for context 1)"]
         );
     }
 

@@ -75,7 +75,7 @@ impl Tables {
         }
         // An entry that is being updated again may have either value.
         let settled = (0..).zip(&*slots).filter(|(_, it)| it.pending == 0);
-        let mut asked = None;
+        let mut own = None;
         let mut other = None;
         for (index, slot) in settled {
             let Some(says) = slot.says else { continue };
@@ -86,7 +86,7 @@ impl Tables {
             }
             let untouched = found == slot.older;
             let mine = indices(it).contains(&index);
-            let first: &mut Option<EntryMismatch> = if mine { &mut asked } else { &mut other };
+            let first: &mut Option<EntryMismatch> = if mine { &mut own } else { &mut other };
             match first {
                 Some(first) => first.more += 1,
                 None => {
@@ -95,8 +95,8 @@ impl Tables {
                 }
             }
         }
-        judge_written(it, log, asked.as_ref(), other.as_ref());
-        if asked.is_none() && other.is_none() {
+        judge_written(it, log, own.as_ref(), other.as_ref());
+        if own.is_none() && other.is_none() {
             return;
         }
         // An error is reported once.
@@ -214,7 +214,7 @@ type StaleEntry = (u64, Option<TableEntry>, Option<TableEntry>);
 fn judge_written(
     it: &PageTableWrite<'_>,
     log: &Log,
-    asked: Option<&EntryMismatch>,
+    own: Option<&EntryMismatch>,
     other: Option<&EntryMismatch>,
 ) {
     let judge = |rule, broken| log.judge(rule, Component::Driver, it.of, ARGUMENT, broken);
@@ -239,7 +239,7 @@ fn judge_written(
     if it.repeat && it.count > 1 {
         // The first entry is right, and this one is unchanged, or most are wrong: so the entry was
         // not repeated.
-        let few = asked.filter(|wrong| {
+        let few = own.filter(|wrong| {
             wrong.index != it.first && (wrong.untouched || wrong.more >= it.count / 2)
         });
         judge(
@@ -252,7 +252,7 @@ fn judge_written(
     }
     if it.by_cpu {
         // The first entry is unchanged: so nothing was written yet.
-        let late = asked.filter(|wrong| wrong.index == it.first && wrong.untouched);
+        let late = own.filter(|wrong| wrong.index == it.first && wrong.untouched);
         judge(
             RuleId::KMD_PAGING_020,
             late.map(|entry_mismatch| sentence(entry_mismatch, "by the CPU left")),
@@ -261,7 +261,7 @@ fn judge_written(
             return;
         }
     }
-    let broken = asked.map(|entry_mismatch| sentence(entry_mismatch, "left"));
+    let broken = own.map(|entry_mismatch| sentence(entry_mismatch, "left"));
     let broken = broken
         .or_else(|| other.map(|entry_mismatch| sentence(entry_mismatch, "changed another one:")));
     judge(RuleId::WT_TABLES_001, broken);
@@ -454,10 +454,10 @@ mod tests {
     fn repeat_and_the_cpu_have_rules_of_their_own() {
         let it = Flight::mapped();
         let one = [page(7)];
-        let asked = PageTableWrite { count: 3, repeat: true, ..it.update(0, 8, &one) };
-        it.written(&asked, &[(8, page(7))]);
+        let write = PageTableWrite { count: 3, repeat: true, ..it.update(0, 8, &one) };
+        it.written(&write, &[(8, page(7))]);
         it.broken(&[(RuleId::KMD_PAGING_021, "with Repeat left entry 9")]);
-        it.written(&asked, &[(8, page(7)), (9, page(7)), (10, page(7))]);
+        it.written(&write, &[(8, page(7)), (9, page(7)), (10, page(7))]);
         it.broken(&[]);
         it.written(&PageTableWrite { by_cpu: true, ..it.update(0, 12, &one) }, &[]);
         it.broken(&[(RuleId::KMD_PAGING_020, "by the CPU left entry 12 as an invalid entry")]);

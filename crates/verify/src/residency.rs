@@ -60,7 +60,7 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 /// WINDOWS: a reset removes lost memory from every list (documented).
-const LOST: &str = "its GPU was reset";
+pub(crate) const LOST: &str = "its GPU was reset";
 
 fn all_or_nothing(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::ResidencyRequested { views, result, trim, .. } = &event.kind else {

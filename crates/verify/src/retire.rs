@@ -34,12 +34,12 @@ fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict 
 fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(view.device) else { return Verdict::NotApplicable };
-    let Some(asked) = view.request.filter(|request| !request.assume_not_in_use) else {
+    let Some(request) = view.request.filter(|request| !request.assume_not_in_use) else {
         return Verdict::NotApplicable;
     };
-    let first = device.packets.front().filter(|packet| packet.queued < asked.seq);
+    let first = device.packets.front().filter(|packet| packet.queued < request.seq);
     Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
-        let behind = device.packets.iter().take_while(|packet| packet.queued < asked.seq).count();
+        let behind = device.packets.iter().take_while(|packet| packet.queued < request.seq).count();
         let fence = first.map_or(String::new(), |packet| {
             format!(", first packet {} of {}", packet.packet, packet.context)
         });
@@ -218,24 +218,24 @@ mod tests {
     #[test]
     fn a_view_is_idle_after_the_work_before_it() {
         let id = RuleId::ALLOC_DESTROY_006;
-        let asked = requested(false, false);
+        let request = requested(false, false);
         let idle = "view:1 view.idle";
-        check(id, &[&*queued(1), &asked, &queued(2), &done(1), idle].concat(), &[]);
-        check(id, &[&*queued(1), &asked, "device:1 device.lost why=hung\n", idle].concat(), &[]);
+        check(id, &[&*queued(1), &request, &queued(2), &done(1), idle].concat(), &[]);
+        check(id, &[&*queued(1), &request, "device:1 device.lost why=hung\n", idle].concat(), &[]);
         let broken = "view 1 became idle, but 1 packets that device 1 had queued before its end \
                       was requested are not done, first packet 1 of context 1";
-        check(id, &[&*queued(1), &asked, &queued(2), idle].concat(), &[broken]);
+        check(id, &[&*queued(1), &request, &queued(2), idle].concat(), &[broken]);
     }
 
     #[test]
     fn a_hasty_end_waits_for_no_work() {
         let id = RuleId::ALLOC_DESTROY_007;
-        let asked = requested(true, false);
-        check(id, &[&*queued(1), &asked, "view:1 view.idle\n", &done(1)].concat(), &[]);
+        let request = requested(true, false);
+        check(id, &[&*queued(1), &request, "view:1 view.idle\n", &done(1)].concat(), &[]);
         let broken = "fence 1 of node 0 passed while 1 views that were reported not to be in use \
                       still waited, but their end waits for no work";
-        check(id, &[&*queued(1), &asked, &done(1)].concat(), &[broken]);
-        let script = [CREATED, &asked, "view:1 view.idle"].concat();
+        check(id, &[&*queued(1), &request, &done(1)].concat(), &[broken]);
+        let script = [CREATED, &request, "view:1 view.idle"].concat();
         assert_eq!(judge_count(RuleId::ALLOC_DESTROY_006, &script), 0);
     }
 

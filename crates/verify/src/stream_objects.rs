@@ -166,12 +166,14 @@ fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
         }
         _ => return Verdict::NotApplicable,
     };
-    let asked = if dispatch { Irql::Dispatch } else { Irql::Passive };
-    let kept = *level == asked && processing.is_none() && !early;
+    let requested = if dispatch { Irql::Dispatch } else { Irql::Passive };
+    let kept = *level == requested && processing.is_none() && !early;
     Verdict::holds_if(kept, Component::Kernel, name.clone(), || {
         let twice = processing.map(|serial| format!(", inside {serial}")).unwrap_or_default();
         let early = if early { ", below its least state" } else { "" };
-        format!("{about} was processed at {level} level, where {asked} was requested{twice}{early}")
+        format!(
+            "{about} was processed at {level} level, where {requested} was requested{twice}{early}"
+        )
     })
 }
 

@@ -7,6 +7,7 @@ use flight::{Component, Event, EventKind, RuleId};
 const CREATE: &str = "D3DKMTCreateSynchronizationObject2";
 const SIGNAL: &str = "D3DKMTSignalSynchronizationObjectFromCpu";
 const WAIT: &str = "D3DKMTWaitForSynchronizationObjectFromCpu";
+const DESTROY: &str = "D3DKMTDestroySynchronizationObject";
 const OPEN: &str = "D3DKMTOpenSynchronizationObject";
 
 /// The rules on synchronisation objects.
@@ -15,6 +16,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["fences.reset"], RuleId::SYNC_CREATE_005, reset_signals_maximum),
     Rule::on(&["sync.signalled", "sync.destroyed"], RuleId::SYNC_CREATE_008, cpu_signal_visible),
     Rule::on(&["gpu-wait.satisfied"], RuleId::SYNC_CREATE_009, wait_satisfied),
+    Rule::on(&["gpu-wait.released"], RuleId::WT_SYNC_001, not_destroyed_under_wait),
     Rule::on(&["gpu-wait.satisfied", "leave"], RuleId::SYNC_CREATE_010, waiter_matches_kind),
     Rule::on(&["packet.submitted"], RuleId::SYNC_CREATE_012, packet_after_wait),
     Rule::on(&["sync.signalled"], RuleId::SYNC_CREATE_014, broadcast_complete),
@@ -28,16 +30,21 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn access_denied_without_right(event: &Event, shadows: &Shadows) -> Verdict {
-    let (EventKind::SyncRequested { device, operation: what, result }, Some(it)) =
+    let (EventKind::SyncRequested { device, handle, operation: what, result }, Some(it)) =
         (&event.kind, shadows.sync(event.subject))
     else {
         return Verdict::NotApplicable;
     };
-    let denied = it.device == *device && if what == "signal" { it.no_signal } else { it.no_wait };
+    let process = shadows.device(*device).and_then(|device| device.process);
+    let first = it.first_handle.is_some_and(|(owner, first)| {
+        first == *handle && process.is_some_and(|process| process == owner)
+    });
+    let denied = first && if what == "signal" { it.no_signal } else { it.no_wait };
     let expected = if denied { "denied" } else { "taken" };
     Verdict::holds_if(result == expected, Component::Kernel, CREATE, || {
         let may = if denied { "without" } else { "with" };
-        format!("{device} has {} {may} the right to {what}, which is {result}", event.subject)
+        let object = event.subject;
+        format!("{device} has {object} by {handle} {may} the right to {what}, which is {result}")
     })
 }
 
@@ -80,6 +87,18 @@ fn wait_satisfied(event: &Event, shadows: &Shadows) -> Verdict {
             format!(", which needs {of} to have {value}")
         });
         format!("{} of {} is over{unmet}", event.subject, it.waiter)
+    })
+}
+
+/// A wait of a context that is released by a destroy was never satisfied.
+fn not_destroyed_under_wait(event: &Event, shadows: &Shadows) -> Verdict {
+    let (EventKind::GpuWaitReleased { of }, Some(it)) =
+        (&event.kind, shadows.gpu_wait(event.subject))
+    else {
+        return Verdict::NotApplicable;
+    };
+    Verdict::holds_if(it.waiter_kind != "context", Component::Client, DESTROY, || {
+        format!("{of} was destroyed while {} waited for it in its queue", it.waiter)
     })
 }
 

@@ -129,7 +129,7 @@ fn no_other_call(
 
 fn called_at_its_irql(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
-    let Some(documented) = ddi::level(name) else { return Verdict::NotApplicable };
+    let Some(documented) = ddi::documented_level(name) else { return Verdict::NotApplicable };
     Verdict::holds_if(*level == documented, Component::Kernel, name.clone(), || {
         format!("{name} is called at {level} level, but it is for {documented} level")
     })

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
 
 fn main() -> ExitCode {
-    let asked = |flag: &str| std::env::args().any(|text| text == flag);
-    let extent = match (asked("--quick"), asked("--full")) {
+    let has_flag = |flag: &str| std::env::args().any(|text| text == flag);
+    let extent = match (has_flag("--quick"), has_flag("--full")) {
         (true, _) => BenchSize::quick(),
         (_, true) => BenchSize::full(),
         _ => BenchSize::default_size(),

@@ -89,21 +89,21 @@ impl AllowList {
     pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = report.driver;
         let about = move |allowed_entry: &&AllowedEntry| {
-            let flight_result = |name: &String| {
+            let was_flown = |name: &String| {
                 report.scenarios.iter().any(|scenario_report| scenario_report.scenario == *name)
             };
             allowed_entry.driver.as_ref().is_none_or(|text| text == driver)
-                && allowed_entry.scenario.as_ref().is_none_or(flight_result)
+                && allowed_entry.scenario.as_ref().is_none_or(was_flown)
         };
         let occurs = move |allowed_entry: &AllowedEntry| {
-            report.scenarios.iter().any(|flight_result| {
-                let found = flight_result
+            report.scenarios.iter().any(|scenario_report| {
+                let found = scenario_report
                     .allowed
                     .iter()
                     .map(|allowed_finding| &allowed_finding.found.finding);
                 found
                     .into_iter()
-                    .any(|found| allowed_entry.matches(driver, flight_result.scenario, found))
+                    .any(|found| allowed_entry.matches(driver, scenario_report.scenario, found))
             })
         };
         self.entries.iter().filter(about).filter(move |allowed_entry| !occurs(allowed_entry))
@@ -149,10 +149,10 @@ pub fn baseline(report: &CheckReport) -> String {
         (reported_finding.finding.rule.name(), reported_finding.finding.argument.clone())
     };
     let mut reasons: BTreeMap<(&str, String), String> = BTreeMap::new();
-    for flight_result in &report.scenarios {
+    for scenario_report in &report.scenarios {
         let found =
-            flight_result.findings.iter().map(|reported_finding| (key(reported_finding), &new));
-        let allowed = flight_result
+            scenario_report.findings.iter().map(|reported_finding| (key(reported_finding), &new));
+        let allowed = scenario_report
             .allowed
             .iter()
             .map(|allowed_finding| (key(&allowed_finding.found), &allowed_finding.reason));

@@ -99,8 +99,8 @@ impl Application {
         at: &mut Passive,
         surface: (Resource, u32),
     ) -> Result<Vec<u8>, ScenarioStopped> {
-        let order = LockRequest { read_only: true, ..LockRequest::default() };
-        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, order))?;
+        let request = LockRequest { read_only: true, ..LockRequest::default() };
+        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, request))?;
         let bytes = mapped.read();
         expect_ok("pfnUnlock", self.device.unlock(at, surface))?;
         Ok(bytes)
@@ -111,10 +111,10 @@ impl Application {
         &self,
         at: &mut Passive,
         surface: (Resource, u32),
-        order: LockRequest,
+        request: LockRequest,
         bytes: &[u8],
     ) -> Result<(), ScenarioStopped> {
-        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, order))?;
+        let mapped = expect_ok("pfnLock", self.device.lock(at, surface, request))?;
         mapped.write(bytes);
         expect_ok("pfnUnlock", self.device.unlock(at, surface))
     }

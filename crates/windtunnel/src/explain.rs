@@ -81,8 +81,8 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     if let Some(point) = EntryPoint::find(&wanted) {
         return Ok(Explanation::EntryPoint(point));
     }
-    if let Some(asked) = NumberQuery::read(&wanted) {
-        return asked.find();
+    if let Some(query) = NumberQuery::read(&wanted) {
+        return query.find();
     }
     if wanted.contains('_') {
         let results = hresult::NAMES.iter().map(|pair| pair.1);
@@ -198,14 +198,14 @@ impl Status {
 
     /// The entry points that return this status without a driver having returned it.
     pub fn returned_by(&self) -> Vec<&'static str> {
-        let answers = |entry_row: &&thunk::EntryRow| {
+        let returns = |entry_row: &&thunk::EntryRow| {
             self.code == 0 || entry_row.statuses.contains(&self.code)
         };
-        thunk::ENTRIES.iter().filter(answers).map(|entry_row| entry_row.name).collect()
+        thunk::ENTRIES.iter().filter(returns).map(|entry_row| entry_row.name).collect()
     }
 
     /// The entry points that pass this status on from a driver, each with the DDI that returns it.
-    pub fn passed_on_by(&self) -> Vec<(&'static str, &'static str)> {
+    pub fn forwarded_by(&self) -> Vec<(&'static str, &'static str)> {
         let legal = self.legal_for();
         let entries = thunk::ENTRIES.iter();
         let each = entries.flat_map(|entry_row| {
@@ -269,7 +269,7 @@ impl EntryPoint {
     /// The rules that apply to the entry point.
     pub fn rules(&self) -> Vec<&'static Entry> {
         let place = self.columns.iter().position(|text| *text == "rules");
-        let judged = place.map_or(Vec::new(), |index| self.row.cells[index].words());
+        let judged = place.map_or(Vec::new(), |index| self.row.cells[index].values());
         let of =
             |entry: &&Entry| entry.is_about(self.row.name) || judged.contains(&entry.id.as_str());
         catalogue().iter().filter(of).collect()
@@ -397,7 +397,7 @@ mod tests {
     fn a_status_lists_where_it_occurs() {
         let Ok(Explanation::Status(it)) = explain("STATUS_NO_MEMORY") else { panic!("a status") };
         assert!(it.returned_by().contains(&"D3DKMTCreateDevice"));
-        assert!(it.passed_on_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));
+        assert!(it.forwarded_by().contains(&("D3DKMTCreateDevice", "DxgkDdiCreateDevice")));
         assert!(it.legal_for().contains(&"DxgkDdiCreateDevice"));
         assert!(!it.legal_for().contains(&"DxgkDdiSubmitCommandVirtual"));
         assert!(it.open_for().contains(&"DxgkDdiStartDevice"));

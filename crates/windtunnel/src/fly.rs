@@ -276,7 +276,7 @@ pub(crate) fn fly_body(
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
     let setup = make(&log);
-    let mut offered = setup.miniport.offers();
+    let mut offered = setup.miniport.entry_points();
     if umd.is_some() {
         offered.push("OpenAdapter");
     }

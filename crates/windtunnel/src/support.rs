@@ -48,18 +48,18 @@ impl Cell {
     /// The cell as text.
     pub fn text(&self) -> String {
         match self {
-            Cell::One(driver_handle) => (*driver_handle).to_owned(),
-            Cell::Many(words) => words.join(", "),
+            Cell::One(value) => (*value).to_owned(),
+            Cell::Many(values) => values.join(", "),
         }
     }
 }
 
 impl Cell {
     /// The values of the cell.
-    pub fn words(&self) -> Vec<&'static str> {
+    pub fn values(&self) -> Vec<&'static str> {
         match self {
-            Cell::One(driver_handle) => vec![driver_handle],
-            Cell::Many(words) => words.clone(),
+            Cell::One(value) => vec![value],
+            Cell::Many(values) => values.clone(),
         }
     }
 }
@@ -107,8 +107,8 @@ fn entries() -> SupportTable {
         id: "d3dkmt",
         title: "D3DKMT entry points",
         about: "Functions that a client calls. Besides success, a function returns these statuses \
-                itself, and passes on what a driver returns from these DDIs.",
-        columns: &["answers", "passes_on", "rules"],
+                itself, and forwards the errors that a driver returns from these DDIs.",
+        columns: &["statuses", "forwards_errors_of", "rules"],
         rows: thunk::ENTRIES.iter().map(row).collect(),
     }
 }
@@ -128,7 +128,7 @@ fn ddis() -> SupportTable {
         title: "DDIs that are called",
         about: "DDIs that the kernel calls, with IRQL, threading level, and the statuses that the \
                 driver may return besides success.",
-        columns: &["irql", "class", "statuses"],
+        columns: &["irql", "threading_level", "statuses"],
         rows: TABLE.iter().map(row).collect(),
     }
 }
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_entry_passes_on_is_a_ddi() {
+    fn an_entry_forwards_the_errors_of_ddis() {
         for entry in thunk::ENTRIES {
             for ddi in entry.forwards_errors_of {
                 assert!(kernel::ddi::NAMES.contains(ddi), "{}: {ddi}", entry.name);

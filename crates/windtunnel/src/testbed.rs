@@ -273,8 +273,8 @@ impl TestClient {
         match expect_ok("D3DKMTMakeResident", created)? {
             PagingStatus::Resident => Ok(()),
             PagingStatus::Pending(value) => {
-                let gpu_wait = self.client.wait(at, self.device, queue.fence, value);
-                expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+                let waited = self.client.wait(at, self.device, queue.fence, value);
+                expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
             }
             PagingStatus::NoMemory(bytes) => Err(ScenarioStopped(format!(
                 "D3DKMTMakeResident to succeed; {bytes} bytes are missing"

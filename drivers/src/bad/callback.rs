@@ -69,10 +69,10 @@ pub(crate) unsafe fn before_dpc(context: PVOID, body: impl FnOnce(&Adapter)) {
 /// Calls `DxgkCbAcquireHandleData` in the DPC, where that is not allowed.
 unsafe extern "win64-unwind" fn acquires(context: PVOID) {
     let acquire = |adapter: &Adapter| {
-        let (asked, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
+        let (request, mut held) = (DXGKARGCB_GETHANDLEDATA::ZERO, ptr::null_mut());
         if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
             // SAFETY: The function is the kernel's, and both arguments outlive the call.
-            unsafe { call(&raw const asked, &raw mut held) };
+            unsafe { call(&raw const request, &raw mut held) };
         }
     };
     // SAFETY: The arguments come from the kernel and are valid for the call.

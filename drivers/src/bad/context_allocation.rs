@@ -7,12 +7,12 @@ use crate::memory::{
     ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area,
     destroy_context_with_area,
 };
-use crate::save_area::{Area, ask, give_back, order};
+use crate::save_area::{Area, ask, create_context_allocation_args, give_back};
 use crate::table::Adapter;
 use abi::display::{
     DXGK_ALLOCATIONINFOFLAGS as Flags, DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags,
     DXGK_OPERATION_INIT_CONTEXT_RESOURCE, DXGK_SEGMENTPREFERENCE, DXGKARG_BUILDPAGINGBUFFER,
-    DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE, DXGKARGCB_CREATECONTEXTALLOCATION as Order,
+    DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE, DXGKARGCB_CREATECONTEXTALLOCATION as CreateArgs,
     DXGKARGCB_MAPCONTEXTALLOCATION, DXGKARGCB_UPDATECONTEXTALLOCATION,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
@@ -79,7 +79,7 @@ const fn ends(
 /// What is wrong with a request.
 trait BadCreateArgs {
     /// Changes a valid request for a context; `device` is the driver's own handle.
-    fn change(order: &mut Order, device: HANDLE);
+    fn change(args: &mut CreateArgs, device: HANDLE);
 }
 
 /// A context allocation that is both shared across contexts and of one context.
@@ -100,51 +100,51 @@ struct Evicted;
 struct Seen;
 
 impl BadCreateArgs for SharedPerContext {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
     }
 }
 
 impl BadCreateArgs for NoOwner {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.hContext = ptr::null_mut();
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.hContext = ptr::null_mut();
     }
 }
 
 impl BadCreateArgs for WrongDeviceHandle {
-    fn change(order: &mut Order, device: HANDLE) {
-        order.hDevice = device;
+    fn change(args: &mut CreateArgs, device: HANDLE) {
+        args.hDevice = device;
     }
 }
 
 impl BadCreateArgs for WrongContextHandle {
-    fn change(order: &mut Order, device: HANDLE) {
-        order.hContext = device;
+    fn change(args: &mut CreateArgs, device: HANDLE) {
+        args.hContext = device;
     }
 }
 
 impl BadCreateArgs for EmptyAllocation {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.Size = 0;
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.Size = 0;
     }
 }
 
 impl BadCreateArgs for Elsewhere {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.SupportedSegmentSet = 0b11;
-        order.PreferredSegment = DXGK_SEGMENTPREFERENCE { Value: 3 };
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.SupportedSegmentSet = 0b11;
+        args.PreferredSegment = DXGK_SEGMENTPREFERENCE { Value: 3 };
     }
 }
 
 impl BadCreateArgs for Evicted {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.EvictionSegmentSet = ALL_SEGMENTS;
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.EvictionSegmentSet = ALL_SEGMENTS;
     }
 }
 
 impl BadCreateArgs for Seen {
-    fn change(order: &mut Order, _device: HANDLE) {
-        order.Flags = Flags { Value: Flags::CpuVisible | Flags::Protected };
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.Flags = Flags { Value: Flags::CpuVisible | Flags::Protected };
     }
 }
 
@@ -159,9 +159,9 @@ unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
     };
     // SAFETY: The kernel passes a valid structure.
     let given = unsafe { (*args).hContext };
-    let mut order = order(adapter, known.kernel, given, device);
-    W::change(&mut order, device);
-    if let Ok(name) = ask(adapter, &mut order) {
+    let mut create_args = create_context_allocation_args(adapter, known.kernel, given, device);
+    W::change(&mut create_args, device);
+    if let Ok(name) = ask(adapter, &mut create_args) {
         give_back(adapter, name);
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
@@ -240,9 +240,11 @@ unsafe extern "win64-unwind" fn leaks_shared_context_allocation(
     if let Some(known) = unsafe { find::<Adapter>(adapter) } {
         // SAFETY: The kernel passes a valid structure.
         let device = unsafe { (*args).hDevice };
-        let mut order = order(known, device, ptr::null_mut(), adapter);
-        order.ContextAllocationFlags = CreateFlags { Value: CreateFlags::SharedAcrossContexts };
-        let _forgotten = ask(known, &mut order);
+        let mut create_args =
+            create_context_allocation_args(known, device, ptr::null_mut(), adapter);
+        create_args.ContextAllocationFlags =
+            CreateFlags { Value: CreateFlags::SharedAcrossContexts };
+        let _forgotten = ask(known, &mut create_args);
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_device(adapter, args) }

@@ -48,13 +48,13 @@ unsafe extern "win64-unwind" fn reserves_range_at_destroy(
     let name = unsafe { kernel_handle(process) };
     if let Some((adapter, name)) = adapter.zip(name) {
         // The request fails and has no effect.
-        let _ = keep(adapter, order(adapter, name));
+        let _ = keep(adapter, reserve_args(adapter, name));
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_process(handle, process) }
 }
 
-fn order(adapter: &Adapter, process: HANDLE) -> Range {
+fn reserve_args(adapter: &Adapter, process: HANDLE) -> Range {
     let span = leaf_table_span(adapter);
     let alignment = u32::try_from(span).unwrap_or(0);
     Range { hDxgkProcess: process, SizeInBytes: span, Alignment: alignment, ..Range::ZERO }
@@ -91,9 +91,9 @@ unsafe fn create_with(
     // SAFETY: The handle is the adapter's, and the adapter outlives the call.
     if let Some(adapter) = unsafe { find::<Adapter>(handle) } {
         // SAFETY: The kernel passes a valid structure that only the driver uses.
-        let mut order = order(adapter, unsafe { (*args).hDxgkProcess });
-        wrong(&mut order);
-        let _ = keep(adapter, order);
+        let mut range = reserve_args(adapter, unsafe { (*args).hDxgkProcess });
+        wrong(&mut range);
+        let _ = keep(adapter, range);
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { create_process(handle, args) }

@@ -57,12 +57,12 @@ unsafe extern "win64-unwind" fn acquires_device_specific_resource(
     args: *const DXGKARG_OPENALLOCATION,
 ) -> NTSTATUS {
     let ask = |adapter: &Adapter, name: D3DKMT_HANDLE| {
-        let asked = DXGKARGCB_GETHANDLEDATA {
+        let request = DXGKARGCB_GETHANDLEDATA {
             hObject: name.wrapping_sub(STEP),
             Type: DXGK_HANDLE_RESOURCE,
             Flags: DXGKCB_GETHANDLEDATAFLAGS { Value: DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific },
         };
-        release(adapter, acquire(adapter, &asked), DXGK_HANDLE_RESOURCE);
+        release(adapter, acquire(adapter, &request), DXGK_HANDLE_RESOURCE);
     };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, ask) }
@@ -129,19 +129,19 @@ fn of_allocation(name: D3DKMT_HANDLE) -> DXGKARGCB_GETHANDLEDATA {
 
 /// Calls `DxgkCbGetHandleData`, which returns nothing.
 fn get(adapter: &Adapter, name: D3DKMT_HANDLE) {
-    let asked = of_allocation(name);
+    let request = of_allocation(name);
     if let Some(call) = adapter.interface.DxgkCbGetHandleData {
         // SAFETY: The function is the kernel's, and `asked` outlives the call.
-        unsafe { call(&raw const asked) };
+        unsafe { call(&raw const request) };
     }
 }
 
 /// Acquires data. Returns the value to release it with, NULL if nothing was acquired.
-fn acquire(adapter: &Adapter, asked: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
+fn acquire(adapter: &Adapter, request: &DXGKARGCB_GETHANDLEDATA) -> HANDLE {
     let mut held = ptr::null_mut();
     if let Some(call) = adapter.interface.DxgkCbAcquireHandleData {
         // SAFETY: The function is the kernel's, and both arguments outlive the call.
-        unsafe { call(asked, &raw mut held) };
+        unsafe { call(request, &raw mut held) };
     }
     held
 }

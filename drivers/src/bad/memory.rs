@@ -38,8 +38,8 @@ impl Miniport for Memory {
         Some(&*self.inner)
     }
 
-    fn query_adapter(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.inner.query_adapter(at)?;
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        let mut features = self.inner.query_adapter_info(at)?;
         if let (Fault::QueryAdapterInfo(wrong), Some(memory)) = (self.fault, &mut features.memory) {
             wrong(memory);
         }
@@ -58,7 +58,7 @@ impl Miniport for Memory {
         Ok(created)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -67,7 +67,7 @@ impl Miniport for Memory {
             Fault::BuildPagingBuffer(wrong) => wrong(args),
             _ => None,
         };
-        wrong.unwrap_or_else(|| self.inner.build_paging(at, args))
+        wrong.unwrap_or_else(|| self.inner.build_paging_buffer(at, args))
     }
 }
 

@@ -85,7 +85,7 @@ impl PageTableFlawDriver {
             multipass: args.multipass,
             private: args.private,
         };
-        let answer = self.inner.build_paging(at, &mut other);
+        let answer = self.inner.build_paging_buffer(at, &mut other);
         args.written = other.written;
         answer
     }
@@ -140,17 +140,22 @@ impl Miniport for PageTableFlawDriver {
         }
     }
 
-    fn set_root(&self, at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
+    fn set_root_page_table(
+        &self,
+        at: &mut Passive,
+        context: &DriverContext,
+        root: Root,
+    ) -> DriverResult<()> {
         let root = match self.flaw {
             Flaw::KeepsFirstRootTable => *self.state().root.get_or_insert(root),
             Flaw::AssumesFullRootTable => Root { entries: u32::MAX, ..root },
             _ => root,
         };
-        self.inner.set_root(at, context, root)
+        self.inner.set_root_page_table(at, context, root)
     }
 
-    fn root_size(&self, at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
-        let size = self.inner.root_size(at, entries)?;
+    fn get_root_page_table_size(&self, at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+        let size = self.inner.get_root_page_table_size(at, entries)?;
         Ok(match self.flaw {
             Flaw::ReturnsUnroundedRootSize => RootSize { bytes: size.bytes + 64, ..size },
             Flaw::ReturnsFewerRootEntries => {
@@ -160,14 +165,18 @@ impl Miniport for PageTableFlawDriver {
         })
     }
 
-    fn map_window(&self, at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
+    fn map_cpu_host_aperture(
+        &self,
+        at: &mut Passive,
+        map: MapHostApertureArgs<'_>,
+    ) -> DriverResult<()> {
         if self.flaw == Flaw::RequiresHostApertureAllocation && map.driver_handle.is_none() {
             return Err(DriverError::Invalid);
         }
-        self.inner.map_window(at, map)
+        self.inner.map_cpu_host_aperture(at, map)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -192,7 +201,7 @@ impl Miniport for PageTableFlawDriver {
                 let moved = Operation::VirtualTransfer { driver_handle, offset, from, to, bytes };
                 self.with(at, args, moved)
             }
-            _ => self.inner.build_paging(at, args),
+            _ => self.inner.build_paging_buffer(at, args),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 const SECOND: u32 = 1 << 31;
 
 /// A driver around a good driver.
-pub(crate) struct Crooked {
+pub(crate) struct PagingFlawDriver {
     inner: Arc<dyn Miniport>,
     flaw: Flaw,
 }
@@ -48,7 +48,7 @@ pub(crate) enum Flaw {
     KeepsApertureMapping,
 }
 
-impl Crooked {
+impl PagingFlawDriver {
     pub(crate) fn new(inner: Arc<dyn Miniport>, flaw: Flaw) -> Arc<Self> {
         Arc::new(Self { inner, flaw })
     }
@@ -70,7 +70,7 @@ impl Crooked {
             multipass: args.multipass,
             private: args.private,
         };
-        let answer = self.inner.build_paging(at, &mut other);
+        let answer = self.inner.build_paging_buffer(at, &mut other);
         args.written += other.written;
         answer
     }
@@ -163,12 +163,12 @@ impl Crooked {
     }
 }
 
-impl Miniport for Crooked {
+impl Miniport for PagingFlawDriver {
     fn delegate(&self) -> Option<&dyn Miniport> {
         Some(&*self.inner)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -197,13 +197,13 @@ impl Miniport for Crooked {
                 self.transfer(at, args, it)
             }
             (Operation::Transfer(_), Flaw::SkipsMultipassPage) => {
-                let answer = self.inner.build_paging(at, args);
+                let answer = self.inner.build_paging_buffer(at, args);
                 if answer == Err(DriverError::NoRoom) {
                     *args.multipass += 1;
                 }
                 answer
             }
-            _ => self.inner.build_paging(at, args),
+            _ => self.inner.build_paging_buffer(at, args),
         }
     }
 

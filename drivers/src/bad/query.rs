@@ -17,31 +17,38 @@ use softgpu::NODES;
 use softgpu::format::HARDWARE_INFO_SIZE;
 
 pub(crate) const CLAIMS_PREEMPTION_SINGLE_ENGINE: DRIVER_INITIALIZATION_DATA =
-    asked(claims::<{ Scheduling::PreemptionAware }, 0, 0>);
+    with_query_adapter_info(claims::<{ Scheduling::PreemptionAware }, 0, 0>);
 pub(crate) const CLAIMS_NODMAPATCHING_ALONE: DRIVER_INITIALIZATION_DATA =
-    asked(claims::<{ Scheduling::NoDmaPatching }, 0, 0>);
+    with_query_adapter_info(claims::<{ Scheduling::NoDmaPatching }, 0, 0>);
 pub(crate) const CLAIMS_CANCEL_SINGLE_ENGINE: DRIVER_INITIALIZATION_DATA =
-    asked(claims::<{ Scheduling::CancelCommandAware }, 0, 0>);
+    with_query_adapter_info(claims::<{ Scheduling::CancelCommandAware }, 0, 0>);
 pub(crate) const CLAIMS_MISSING_ENGINE_RESET: DRIVER_INITIALIZATION_DATA =
-    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: None, ..asked(claims::<0, 0, 1>) };
-pub(crate) const CLAIMS_GPUMMU_AND_IOMMU: DRIVER_INITIALIZATION_DATA = asked(
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiResetEngine: None,
+        ..with_query_adapter_info(claims::<0, 0, 1>)
+    };
+pub(crate) const CLAIMS_GPUMMU_AND_IOMMU: DRIVER_INITIALIZATION_DATA = with_query_adapter_info(
     claims::<
         0,
         { Memory::VirtualAddressingSupported | Memory::GpuMmuSupported | Memory::IoMmuSupported },
         0,
     >,
 );
-pub(crate) const OVERRUNS_DRIVER_CAPS: DRIVER_INITIALIZATION_DATA = asked(overruns_driver_caps);
-pub(crate) const OVERRUNS_UMD_QUERY: DRIVER_INITIALIZATION_DATA = asked(overruns_umd_query);
-pub(crate) const TRUSTS_UMD_QUERY_NODE: DRIVER_INITIALIZATION_DATA = asked(trusts_umd_query_node);
+pub(crate) const OVERRUNS_DRIVER_CAPS: DRIVER_INITIALIZATION_DATA =
+    with_query_adapter_info(overruns_driver_caps);
+pub(crate) const OVERRUNS_UMD_QUERY: DRIVER_INITIALIZATION_DATA =
+    with_query_adapter_info(overruns_umd_query);
+pub(crate) const TRUSTS_UMD_QUERY_NODE: DRIVER_INITIALIZATION_DATA =
+    with_query_adapter_info(trusts_umd_query_node);
 pub(crate) const FILLS_SEGMENT_COUNT_QUERY: DRIVER_INITIALIZATION_DATA =
-    asked(fills_segment_count_query);
+    with_query_adapter_info(fills_segment_count_query);
 pub(crate) const OMITS_SEGMENT_DESCRIPTOR: DRIVER_INITIALIZATION_DATA =
-    asked(omits_segment_descriptor);
-pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA = asked(ignores_segment_stride);
+    with_query_adapter_info(omits_segment_descriptor);
+pub(crate) const IGNORES_SEGMENT_STRIDE: DRIVER_INITIALIZATION_DATA =
+    with_query_adapter_info(ignores_segment_stride);
 
 /// The good driver with another query function.
-const fn asked(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
+const fn with_query_adapter_info(query: DXGKDDI_QUERYADAPTERINFO) -> DRIVER_INITIALIZATION_DATA {
     DRIVER_INITIALIZATION_DATA { DxgkDdiQueryAdapterInfo: Some(query), ..GOOD }
 }
 

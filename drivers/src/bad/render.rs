@@ -100,15 +100,15 @@ impl Miniport for RenderFlawDriver {
         Some(&*self.inner)
     }
 
-    fn create_listed_context(
+    fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
         let (context, sizes) =
-            self.inner.create_listed_context(at, device, order, driver_handle)?;
+            self.inner.create_context_with_lists(at, device, args, driver_handle)?;
         let guaranteed = matches!(self.flaw, Flaw::None | Flaw::BreaksGuaranteedDmaBuffer);
         let patches = if guaranteed { GUARANTEED } else { sizes.patches };
         Ok((context, BufferSizes { guaranteed, patches, ..sizes }))
@@ -191,8 +191,12 @@ impl Miniport for RenderFlawDriver {
         }
     }
 
-    fn submit_listed(&self, at: &mut Dispatch, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
+    fn submit_command(
+        &self,
+        at: &mut Dispatch,
+        packet: &SubmitCommandArgs<'_>,
+    ) -> DriverResult<()> {
         let null = packet.null && self.flaw != Flaw::RunsNullRendering;
-        self.inner.submit_listed(at, &SubmitCommandArgs { null, ..packet.clone() })
+        self.inner.submit_command(at, &SubmitCommandArgs { null, ..packet.clone() })
     }
 }

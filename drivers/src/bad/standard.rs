@@ -33,7 +33,7 @@ pub(crate) const REJECTS_OWN_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
 /// # Safety
 ///
 /// As for `standard_allocation`.
-unsafe fn asked(
+unsafe fn query_sizes(
     adapter: HANDLE,
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> (NTSTATUS, bool) {
@@ -50,7 +50,7 @@ unsafe extern "win64-unwind" fn edits_standard_surface_data(
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
     // SAFETY: The arguments come from the kernel and are valid for the call.
-    let (status, sizes) = unsafe { asked(adapter, args) };
+    let (status, sizes) = unsafe { query_sizes(adapter, args) };
     if sizes {
         // SAFETY: The kernel passes a valid structure.
         let surface = unsafe { (*args).gdi() };
@@ -77,7 +77,7 @@ unsafe extern "win64-unwind" fn changes_standard_private_size(
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
     // SAFETY: The arguments come from the kernel and are valid for the call.
-    let (status, sizes) = unsafe { asked(adapter, args) };
+    let (status, sizes) = unsafe { query_sizes(adapter, args) };
     if !sizes {
         // SAFETY: The kernel passes a valid structure, and the member is an output.
         unsafe { (*args).AllocationPrivateDriverDataSize += 1 };
@@ -91,7 +91,7 @@ unsafe extern "win64-unwind" fn rejects_own_private_data(
     args: *mut DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA,
 ) -> NTSTATUS {
     // SAFETY: The arguments come from the kernel and are valid for the call.
-    let (status, sizes) = unsafe { asked(adapter, args) };
+    let (status, sizes) = unsafe { query_sizes(adapter, args) };
     if !sizes {
         // SAFETY: The kernel passes a valid structure.
         let data = unsafe { (*args).pAllocationPrivateDriverData };

@@ -36,7 +36,7 @@ impl Miniport for LeaksOnTransferStart {
         Some(&*self.inner)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -46,7 +46,7 @@ impl Miniport for LeaksOnTransferStart {
         if starts {
             blocks.push(self.pool.run_driver(|| take(Started)).expose_provenance());
         }
-        let answer = self.inner.build_paging(at, args);
+        let answer = self.inner.build_paging_buffer(at, args);
         if answer.is_ok() {
             for block in blocks.drain(..) {
                 // SAFETY: The block was allocated here and is unpublished.

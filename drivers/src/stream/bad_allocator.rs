@@ -23,7 +23,7 @@ pub(crate) enum AllocatorFlaw {
 }
 
 /// The capture source, and the frame that it returns again.
-pub(crate) struct Crooked {
+pub(crate) struct AllocatorFlawDriver {
     under: Capture,
     flaw: AllocatorFlaw,
     repeated_frame: Mutex<Option<usize>>,
@@ -31,7 +31,7 @@ pub(crate) struct Crooked {
     agreed: Mutex<Option<Framing>>,
 }
 
-impl Crooked {
+impl AllocatorFlawDriver {
     pub(crate) fn new(flaw: AllocatorFlaw) -> Self {
         Self {
             under: Capture::new(),
@@ -57,7 +57,7 @@ impl Crooked {
     }
 }
 
-impl Minidriver for Crooked {
+impl Minidriver for AllocatorFlawDriver {
     fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.under)
     }

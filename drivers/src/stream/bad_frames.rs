@@ -15,8 +15,8 @@ pub(crate) fn leaks_failed_allocator(it: &Capture, entry: Entry, _pin: PinId) ->
             it.inner().kept.extend([one, other]);
         }
         Entry::DeleteAllocator => {
-            for driver_handle in std::mem::take(&mut it.inner().kept) {
-                let _ = services.free_memory(driver_handle);
+            for block in std::mem::take(&mut it.inner().kept) {
+                let _ = services.free_memory(block);
             }
         }
         _ => (),
@@ -59,12 +59,12 @@ pub(crate) fn frees_frames_late(it: &Capture, entry: Entry, _pin: PinId) -> Driv
     let services = it.services()?;
     match entry {
         Entry::Allocate => {
-            let driver_handle = services.allocate_memory(8, 0, MemoryKind::Paged);
-            it.inner().kept.extend(driver_handle);
+            let block = services.allocate_memory(8, 0, MemoryKind::Paged);
+            it.inner().kept.extend(block);
         }
         Entry::PinClose => {
-            for driver_handle in std::mem::take(&mut it.inner().kept) {
-                let _ = services.free_memory(driver_handle);
+            for block in std::mem::take(&mut it.inner().kept) {
+                let _ = services.free_memory(block);
             }
         }
         _ => (),
@@ -244,12 +244,12 @@ pub(crate) fn injects_without_registration(
 ) -> DriverResult<()> {
     let services = it.services()?;
     if entry == Entry::PinProcess {
-        let Some(driver_handle) = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged) else {
+        let Some(memory) = services.allocate_memory(BYTES, 7, MemoryKind::NonPaged) else {
             return Ok(());
         };
         let header = Header { data_used: BYTES, ..Header::default() };
-        if services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_err() {
-            services.free_memory(driver_handle)?;
+        if services.submit_frame(pin, (memory, BYTES), header, 1).is_err() {
+            services.free_memory(memory)?;
         }
     }
     Ok(())

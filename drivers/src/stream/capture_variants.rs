@@ -142,10 +142,10 @@ impl InjectingCapture {
             end_of_stream: end,
             discontinuity: number == 0,
         };
-        let signalled_value = !over
+        let delivered = !over
             && services.write_memory(driver_handle, 0, &picture(number)).is_ok()
             && services.submit_frame(pin, (driver_handle, BYTES), header, 1).is_ok();
-        if !signalled_value {
+        if !delivered {
             let _ = services.free_memory(driver_handle); // The block is the driver's and in no object bag.
         }
     }

@@ -1,6 +1,6 @@
 //! The streaming minidrivers, by name.
 
-use super::bad_allocator::{AllocatorFlaw, Crooked};
+use super::bad_allocator::{AllocatorFlaw, AllocatorFlawDriver};
 use super::bad_descriptors as layout;
 use super::capture::{Capture, FrameSource};
 use super::capture_variants::{
@@ -111,17 +111,17 @@ const GOOD: &[ListedStream] = streams! {
 
 const BAD: &[ListedStream] = streams! {
     "ks-omits-allocator-context" "returns no context for its allocator" [KS_ALLOC_003]
-        || Arc::new(Crooked::new(AllocatorFlaw::NoContext));
+        || Arc::new(AllocatorFlawDriver::new(AllocatorFlaw::NoContext));
     "ks-shares-allocator-context" "returns one context for two allocators" [KS_ALLOC_003]
-        || Arc::new(Crooked::new(AllocatorFlaw::SharedContext));
+        || Arc::new(AllocatorFlawDriver::new(AllocatorFlaw::SharedContext));
     "ks-leaks-failed-allocator" "does not free memory when the creation of an allocator fails" [KS_ALLOC_004]
         || own(frame::leaks_failed_allocator);
     "ks-allocates-short-frames" "allocates frames that are smaller than requested" [KS_ALLOC_006]
-        || Arc::new(Crooked::new(AllocatorFlaw::Short));
+        || Arc::new(AllocatorFlawDriver::new(AllocatorFlaw::Short));
     "ks-waits-in-allocate-frame" "waits before it allocates a frame" [KS_ALLOC_007]
         || own(frame::waits_in_allocate_frame);
     "ks-returns-frame-twice" "returns a frame that is already in use" [KS_ALLOC_008]
-        || Arc::new(Crooked::new(AllocatorFlaw::Twice));
+        || Arc::new(AllocatorFlawDriver::new(AllocatorFlaw::Twice));
     "ks-writes-freed-frame" "writes to a frame after its allocator was deleted" [KS_ALLOC_011]
         || synchronous(frame::writes_freed_frame);
     "ks-leaks-allocator-context" "does not free the context of a deleted allocator" [KS_ALLOC_014]

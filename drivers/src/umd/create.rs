@@ -26,11 +26,11 @@ static CREATING: AtomicUsize = AtomicUsize::new(0);
 
 impl SoftDevice {
     /// Creates a resource with one allocation per surface.
-    pub(super) fn create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        let created = self.try_create_group(order);
+    pub(super) fn create_group(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
+        let created = self.try_create_group(args);
         // WINDOWS: for such a buffer one failure is allowed, besides those about memory
         // (documented).
-        let buffer = order.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
+        let buffer = args.flags.has(Flags::VertexBuffer | Flags::IndexBuffer);
         created
             .map_err(|failure| match failure {
                 E_OUTOFMEMORY | D3DERR_OUTOFVIDEOMEMORY | D3DDDIERR_DEVICEREMOVED => failure,
@@ -42,11 +42,11 @@ impl SoftDevice {
             )
     }
 
-    fn try_create_group(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        if self.flaw == Flaw::ReturnsIllegalCreateError && order.surfaces.len() == 4 {
+    fn try_create_group(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
+        if self.flaw == Flaw::ReturnsIllegalCreateError && args.surfaces.len() == 4 {
             return Err(D3DERR_NOTAVAILABLE);
         }
-        let in_system = order.pool == D3DDDIPOOL_SYSTEMMEM;
+        let in_system = args.pool == D3DDDIPOOL_SYSTEMMEM;
         let surface = |surface: &umd::Surface| {
             let mut layout =
                 Shape::of(surface.width, surface.height, surface.depth).ok_or(E_OUTOFMEMORY)?;
@@ -58,34 +58,34 @@ impl SoftDevice {
             }
             Ok(Surface::new(layout, None))
         };
-        let surfaces = order.surfaces.iter().map(surface).collect::<UmdResult<Vec<_>>>()?;
+        let surfaces = args.surfaces.iter().map(surface).collect::<UmdResult<Vec<_>>>()?;
         if surfaces.is_empty() {
             return Err(E_INVALIDARG);
         }
-        let shown = order.flags.has(Flags::Primary) || order.flags2 & Flags2::IsDisplayable != 0;
+        let shown = args.flags.has(Flags::Primary) || args.flags2 & Flags2::IsDisplayable != 0;
         let mut group = Group {
-            runtime: order.runtime,
+            runtime: args.runtime,
             handle: 0,
-            shared: order.flags.has(Flags::SharedResource),
+            shared: args.flags.has(Flags::SharedResource),
             opened: false,
             shown,
             surfaces,
         };
         if in_system {
-            let wrapped = self.wrap(order);
+            let wrapped = self.wrap(args);
             if self.flaw == Flaw::FailsUnwrappableSysmem {
                 wrapped?;
             }
         } else {
-            let answer = self.allocate(&mut group, order);
+            let answer = self.allocate(&mut group, args);
             self.hide_removal(answer)?;
         }
         Ok(self.keep(group))
     }
 
     /// Maps the runtime's memory for the GPU if possible. Otherwise the CPU works there.
-    fn wrap(&self, order: &CreateResourceArgs) -> UmdResult<()> {
-        for it in &order.surfaces {
+    fn wrap(&self, args: &CreateResourceArgs) -> UmdResult<()> {
+        for it in &args.surfaces {
             let bytes = u64::from(it.pitch) * u64::from(it.height);
             let mut one = [NewAllocation {
                 private: describe(bytes),
@@ -101,14 +101,14 @@ impl SoftDevice {
     }
 
     /// Creates all allocations of a resource in one call.
-    fn allocate(&mut self, group: &mut Group, order: &CreateResourceArgs) -> UmdResult<()> {
+    fn allocate(&mut self, group: &mut Group, args: &CreateResourceArgs) -> UmdResult<()> {
         let shapes: Vec<Shape> = group.surfaces.iter().map(|surface| surface.layout).collect();
         let private = encode_layouts(&shapes);
-        let primary = order.flags.has(Flags::Primary);
+        let primary = args.flags.has(Flags::Primary);
         // An allocation that is no primary has no source, whatever the arguments say.
-        let source = if primary { order.source } else { 0 };
+        let source = if primary { args.source } else { 0 };
         let more = match self.flaw {
-            Flaw::ReadsReservedMembers if order.fvf != 0 => PAGE,
+            Flaw::ReadsReservedMembers if args.fvf != 0 => PAGE,
             Flaw::VariesSharedAllocations if group.shared && !self.groups.is_empty() => PAGE,
             _ => 0,
         };
@@ -197,14 +197,14 @@ impl SoftDevice {
     }
 
     /// Records a resource that another device has created.
-    pub(super) fn open_group(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
+    pub(super) fn open_group(&mut self, args: &OpenResourceArgs) -> UmdResult<u64> {
         let size = |private: &[u8]| {
             read_allocation_info(private).map_err(|_| E_INVALIDARG).map(|info| info.size)
         };
-        let layouts = decode_layouts(&order.private, order.allocations.len());
+        let layouts = decode_layouts(&args.private, args.allocations.len());
         let mut surfaces = Vec::new();
         let mut list = Vec::new();
-        for (index, it) in order.allocations.iter().enumerate() {
+        for (index, it) in args.allocations.iter().enumerate() {
             let bytes = size(&it.private)?;
             let layout = layouts.as_ref().and_then(|shapes| shapes.get(index)).copied();
             // A shape that is larger than its memory is invalid.
@@ -216,13 +216,13 @@ impl SoftDevice {
         if self.flaw == Flaw::AllocatesOnOpen {
             let private = describe(surfaces.first().map_or(4096, |surface| surface.layout.bytes));
             let mut one = [NewAllocation { private, ..NewAllocation::default() }];
-            let _ = self.callbacks.allocate(order.runtime, &[], &mut one);
+            let _ = self.callbacks.allocate(args.runtime, &[], &mut one);
         }
         let addresses = self.make_resident_for_gpu(&list)?;
         for ((surface, (allocation, _)), address) in surfaces.iter_mut().zip(list).zip(addresses) {
             surface.instances.push(Instance { allocation, address, member: true });
         }
-        let runtime = order.runtime;
+        let runtime = args.runtime;
         Ok(self.keep(Group {
             runtime,
             handle: 0,

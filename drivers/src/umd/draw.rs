@@ -13,11 +13,11 @@ use softgpu::format::Command;
 use umd::{BltArgs, ColorFillArgs, Memory, Resource, UmdResult};
 
 impl SoftDevice {
-    pub(super) fn fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
-        let index = self.index(order.resource, order.index)?;
-        let surface = self.surface(order.resource, index)?;
-        let rows = surface.layout.rows(order.area).ok_or(E_INVALIDARG)?;
-        let [value, ..] = order.color.to_le_bytes();
+    pub(super) fn fill(&mut self, args: &ColorFillArgs) -> UmdResult<()> {
+        let index = self.index(args.resource, args.index)?;
+        let surface = self.surface(args.resource, index)?;
+        let rows = surface.layout.rows(args.area).ok_or(E_INVALIDARG)?;
+        let [value, ..] = args.color.to_le_bytes();
         if let Some(memory) = surface.system {
             for (start, length) in rows {
                 write(&memory, start, &vec![value; usize::try_from(length).unwrap_or(0)])?;
@@ -32,39 +32,39 @@ impl SoftDevice {
                 }
                 _ => Command::Fill { target: Handle(target.allocation), offset, length, value },
             };
-            self.add(command, &[(target.allocation, true)], &[order.resource.number])?;
+            self.add(command, &[(target.allocation, true)], &[args.resource.number])?;
         }
         Ok(())
     }
 
-    pub(super) fn copy(&mut self, order: &BltArgs) -> UmdResult<()> {
-        let from_index = self.index(order.from, order.from_index)?;
-        let to_index = self.index(order.to, order.to_index)?;
-        let (from, to) = (self.surface(order.from, from_index)?, self.surface(order.to, to_index)?);
+    pub(super) fn copy(&mut self, args: &BltArgs) -> UmdResult<()> {
+        let from_index = self.index(args.from, args.from_index)?;
+        let to_index = self.index(args.to, args.to_index)?;
+        let (from, to) = (self.surface(args.from, from_index)?, self.surface(args.to, to_index)?);
         let size = |rect: umd::Rect| {
             (rect.right.wrapping_sub(rect.left), rect.bottom.wrapping_sub(rect.top))
         };
-        if size(order.from_area) != size(order.to_area) {
+        if size(args.from_area) != size(args.to_area) {
             return Err(E_NOTIMPL);
         }
         let from_rows =
-            from.layout.compatible_with(to.layout).rows(order.from_area).ok_or(E_INVALIDARG)?;
+            from.layout.compatible_with(to.layout).rows(args.from_area).ok_or(E_INVALIDARG)?;
         let to_rows =
-            to.layout.compatible_with(from.layout).rows(order.to_area).ok_or(E_INVALIDARG)?;
+            to.layout.compatible_with(from.layout).rows(args.to_area).ok_or(E_INVALIDARG)?;
         // Whole rows of one are split into the rows of the other.
         let line = from_rows.iter().chain(&to_rows).map(|pair| pair.1).min().unwrap_or(0);
         let mut rows: Vec<(u64, u64)> =
             split_rows(&from_rows, line).into_iter().zip(split_rows(&to_rows, line)).collect();
         // Within one surface, source bytes are not overwritten before they are read.
-        let same = (order.from.number, from_index) == (order.to.number, to_index);
-        if same && order.to_area.top > order.from_area.top {
+        let same = (args.from.number, from_index) == (args.to.number, to_index);
+        if same && args.to_area.top > args.from_area.top {
             rows.reverse();
         }
         if from.system.is_some() || to.system.is_some() {
-            return self.copy_by_cpu(order, (from_index, to_index), &rows, line);
+            return self.copy_by_cpu(args, (from_index, to_index), &rows, line);
         }
         let (from, to) = (from.drawn_with().ok_or(E_FAIL)?, to.drawn_with().ok_or(E_FAIL)?);
-        let groups = [order.from.number, order.to.number];
+        let groups = [args.from.number, args.to.number];
         for (from_offset, to_offset) in rows {
             let command = self.copy_command((from, from_offset), (to, to_offset), line);
             self.add(command, &[(from.allocation, false), (to.allocation, true)], &groups)?;
@@ -93,18 +93,18 @@ impl SoftDevice {
     /// Draws if one surface is in the runtime's memory, which the GPU does not see.
     fn copy_by_cpu(
         &mut self,
-        order: &BltArgs,
+        args: &BltArgs,
         (from_index, to_index): (usize, usize),
         rows: &[(u64, u64)],
         line: u64,
     ) -> UmdResult<()> {
-        let (from, from_locked) = self.look(order.from, from_index)?;
-        let copied = match self.look(order.to, to_index) {
+        let (from, from_locked) = self.look(args.from, from_index)?;
+        let copied = match self.look(args.to, to_index) {
             Ok((to, to_locked)) => {
                 let copied = copy_rows(&from, &to, rows, line);
                 let unlocked = to_locked.map_or(Ok(()), |number| {
                     self.unlock_allocation(number)?;
-                    self.unstage(order.to, to_index)
+                    self.unstage(args.to, to_index)
                 });
                 copied.and(unlocked)
             }

@@ -231,12 +231,12 @@ impl SoftDevice {
 }
 
 impl UserDevice for SoftDevice {
-    fn create_resource(&mut self, order: &CreateResourceArgs) -> UmdResult<u64> {
-        self.create_group(order)
+    fn create_resource(&mut self, args: &CreateResourceArgs) -> UmdResult<u64> {
+        self.create_group(args)
     }
 
-    fn open_resource(&mut self, order: &OpenResourceArgs) -> UmdResult<u64> {
-        self.open_group(order)
+    fn open_resource(&mut self, args: &OpenResourceArgs) -> UmdResult<u64> {
+        self.open_group(args)
     }
 
     fn handle_of(&mut self, number: u64, runtime: RuntimeResource, created: usize) -> usize {
@@ -259,33 +259,33 @@ impl UserDevice for SoftDevice {
         self.hide_removal(answer)
     }
 
-    fn lock(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
-        self.lock_surface(order)
+    fn lock(&mut self, args: &LockArgs) -> UmdResult<LockResult> {
+        self.lock_surface(args)
     }
 
-    fn unlock(&mut self, order: &UnlockArgs) -> UmdResult<()> {
-        self.unlock_surface(order)
+    fn unlock(&mut self, args: &UnlockArgs) -> UmdResult<()> {
+        self.unlock_surface(args)
     }
 
-    fn lock_async(&mut self, order: &LockAsyncArgs) -> UmdResult<LockAsyncResult> {
-        self.lock_surface_async(order)
+    fn lock_async(&mut self, args: &LockAsyncArgs) -> UmdResult<LockAsyncResult> {
+        self.lock_surface_async(args)
     }
 
-    fn unlock_async(&mut self, order: &UnlockArgs) -> UmdResult<()> {
-        self.unlock_surface_async(order)
+    fn unlock_async(&mut self, args: &UnlockArgs) -> UmdResult<()> {
+        self.unlock_surface_async(args)
     }
 
-    fn rename(&mut self, order: &RenameArgs) -> UmdResult<()> {
-        self.rename_surface(order)
+    fn rename(&mut self, args: &RenameArgs) -> UmdResult<()> {
+        self.rename_surface(args)
     }
 
-    fn blt(&mut self, order: &BltArgs) -> UmdResult<()> {
-        let answer = self.copy(order);
+    fn blt(&mut self, args: &BltArgs) -> UmdResult<()> {
+        let answer = self.copy(args);
         self.hide_removal(answer)
     }
 
-    fn color_fill(&mut self, order: &ColorFillArgs) -> UmdResult<()> {
-        let answer = self.fill(order);
+    fn color_fill(&mut self, args: &ColorFillArgs) -> UmdResult<()> {
+        let answer = self.fill(args);
         self.hide_removal(answer)
     }
 

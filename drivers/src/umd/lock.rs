@@ -43,18 +43,18 @@ impl SoftDevice {
         self.callbacks.unlock2(allocation)
     }
 
-    pub(super) fn lock_surface(&mut self, order: &LockArgs) -> UmdResult<LockResult> {
-        let index = self.index(order.resource, order.index)?;
-        let surface = self.surface(order.resource, index)?;
+    pub(super) fn lock_surface(&mut self, args: &LockArgs) -> UmdResult<LockResult> {
+        let index = self.index(args.resource, args.index)?;
+        let surface = self.surface(args.resource, index)?;
         let layout = surface.layout;
         let given = [
             (Flags::RangeValid, Part::Range),
             (Flags::AreaValid, Part::Area),
             (Flags::BoxValid, Part::Box),
         ];
-        let given = given.iter().find(|pair| order.flags.has(pair.0)).map(|pair| pair.1);
-        let offset = offset(&layout, given, order.volume)?;
-        if order.flags.has(Flags::NotifyOnly) {
+        let given = given.iter().find(|pair| args.flags.has(pair.0)).map(|pair| pair.1);
+        let offset = offset(&layout, given, args.volume)?;
+        if args.flags.has(Flags::NotifyOnly) {
             return Ok(LockResult::default());
         }
         if surface.locks > 0 && self.flaw == Flaw::FailsSecondLock {
@@ -64,19 +64,19 @@ impl SoftDevice {
         let memory = match (surface.system, surface.at) {
             (Some(memory), _) | (None, Some(memory)) => memory,
             (None, None) => {
-                let (allocation, memory) = if self.group(order.resource)?.opened {
-                    self.stage(order.resource, index, !order.flags.has(Flags::Discard))?
+                let (allocation, memory) = if self.group(args.resource)?.opened {
+                    self.stage(args.resource, index, !args.flags.has(Flags::Discard))?
                 } else {
-                    self.lock_current((order.resource, index), order.flags)?
+                    self.lock_current((args.resource, index), args.flags)?
                 };
-                let surface = self.surface_mut(order.resource, index)?;
+                let surface = self.surface_mut(args.resource, index)?;
                 (surface.locked, surface.at) = (allocation, Some(memory));
                 memory
             }
         };
-        let surface = self.surface_mut(order.resource, index)?;
+        let surface = self.surface_mut(args.resource, index)?;
         surface.locks += 1;
-        surface.written |= !order.flags.has(Flags::ReadOnly);
+        surface.written |= !args.flags.has(Flags::ReadOnly);
         Ok(shown(&layout, memory, offset))
     }
 
@@ -90,36 +90,36 @@ impl SoftDevice {
         let surface = self.surface(resource, index)?;
         let (now, bytes) = (surface.current().ok_or(E_FAIL)?.allocation, surface.layout.bytes);
         let kept = |flag: u32, other: u32| if flags.has(flag) { other } else { 0 };
-        let mut asked = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
+        let mut lock_flags = kept(Flags::ReadOnly, CallbackFlags::ReadOnly)
             | kept(Flags::WriteOnly, CallbackFlags::WriteOnly)
             | kept(Flags::DoNotWait, CallbackFlags::DonotWait);
         if flags.has(Flags::NoOverwrite) {
             // WINDOWS: one flag has no meaning without the other (documented).
-            asked |= CallbackFlags::IgnoreSync;
+            lock_flags |= CallbackFlags::IgnoreSync;
             if self.flaw != Flaw::SetsIgnoreSyncWithoutDoNotWait {
-                asked |= CallbackFlags::DonotWait;
+                lock_flags |= CallbackFlags::DonotWait;
             }
-            let locked = self.lock_allocation(now, asked, bytes);
+            let locked = self.lock_allocation(now, lock_flags, bytes);
             // The allocation may have to be moved, for example: then the lock waits nevertheless.
             if locked != Err(D3DDDIERR_WASSTILLDRAWING) || flags.has(Flags::DoNotWait) {
                 return locked;
             }
-            asked &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
+            lock_flags &= !(CallbackFlags::IgnoreSync | CallbackFlags::DonotWait);
         }
         if flags.has(Flags::Discard) && renamed {
-            return self.discard((resource, index), now, asked);
+            return self.discard((resource, index), now, lock_flags);
         }
         if self.batch.has(now) {
             self.submit()?;
         }
         if flags.has(Flags::DoNotWait) || self.flaw == Flaw::FailsWaitingLock {
-            asked |= CallbackFlags::DonotWait;
+            lock_flags |= CallbackFlags::DonotWait;
             if self.is_busy(now) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
         }
         self.wait_for(now)?;
-        self.lock_allocation(now, asked, bytes)
+        self.lock_allocation(now, lock_flags, bytes)
     }
 
     /// Whether a resource may get other memory: not if it is shared.
@@ -133,18 +133,22 @@ impl SoftDevice {
         &mut self,
         (resource, index): (Resource, usize),
         now: D3DKMT_HANDLE,
-        asked: u32,
+        lock_flags: u32,
     ) -> UmdResult<(D3DKMT_HANDLE, Memory)> {
         let bytes = self.surface(resource, index)?.layout.bytes;
         self.keep_first_instance(resource, index)?;
         if self.hardware.is_wddm1() {
-            let asked = asked | CallbackFlags::Discard;
-            let (new, memory) = match self.lock_allocation(now, asked, bytes) {
+            let lock_flags = lock_flags | CallbackFlags::Discard;
+            let (new, memory) = match self.lock_allocation(now, lock_flags, bytes) {
                 Err(failure) if failure != D3DDDIERR_DEVICEREMOVED => {
                     if self.flaw != Flaw::RetriesLockImmediately {
                         self.submit()?;
                     }
-                    self.lock_allocation(now, asked | CallbackFlags::NoExistingReference, bytes)?
+                    self.lock_allocation(
+                        now,
+                        lock_flags | CallbackFlags::NoExistingReference,
+                        bytes,
+                    )?
                 }
                 answer => answer?,
             };
@@ -208,14 +212,14 @@ impl SoftDevice {
         Ok(())
     }
 
-    pub(super) fn unlock_surface(&mut self, order: &UnlockArgs) -> UmdResult<()> {
-        let index = self.index(order.resource, order.index)?;
-        if order.notify_only {
+    pub(super) fn unlock_surface(&mut self, args: &UnlockArgs) -> UmdResult<()> {
+        let index = self.index(args.resource, args.index)?;
+        if args.notify_only {
             return Ok(());
         }
         let anything = self.flaw == Flaw::UnlocksNotLocked;
         let late = self.flaw == Flaw::SubmitsLocked;
-        let surface = self.surface_mut(order.resource, index)?;
+        let surface = self.surface_mut(args.resource, index)?;
         if surface.locks == 0 {
             return if anything { Ok(()) } else { Err(E_INVALIDARG) };
         }
@@ -230,17 +234,17 @@ impl SoftDevice {
             return Ok(());
         }
         self.unlock_allocation(locked)?;
-        if written { self.unstage(order.resource, index) } else { Ok(()) }
+        if written { self.unstage(args.resource, index) } else { Ok(()) }
     }
 
     /// Maps a surface in the middle of another operation: nothing is submitted, and nothing is
     /// waited for.
     pub(super) fn lock_surface_async(
         &mut self,
-        order: &LockAsyncArgs,
+        args: &LockAsyncArgs,
     ) -> UmdResult<LockAsyncResult> {
-        let (resource, flags) = (order.resource, order.flags);
-        let index = self.index(resource, order.index)?;
+        let (resource, flags) = (args.resource, args.flags);
+        let index = self.index(resource, args.index)?;
         let surface = self.surface(resource, index)?;
         let layout = surface.layout;
         let given = [
@@ -249,7 +253,7 @@ impl SoftDevice {
             (AsyncFlags::BoxValid, Part::Box),
         ];
         let given = given.iter().find(|pair| flags.has(pair.0)).map(|pair| pair.1);
-        let offset = offset(&layout, given, order.volume)?;
+        let offset = offset(&layout, given, args.volume)?;
         if flags.has(AsyncFlags::NotifyOnly) {
             return Ok(LockAsyncResult::default());
         }
@@ -276,8 +280,8 @@ impl SoftDevice {
             if !flags.has(AsyncFlags::NoOverwrite) && (self.batch.has(now) || self.is_busy(now)) {
                 return Err(D3DDDIERR_WASSTILLDRAWING);
             }
-            let asked = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
-            self.lock_allocation(now, asked, layout.bytes)?
+            let lock_flags = CallbackFlags::IgnoreSync | CallbackFlags::DonotWait;
+            self.lock_allocation(now, lock_flags, layout.bytes)?
         };
         let surface = self.surface_mut(resource, index)?;
         surface.asynchronous.push(allocation);
@@ -308,32 +312,32 @@ impl SoftDevice {
         Ok((allocation, memory))
     }
 
-    pub(super) fn unlock_surface_async(&mut self, order: &UnlockArgs) -> UmdResult<()> {
-        let index = self.index(order.resource, order.index)?;
-        if order.notify_only {
+    pub(super) fn unlock_surface_async(&mut self, args: &UnlockArgs) -> UmdResult<()> {
+        let index = self.index(args.resource, args.index)?;
+        if args.notify_only {
             return Ok(());
         }
-        let surface = self.surface_mut(order.resource, index)?;
+        let surface = self.surface_mut(args.resource, index)?;
         match surface.asynchronous.pop().ok_or(E_INVALIDARG)? {
             0 => Ok(()),
             locked => self.unlock_allocation(locked),
         }
     }
 
-    pub(super) fn rename_surface(&mut self, order: &RenameArgs) -> UmdResult<()> {
-        let index = self.index(order.resource, order.index)?;
+    pub(super) fn rename_surface(&mut self, args: &RenameArgs) -> UmdResult<()> {
+        let index = self.index(args.resource, args.index)?;
         let first = self.hardware.is_wddm1();
-        if order.cookie == 0 {
+        if args.cookie == 0 {
             return Ok(());
         }
-        self.keep_first_instance(order.resource, index)?;
-        let surface = self.surface_mut(order.resource, index)?;
+        self.keep_first_instance(args.resource, index)?;
+        let surface = self.surface_mut(args.resource, index)?;
         let pending_instances =
-            surface.pending_instances.iter().position(|number| *number as usize == order.cookie);
+            surface.pending_instances.iter().position(|number| *number as usize == args.cookie);
         let pending_instances =
             surface.pending_instances.remove(pending_instances.ok_or(E_INVALIDARG)?);
         if first {
-            return self.adopt(order.resource, index, pending_instances);
+            return self.adopt(args.resource, index, pending_instances);
         }
         let place =
             surface.instances.iter().position(|instance| instance.allocation == pending_instances);

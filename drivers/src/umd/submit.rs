@@ -73,15 +73,15 @@ impl SoftDevice {
     fn send(&mut self, bytes: &[u8], uses: &[(D3DKMT_HANDLE, bool)]) -> UmdResult<()> {
         let count = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
         if let Some(buffers) = &mut self.buffers {
-            let order = RenderRequest {
+            let request = RenderRequest {
                 length: count(bytes.len()) - u32::from(self.flaw == Flaw::SubmitsTruncatedCommands),
                 allocation_count: count(uses.len()),
                 ..RenderRequest::default()
             };
-            let first_instance = buffers.clone();
-            let rendered = self.callbacks.render(self.context, buffers, &order);
+            let before = buffers.clone();
+            let rendered = self.callbacks.render(self.context, buffers, &request);
             if self.flaw == Flaw::WritesStaleCommandBuffer {
-                *buffers = first_instance;
+                *buffers = before;
             }
             return rendered.map(drop);
         }

@@ -29,6 +29,7 @@ flags! { D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
     NoSignalMaxValueOnTdr: 6,
     NoGPUAccess: 7,
     SignalByKmd: 8, // since 3.1
+    UnwaitCpuWaitersOnlyOnDestroy: 10, // since 3.2
 } }
 
 flags! { D3DDDICB_SIGNALFLAGS {

@@ -69,9 +69,9 @@ impl Kernel {
         request: &EscapeRequest,
         private: &mut Vec<u8>,
     ) -> Result<(), KernelError> {
-        let not_offered = self.acquire_escape_target(process, request)?;
-        let result = self.call_escape(at, process, request, &not_offered, private);
-        self.release_escape_target(not_offered);
+        let target = self.acquire_escape_target(process, request)?;
+        let result = self.call_escape(at, process, request, &target, private);
+        self.release_escape_target(target);
         result
     }
 
@@ -117,22 +117,21 @@ impl Kernel {
         });
         let context = driver_handle.transpose()?;
         let guard = device.map(|device| self.acquire_rundown(&mut state, device)).transpose()?;
-        if let Some(it) = context.as_ref().and_then(|(context, _)| state.contexts.get_mut(*context))
-        {
-            it.active_calls += 1;
+        if let Some((context, _)) = &context {
+            state.contexts[*context].active_calls += 1;
         }
         Ok(EscapeGuard { adapter, device_guard: guard, context })
     }
 
-    fn release_escape_target(&self, not_offered: EscapeGuard<'_>) {
-        if let Some((number, driver_handle)) = not_offered.context {
+    fn release_escape_target(&self, target: EscapeGuard<'_>) {
+        if let Some((number, driver_handle)) = target.context {
             // Dropped before the context guard: destroying the context needs the only reference.
             drop(driver_handle);
             let mut state = self.state.lock();
             state.contexts[number].active_calls -= 1;
             self.wake_all(&mut state);
         }
-        drop(not_offered.device_guard);
+        drop(target.device_guard);
     }
 
     fn call_escape(
@@ -140,34 +139,30 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         request: &EscapeRequest,
-        not_offered: &EscapeGuard<'_>,
+        target: &EscapeGuard<'_>,
         private: &mut Vec<u8>,
     ) -> Result<(), KernelError> {
-        let zombie = KernelError::Removed(not_offered.adapter.subject());
+        let removed = KernelError::Removed(target.adapter.subject());
         let running = |state: &KernelState| {
-            state.adapters.get(not_offered.adapter).and_then(Adapter::running_driver)
+            state.adapters.get(target.adapter).and_then(Adapter::running_driver)
         };
-        let driver = running(&self.state.lock()).ok_or(zombie.clone())?;
+        let driver = running(&self.state.lock()).ok_or(removed.clone())?;
         let permit = if request.hardware {
-            self.acquire_idle_permit(at, not_offered.adapter, driver.generation)?
+            self.acquire_idle_permit(at, target.adapter, driver.generation)?
         } else {
             self.acquire_permit(
                 at,
-                ThreadingLevel::Zero.keys(not_offered.adapter, driver.generation, process.0),
+                ThreadingLevel::Zero.keys(target.adapter, driver.generation, process.0),
             )?
         };
         // Check again after the wait.
-        running(&self.state.lock()).ok_or(zombie)?;
-        if let Some(guard) = &not_offered.device_guard {
+        running(&self.state.lock()).ok_or(removed)?;
+        if let Some(guard) = &target.device_guard {
             self.recheck_device(guard)?;
         }
         let escape = EscapeArgs {
-            device: not_offered
-                .device_guard
-                .as_ref()
-                .map(RundownGuard::driver_handle)
-                .transpose()?,
-            context: not_offered.context.as_ref().map(|(_, driver_handle)| &**driver_handle),
+            device: target.device_guard.as_ref().map(RundownGuard::driver_handle).transpose()?,
+            context: target.context.as_ref().map(|(_, driver_handle)| &**driver_handle),
             hardware: request.hardware,
             flags: request.flags,
             private,

@@ -30,6 +30,7 @@ enum InterruptCause {
 impl KernelCallbacks {
     /// Reports a completed packet (`DxgkCbNotifyInterrupt`). The report is only recorded here.
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
+        // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
         if kernel.note_report_locked(state, self.adapter, InterruptCause::Node(node)) {
@@ -75,6 +76,7 @@ impl KernelCallbacks {
     /// (`DXGK_PAGE_FAULT_FENCE_INVALID`). A node runs packets in order, so the oldest packet
     /// faulted.
     pub fn notify_unknown_fault(&self, at: &mut DeviceLevel, node: u32) {
+        // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
         if !kernel.note_report(self.adapter, InterruptCause::Node(node)) {
             return;
@@ -124,6 +126,7 @@ impl KernelCallbacks {
     pub fn is_in_interrupt(&self) -> bool {
         let kernel = self.kernel.upgrade();
         let call = CallGuard::current().map(|call| call.number);
+        // The driver may outlive the kernel, and may call this outside of any call.
         let Some((kernel, call)) = kernel.zip(call) else { return false };
         let state = kernel.state.lock();
         state.adapters.get(self.adapter).is_some_and(|adapter| {
@@ -139,6 +142,7 @@ impl KernelCallbacks {
 
     /// Processes the recorded reports (`DxgkCbNotifyDpc`).
     pub fn notify_dpc(&self, _at: &mut Dispatch) {
+        // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
         // A driver may still report after its adapter has stopped.
@@ -206,16 +210,18 @@ impl Kernel {
                 .adapters
                 .get_mut(adapter.0)
                 .filter(|adapter| adapter.is_running() && !adapter.interrupts_disabled);
+            // The host may pass an adapter that is removed or about to stop.
             let Some(it) = it else { return };
             it.interrupting += 1; // From here on, a stop waits for this interrupt.
             it.driver.clone()
         };
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = driver.interrupt(at);
+        let _ = driver.interrupt_routine(at);
         if self.take_dpc(adapter.0) {
-            let _ = driver.dpc(at);
+            let _ = driver.dpc_routine(at);
         }
         let mut state = self.state.lock();
+        // The adapter is removed if the wait of its stop for this interrupt could not end.
         if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
@@ -264,7 +270,7 @@ impl Kernel {
     /// failed to enable it.
     fn expect_vsync(&self, adapter: AdapterId, on: bool, result: Option<DriverResult<()>>) {
         let mut state = self.state.lock();
-        // A driver may still report after its adapter has stopped.
+        // The adapter may have been removed during the driver call.
         let Some(it) = state.adapters.get_mut(adapter.0) else { return };
         match result {
             None => it.interrupts.vsync = on.then_some(false),
@@ -277,6 +283,7 @@ impl Kernel {
     /// system is idle, because then none can follow.
     pub fn judge_vsync(&self, adapter: AdapterId) {
         let state = self.state.lock();
+        // The adapter may be removed, or vsync interrupts disabled.
         let vsync = state.adapters.get(adapter.0).and_then(|adapter| adapter.interrupts.vsync);
         let Some(seen) = vsync else { return };
         let broken = (!seen).then(|| {
@@ -293,13 +300,12 @@ impl Kernel {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
-        let just_reset =
-            it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
-        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted: just_reset });
-        if just_reset {
+        let inserted = it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted });
+        if inserted {
             it.dpc = true;
             self.wake_one(&it.driver.work_available);
         }
-        just_reset
+        inserted
     }
 }

@@ -132,6 +132,7 @@ impl Kernel {
     pub fn power_up(&self, at: &mut Passive, adapter: AdapterId) -> bool {
         let (remaining, driver) = {
             let mut state = self.state.lock();
+            // The host may pass an adapter that is removed, or not off.
             let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let PowerStatus::Off(remaining) = &mut it.power else { return false };
             let remaining = std::mem::take(remaining);
@@ -175,20 +176,20 @@ impl Kernel {
         };
         let sent = |state: &KernelState| !state.pages_after_packets(number);
         loop {
+            // The host may pass an adapter that is not running, or not on.
             let Some(generation) = awake(&self.state.lock()) else { return false };
             let what =
                 |_: &KernelState| format!("the packets that paging work of {about} waits for");
             if !self.wait_until(at, about, what, sent) {
                 return false;
             }
+            // The adapter may stop during the wait, or the wait cannot end.
             let Ok(permit) = self.acquire_idle_permit(at, number, generation) else { return false };
             let state = &mut *self.state.lock();
             // Also check what changed while this thread waited for the permit.
             let closes = awake(state).is_some() && sent(state);
             if closes {
-                if let Some(it) = state.adapters.get_mut(number) {
-                    it.power = PowerStatus::Changing;
-                }
+                state.adapters[number].power = PowerStatus::Changing;
                 state.permits.close(number);
             }
             permit.release(state);
@@ -212,6 +213,7 @@ impl Kernel {
     /// threads that wait for it.
     pub(crate) fn reopen_permits(&self, adapter: AdapterId) {
         let mut state = self.state.lock();
+        // The adapter may have been removed while its power changed.
         if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.power = PowerStatus::On;
         }
@@ -279,7 +281,11 @@ impl Kernel {
         state: PowerState,
         action: PowerAction,
     ) {
-        driver.set_power(at, permit, SetPowerArgs { of: PowerTarget::Adapter, state, action });
+        driver.set_power_state(
+            at,
+            permit,
+            SetPowerArgs { of: PowerTarget::Adapter, state, action },
+        );
         self.log.emit(
             driver.adapter.subject(),
             EventKind::AdapterPowered { state: state.name().into() },
@@ -379,6 +385,7 @@ impl KernelState {
         adapter: Id<Adapter>,
         action: PowerAction,
     ) -> Vec<(Id<Extent>, SegmentLocation)> {
+        // The driver may describe no memory.
         let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
         let keeps = |segment: usize| {
             let flags = memory.segments.get(segment).map(|segment| segment.info.flags);

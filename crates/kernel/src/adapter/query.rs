@@ -24,15 +24,15 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        let zombie = KernelError::Removed(number.subject());
+        let removed = KernelError::Removed(number.subject());
         let running =
             |state: &KernelState| state.adapters.get(number).and_then(Adapter::running_driver);
-        let driver = running(&state).ok_or(zombie.clone())?;
+        let driver = running(&state).ok_or(removed.clone())?;
         drop(state);
         let permit = self
             .acquire_permit(at, ThreadingLevel::Zero.keys(number, driver.generation, process.0))?;
         // Check again after the wait.
-        running(&self.state.lock()).ok_or(zombie)?;
-        Ok(driver.tell_user_mode(at, &permit, process.0, data)?)
+        running(&self.state.lock()).ok_or(removed)?;
+        Ok(driver.query_umd_private(at, &permit, process.0, data)?)
     }
 }

@@ -110,6 +110,7 @@ struct AdapterInterruptLine {
 
 impl InterruptLine for AdapterInterruptLine {
     fn raise(&self, at: &mut Passive) {
+        // The hardware may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
         let number = self.driver.adapter;
         if kernel
@@ -122,9 +123,9 @@ impl InterruptLine for AdapterInterruptLine {
             return; // A stopped driver gets no interrupts.
         }
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = self.driver.interrupt(at);
+        let _ = self.driver.interrupt_routine(at);
         if kernel.take_dpc(number) {
-            let _ = self.driver.dpc(at);
+            let _ = self.driver.dpc_routine(at);
         }
     }
 
@@ -196,6 +197,7 @@ impl Kernel {
                 .adapters
                 .get_mut(adapter.0)
                 .filter(|adapter| adapter.state == AdapterState::Halted);
+            // The host may pass an adapter that is removed or not halted.
             let Some(it) = it else { return Err(busy) };
             it.state = AdapterState::Starting;
             it.driver.clone()
@@ -216,7 +218,8 @@ impl Kernel {
     ) -> Result<AdapterId, StartError> {
         let number = driver.adapter;
         let state = &mut *self.state.lock();
-        let Some(it) = state.adapters.get_mut(number) else { return started };
+        // Only the end of an adapter removes it, and that waits until the adapter has started.
+        let it = &mut state.adapters[number];
         if started.is_ok() {
             let nodes = u32::try_from(it.nodes.len()).unwrap_or(u32::MAX);
             let generation = match driver.generation {
@@ -240,7 +243,7 @@ impl Kernel {
         } else {
             it.state = AdapterState::Stopped;
             if it.opens == 0 {
-                state.adapters.take(number);
+                state.adapters.remove(number);
             }
         }
         self.wake_all(state);
@@ -318,7 +321,7 @@ impl Kernel {
             remove(at, driver, permit);
             return Err(StartError { entry: "DxgkDdiStartDevice", why });
         }
-        let features = driver.query_adapter(at, permit);
+        let features = driver.query_adapter_info(at, permit);
         let ram = driver.hardware.ram();
         let sane = |features: &Features| {
             let passed = self.check_features(driver.adapter.subject(), features);
@@ -355,16 +358,12 @@ impl Kernel {
     fn apply_features(&self, driver: &Driver, features: Features, ram: Option<Arc<dyn Ram>>) {
         let number = driver.adapter;
         let state = &mut *self.state.lock();
-        if let Some(it) = state.adapters.get_mut(number) {
-            it.scheduling = features.scheduling;
-        }
+        let it = &mut state.adapters[number];
+        it.scheduling = features.scheduling;
         // Node numbers are unique across adapters.
         for _ in 0..features.nodes {
-            let node = Node::new(state.nodes.last_node);
+            it.nodes.push(Node::new(state.nodes.last_node));
             state.nodes.last_node += 1;
-            if let Some(it) = state.adapters.get_mut(number) {
-                it.nodes.push(node);
-            }
         }
         if let (Some(memory), Some(ram)) = (features.memory, ram) {
             self.add_memory(state, driver.adapter, memory, ram);
@@ -426,11 +425,11 @@ impl Kernel {
                 }
             }
             let about = adapter.subject();
-            let in_transition = |adapter: &Adapter| {
+            let is_changing = |adapter: &Adapter| {
                 matches!(adapter.state, AdapterState::Starting | AdapterState::Stopping)
             };
             let over = |state: &KernelState| {
-                state.adapters.get(adapter.0).is_none_or(|adapter| !in_transition(adapter))
+                state.adapters.get(adapter.0).is_none_or(|adapter| !is_changing(adapter))
             };
             if !self.wait_until(at, about, |_| format!("the end of {about}"), over) {
                 return None;
@@ -439,6 +438,7 @@ impl Kernel {
     }
 
     fn end_adapter(&self, at: &mut Passive, adapter: AdapterId, ending: AdapterEnding) {
+        // The adapter has ended already, or the wait for another thread to end it cannot end.
         let Some((driver, started)) = self.claim_end(at, adapter, ending) else { return };
         let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
         if started {
@@ -470,17 +470,17 @@ impl Kernel {
             self.end_adapter_context_allocations(&mut state, adapter.0);
             self.log.emit(adapter.subject(), EventKind::AdapterStopped {});
         }
-        if let Some(it) = state.adapters.get_mut(adapter.0) {
-            let over = if ending == AdapterEnding::Halted {
-                AdapterState::Halted
-            } else {
-                AdapterState::Stopped
-            };
-            (it.interrupt_line, it.state, it.memory) = (None, over, None);
-            it.nodes.clear();
-            if it.opens == 0 && over == AdapterState::Stopped {
-                state.adapters.take(adapter.0);
-            }
+        let over = if ending == AdapterEnding::Halted {
+            AdapterState::Halted
+        } else {
+            AdapterState::Stopped
+        };
+        // This thread has moved it to `Stopping`, so no other thread removes it.
+        let it = &mut state.adapters[adapter.0];
+        (it.interrupt_line, it.state, it.memory) = (None, over, None);
+        it.nodes.clear();
+        if it.opens == 0 && over == AdapterState::Stopped {
+            state.adapters.remove(adapter.0);
         }
         self.wake_all(&mut state);
     }
@@ -491,7 +491,7 @@ impl Kernel {
         self.disable_interrupts(at, adapter);
         let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
         if let Ok(permit) = self.acquire_nested_permit(at, &keys) {
-            driver.surprise_removal(at, &permit);
+            driver.notify_surprise_removal(at, &permit);
             self.log.emit(about, EventKind::AdapterSurpriseRemoved {});
         }
         self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
@@ -506,9 +506,10 @@ impl Kernel {
         self.fail_paging(adapter.0);
         // Removed engines save no context state.
         let state = &mut *self.state.lock();
-        let nodes =
-            state.adapters.get_mut(adapter.0).into_iter().flat_map(|adapter| &mut adapter.nodes);
+        // This thread has moved it to `Stopping`, so no other thread removes it.
+        let nodes = &mut state.adapters[adapter.0].nodes;
         let subjects: Vec<Subject> = nodes
+            .iter_mut()
             .map(|node| {
                 node.lost_packets.clear();
                 node.subject()
@@ -523,12 +524,12 @@ impl Kernel {
     /// Stops delivery of interrupts to a driver that is about to stop. Waits until the interrupts
     /// in progress have returned.
     fn disable_interrupts(&self, at: &mut Passive, adapter: AdapterId) {
-        if let Some(it) = self.state.lock().adapters.get_mut(adapter.0) {
+        {
+            // This thread has moved it to `Stopping`, so no other thread removes it.
+            let it = &mut self.state.lock().adapters[adapter.0];
             (it.interrupts_disabled, it.dpc) = (true, false);
         }
-        let over = |state: &KernelState| {
-            state.adapters.get(adapter.0).is_none_or(|adapter| adapter.interrupting == 0)
-        };
+        let over = |state: &KernelState| state.adapters[adapter.0].interrupting == 0;
         let about = adapter.subject();
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
@@ -553,6 +554,7 @@ impl Kernel {
 
     /// Spawns the worker that runs the adapter's hardware and checks its timeouts.
     pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>, adapter: AdapterId) {
+        // The host may pass an adapter that is removed.
         let Some(work_available) = self.hardware_work_available(adapter) else { return };
         let (hardware, watch) = (self.clone(), self.clone());
         let due = move |now, late| {
@@ -596,9 +598,7 @@ impl Kernel {
         let name = match self.reserve_handle(&mut state, process.0) {
             Ok(name) => name,
             Err(why) => {
-                if let Some(it) = state.adapters.get_mut(adapter.0) {
-                    it.opens -= 1;
-                }
+                state.adapters[adapter.0].opens -= 1;
                 return Err(why);
             }
         };
@@ -634,7 +634,9 @@ impl Kernel {
 /// reset has no display to hand over (our reading).
 fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: AdapterEnding) {
     let released = match ending {
-        AdapterEnding::Halted | AdapterEnding::Removed => driver.stop_and_release(at, permit),
+        AdapterEnding::Halted | AdapterEnding::Removed => {
+            driver.stop_device_and_release_post_display_ownership(at, permit)
+        }
         AdapterEnding::SurpriseRemoved => false,
         AdapterEnding::Reset => {
             driver.reset_device(at);

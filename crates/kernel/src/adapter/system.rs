@@ -6,7 +6,7 @@ use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::objects::handle_table::Handle;
-use flight::{EventKind, Kind, Passive};
+use flight::{EventKind, Kind, Passive, invariant};
 use std::sync::Arc;
 
 impl Kernel {
@@ -33,9 +33,8 @@ impl Kernel {
         };
         let space =
             self.create_space(at, permit, driver, None).map_err(error("DxgkDdiCreateProcess"))?;
-        if let Some(it) = self.state.lock().mmu_mut(adapter) {
-            it.system = Some(space);
-        }
+        let mmu_exists = "the MMU of a starting adapter stays";
+        invariant(self.state.lock().mmu_mut(adapter), mmu_exists).system = Some(space);
         let rooted = self
             .start_system_context(at, permit, driver)
             .map_err(error("DxgkDdiCreateContext"))
@@ -79,12 +78,10 @@ impl Kernel {
             self.log
                 .emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
             self.set_driver_handle(driver_handle.as_raw(), subject);
-            if let Some(it) = state.devices.get_mut(device) {
-                (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
-            }
-            if let Some(it) = state.mmu_mut(adapter) {
-                it.device = Some(device);
-            }
+            let it = &mut state.devices[device];
+            (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
+            let mmu = state.mmu_mut(adapter);
+            invariant(mmu, "an adapter with a system space has an MMU").device = Some(device);
             driver_handle
         };
         let node = self.state.lock().adapter_memory(adapter).map_or(0, |memory| memory.paging.node);
@@ -101,9 +98,8 @@ impl Kernel {
                 let given = driver_handle.as_raw();
                 state.contexts[context].driver_handle = Some(Arc::new(driver_handle));
                 state.devices[device].contexts.insert(context);
-                if let Some(it) = state.mmu_mut(adapter) {
-                    it.context = Some(context);
-                }
+                let mmu = state.mmu_mut(adapter);
+                invariant(mmu, "an adapter with a system space has an MMU").context = Some(context);
                 let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
                 let on =
                     nodes.and_then(|nodes| nodes.get(node as usize)).map_or(0, |node| node.number);
@@ -124,6 +120,7 @@ impl Kernel {
     /// Destroys the system's objects on an adapter, after all others.
     pub(crate) fn end_system(&self, at: &mut Passive, permit: &DdiPermit<'_>, driver: &Driver) {
         let adapter = driver.adapter;
+        // Only an adapter with an MMU has objects of the system.
         let system =
             self.state.lock().mmu(adapter).map(|mmu| (mmu.system, mmu.device, mmu.context));
         let Some((Some(space), device, context)) = system else { return };

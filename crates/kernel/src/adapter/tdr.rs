@@ -25,7 +25,7 @@ use crate::objects::view::View;
 use crate::schedule::preempt::PreemptionReason;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
-use flight::{Component, EventKind, Fence, Passive, RuleId, Subject};
+use flight::{Component, EventKind, Fence, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -84,10 +84,10 @@ impl crate::schedule::report::Node {
             return None;
         }
         let front = self.queue.front().map(|in_flight_packet| in_flight_packet.fence);
-        let just_reset = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
-        let watch = self.watch.get_or_insert(just_reset);
+        let fresh_watch = TimeoutWatch { front, since: now, stage: TimeoutStage::Watching };
+        let watch = self.watch.get_or_insert(fresh_watch);
         if watch.front != front {
-            *watch = just_reset;
+            *watch = fresh_watch;
         }
         Some(watch)
     }
@@ -145,19 +145,21 @@ impl Kernel {
     /// Queues a recovery action for each node of the adapter that has timed out.
     pub fn check_timeouts(&self, adapter: AdapterId, now: u64) {
         let state = &mut *self.state.lock();
+        // The host may pass an adapter that is removed, halted or off: its nodes are not watched.
         let Some(it) = state.adapters.get_mut(adapter.0).filter(|adapter| adapter.is_watched())
         else {
             return;
         };
         let mut action = Vec::new();
         for (index, node) in it.nodes.iter_mut().enumerate() {
+            // An idle node has no watch.
             let Some(watch) = node.update_watch(now) else { continue };
             if now.saturating_sub(watch.since) < TDR_DELAY {
                 continue;
             }
             let front = watch.front;
             let (next, message) = match watch.stage {
-                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "asked"),
+                TimeoutStage::Watching => (RecoveryAction::QueryFence(adapter.0, index), "preempt"),
                 TimeoutStage::Preempting => (RecoveryAction::ResetNode(adapter.0, index), "reset"),
                 TimeoutStage::Resetting => {
                     (RecoveryAction::ResetAdapter(adapter.0, Some(index)), "reset with all")
@@ -203,6 +205,7 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let driver = {
             let state = &mut *self.state.lock();
+            // Another thread may have taken the action since the list was copied.
             let Some(argument) = state
                 .nodes
                 .recoveries
@@ -213,6 +216,7 @@ impl Kernel {
             };
             let driver =
                 state.adapters.get(action.adapter()).filter(|adapter| adapter.is_running());
+            // The adapter may have stopped since the action was queued: nothing is left to recover.
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.nodes.recoveries.remove(argument);
                 return true;
@@ -226,6 +230,7 @@ impl Kernel {
             };
             let keys = class.keys(driver.adapter, driver.generation, None);
             let taken = self.try_acquire_work_permit(state, action.adapter(), keys);
+            // A thread holds the permit: the action stays queued.
             let Some(taken) = taken else { return false };
             permit = taken;
             state.nodes.recoveries.remove(argument);
@@ -256,9 +261,9 @@ impl Kernel {
     ) {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        let offers = |name: &str| driver.miniport.offers().contains(&name);
-        if offers("DxgkDdiQueryCurrentFence")
-            && let Ok(message) = driver.current_fence(at, permit, node)
+        let implements = |name: &str| driver.miniport.entry_points().contains(&name);
+        if implements("DxgkDdiQueryCurrentFence")
+            && let Ok(message) = driver.query_current_fence(at, permit, node)
         {
             self.judge_current_fence(driver.adapter, index, message);
         }
@@ -269,19 +274,21 @@ impl Kernel {
             .get(adapter)
             .is_some_and(|adapter| adapter.scheduling.engine_reset);
         if engines {
-            let answered = driver.engine_answers(at, permit, node);
+            let answered = driver.query_engine_status(at, permit, node);
             self.judge_status(driver.adapter, "DxgkDdiQueryEngineStatus", answered.err());
         }
         let state = &mut *self.state.lock();
+        // The adapter may have stopped during the driver calls.
         let Some(it) = state.node_mut(adapter, index) else { return };
         let moved = it.reported != it.passed;
+        // A node that became idle meanwhile has no watch.
         let Some(watch) = it.watch.as_mut() else { return };
         watch.stage = TimeoutStage::Preempting;
         if moved {
             return; // The DPC handles the rest, if it arrives.
         }
         let waits = it.preemption.is_some();
-        let asks = state.adapters.get(adapter).is_some_and(|adapter| adapter.scheduling.preempts);
+        let asks = state.adapters[adapter].scheduling.preempts;
         if asks && !waits {
             self.request_preemption(state, adapter, index, PreemptionReason::TimedOut);
         } else {
@@ -292,6 +299,7 @@ impl Kernel {
     /// Entry rule: the driver reported a fence by interrupt before it returns that fence here.
     fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
         let mut state = self.state.lock();
+        // The adapter may have stopped during the driver call.
         let Some(it) = state.node_mut(adapter, index) else { return };
         let argument = "DxgkDdiQueryCurrentFence";
         if it.just_reset {
@@ -349,7 +357,7 @@ impl Kernel {
             it.nodes.len()
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        let mask = driver.dependent_nodes(at, permit, node);
+        let mask = driver.query_dependent_engine_group(at, permit, node);
         self.judge_dependent(driver.adapter, index, &mask);
         let mask = mask.unwrap_or(0) | 1_u64.checked_shl(node).unwrap_or(0);
         for index in (0..count.min(64)).filter(|index| mask >> index & 1 == 1) {
@@ -386,13 +394,16 @@ impl Kernel {
     ) -> bool {
         let adapter = driver.adapter;
         let node = u32::try_from(index).unwrap_or(u32::MAX);
+        // The adapter may have stopped since its nodes were counted.
         if let Some(it) = self.state.lock().node_mut(adapter, index) {
             it.watch = Some(TimeoutWatch { front: None, since: 0, stage: TimeoutStage::Resetting });
         }
         self.judge_unreported(driver, index);
+        // The driver refuses: only an adapter reset is left.
         let Ok(aborted) = driver.reset_engine(at, permit, node) else { return false };
         let remaining = driver.hardware.holds_work(Some(node)) == Some(true);
         let state = &mut *self.state.lock();
+        // The adapter may have stopped during the driver call: it needs no reset.
         let Some(it) = state.node_mut(adapter, index) else { return true };
         let (subject, done, given) = (it.subject(), it.reported, it.submitted);
         let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
@@ -421,9 +432,8 @@ impl Kernel {
                     }
                 }
                 // The adapter reset that follows needs to find this packet.
-                if let Some(it) = state.node_mut(adapter, index) {
-                    it.resubmit.push_back(packet);
-                }
+                let node = state.node_mut(adapter, index);
+                invariant(node, "a node of a running adapter exists").resubmit.push_back(packet);
                 continue;
             }
             // A packet that the driver has reported as done completes normally.
@@ -455,11 +465,13 @@ impl Kernel {
         let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
         // A running interrupt routine may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
+        // A stopped adapter has no nodes.
         let Some(node) = it.nodes.get_mut(index) else { return };
         let subject = node.subject();
         if let Some(it) = &node.preemption {
             it.judge_unreported(&self.log, driver.adapter, subject);
         }
+        // The driver has reported every packet: the rule has nothing to judge.
         let Some(first) = node
             .queue
             .iter()
@@ -582,12 +594,12 @@ impl Kernel {
         for node in 0..nodes {
             self.judge_unreported(driver, node);
         }
-        let reset = driver.reset(at, permit);
+        let reset = driver.reset_from_timeout(at, permit);
         let remaining = driver.hardware.holds_work(None) == Some(true);
         self.judge_reset(adapter, reset.err(), remaining);
         self.fail_all_work(number, fault);
         self.discard_locations(at, driver, permit);
-        let restarted = driver.restart(at, permit);
+        let restarted = driver.restart_from_timeout(at, permit);
         let broken =
             restarted.as_ref().err().map(|why| format!("the driver returned {}", why.name()));
         let argument = "DxgkDdiRestartFromTimeout";
@@ -622,11 +634,11 @@ impl Kernel {
 
     /// Calls `DxgkDdiCollectDbgInfo`, if the driver implements it.
     fn collect_debug_info(&self, at: &mut Passive, driver: &Arc<Driver>, reason: CollectReason) {
-        if !driver.miniport.offers().contains(&"DxgkDdiCollectDbgInfo") {
+        if !driver.miniport.entry_points().contains(&"DxgkDdiCollectDbgInfo") {
             return;
         }
         let mut notes = vec![0; DEBUG_REPORT_SIZE];
-        let wrote = driver.collect(at, reason, &mut notes);
+        let wrote = driver.collect_dbg_info(at, reason, &mut notes);
         let broken = wrote.ok().filter(|index| *index > DEBUG_REPORT_SIZE).map(|index| {
             format!("the driver returned {index} bytes for a buffer of {DEBUG_REPORT_SIZE}")
         });
@@ -701,6 +713,7 @@ impl Kernel {
             let state = &mut *self.state.lock();
             let subject = adapter.subject();
             self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
+            // The adapter may have been removed during the driver calls.
             if let Some(it) = state.adapters.get_mut(adapter) {
                 it.fatal = true;
             }
@@ -714,6 +727,7 @@ impl KernelState {
     fn owners_of(&self, batch: &crate::memory::PagingBatch) -> BTreeSet<(Id<Device>, Subject)> {
         let mut owners = BTreeSet::new();
         for step in &batch.done {
+            // The extent may already be destroyed: its adapter stopped.
             let Some(owner) = self.memory.extent(step.extent).map(|extent| extent.owner) else {
                 continue;
             };
@@ -723,10 +737,8 @@ impl KernelState {
                         .allocation_of(owner)
                         .and_then(|allocation| self.allocations.get(allocation));
                     let views = of.map(|allocation| allocation.views.iter());
-                    let device = |view: &Id<View>| {
-                        self.views.get(*view).map(|view| (view.device, owner.subject()))
-                    };
-                    owners.extend(views.into_iter().flatten().filter_map(device));
+                    let device = |view: &Id<View>| (self.views[*view].device, owner.subject());
+                    owners.extend(views.into_iter().flatten().map(device));
                 }
                 Owner::ContextAllocation(saved) => {
                     owners.insert((self.memory.context_allocation(saved).device, owner.subject()));

@@ -67,7 +67,9 @@ impl<L: Level> Ddi<L> {
     ) -> ThreadingLevel {
         let (name, held) = (self.name, permit.class());
         if !permit.is_for(adapter) {
-            internal_error(format!("{name} of {adapter} is called under a permit for it"));
+            internal_error(format!(
+                "invariant broken: {name} of {adapter} is called under a permit for that adapter"
+            ));
         }
         match self.other {
             Some(other) if other == held => held,
@@ -75,7 +77,8 @@ impl<L: Level> Ddi<L> {
             _ => {
                 let (needed, held) = (self.class.name(), held.name());
                 internal_error(format!(
-                    "{name} is called under a permit of threading level {needed}, not {held}"
+                    "invariant broken: {name} is called under a permit of threading level {needed}; \
+                     the permit held has level {held}"
                 ))
             }
         }
@@ -87,7 +90,10 @@ impl<L: Level> Ddi<L> {
     pub(crate) fn class_without_permit(&self) -> ThreadingLevel {
         if self.class != ThreadingLevel::None {
             let (name, needed) = (self.name, self.class.name());
-            internal_error(format!("{name} is called under a permit of threading level {needed}"));
+            internal_error(format!(
+                "invariant broken: {name} is called under a permit of threading level {needed}; \
+                 no permit is held"
+            ));
         }
         self.class
     }
@@ -177,8 +183,8 @@ macro_rules! ddi {
 
             /// The implemented entry points, by their names in the DDI table. The default is all of
             /// them.
-            fn offers(&self) -> Vec<&'static str> {
-                self.delegate().map_or_else(|| NAMES.to_vec(), |inner_driver| inner_driver.offers())
+            fn entry_points(&self) -> Vec<&'static str> {
+                self.delegate().map_or_else(|| NAMES.to_vec(), |inner_driver| inner_driver.entry_points())
             }
 
             $($(

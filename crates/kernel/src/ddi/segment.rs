@@ -47,6 +47,19 @@ pub struct SegmentInfo {
     pub banks: Vec<u64>,
 }
 
+impl SegmentInfo {
+    /// How many bytes may be in use at once.
+    ///
+    /// WINDOWS: the limit applies to apertures only (documented); zero counts as the size (our
+    /// decision).
+    pub fn usable_bytes(&self) -> u64 {
+        match self.commit_limit {
+            limit if self.flags.aperture && limit != 0 => limit.min(self.size),
+            _ => self.size,
+        }
+    }
+}
+
 /// Segment flags (`DXGK_SEGMENTFLAGS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]

@@ -28,7 +28,7 @@ use std::vec::Drain;
 ddi! {
     DxgkDdiAddDevice: Passive, Three, any {
         /// Adds the adapter. The callbacks are valid until `remove_device`.
-        by_hand fn add_device(services: &Arc<KernelCallbacks>);
+        by_hand fn add_device(callbacks: &Arc<KernelCallbacks>);
     }
     DxgkDdiStartDevice: Passive, Three, any,
         missing "no display output: sources and children have no effect" {
@@ -38,11 +38,11 @@ ddi! {
     DxgkDdiQueryAdapterInfo: Passive, Three or Zero, any,
         missing "driver caps, segments, page tables and user-mode private data only" {
         /// Returns the adapter's features while the adapter starts.
-        system fn query_adapter() -> Features;
+        system fn query_adapter_info() -> Features;
         /// Returns the hardware's capabilities to the user-mode driver
         /// (`DXGKQAITYPE_UMDRIVERPRIVATE`). The reply replaces the request's bytes, which are
         /// arbitrary. Called at any time, at threading level zero.
-        process fn tell_user_mode(data: &mut [u8]);
+        process fn query_umd_private(data: &mut [u8]);
     }
     DxgkDdiStopDevice: Passive, Three, any {
         /// Stops the adapter. A driver need not implement it.
@@ -58,19 +58,19 @@ ddi! {
     }
     DxgkDdiSetPowerState: Passive, Three, any, missing "the adapter itself only, D0 and D3" {
         /// Changes the adapter's power, which may not fail. A driver need not implement it.
-        by_hand fn set_power(order: SetPowerArgs), else Ok(());
+        by_hand fn set_power_state(args: SetPowerArgs), else Ok(());
     }
     DxgkDdiNotifySurpriseRemoval: Passive, Three, [], missing "removal while the system runs only" {
         /// Notifies the driver that its hardware was removed: it may not touch hardware any more.
         /// The calls that follow free the driver's memory. A driver need not implement it.
-        by_hand fn pulled_out(), else Ok(());
+        by_hand fn notify_surprise_removal(), else Ok(());
     }
     DxgkDdiStopDeviceAndReleasePostDisplayOwnership: Passive, Three, any,
         missing "no display output: the target has no display" {
         /// Stops the adapter and returns the display mode of a target. If the target has no
         /// display, the driver returns [`DriverError::Unsupported`] and is stopped by
         /// `stop_device`.
-        by_hand fn stop_and_release(target: u32), else Err(DriverError::Unsupported);
+        by_hand fn stop_device_and_release_post_display_ownership(target: u32), else Err(DriverError::Unsupported);
     }
     DxgkDdiResetDevice: DeviceLevel, None, any {
         /// Resets the hardware when the machine shuts down. It may be called at any IRQL, so it
@@ -91,14 +91,14 @@ ddi! {
         /// (`DmaBufferPrivateDataSize`).
         by_hand fn create_context(
             device: &DriverDevice,
-            order: &CreateContextArgs,
+            args: &CreateContextArgs,
             slot: HandleSlot<'_, Context>,
         ) -> (DriverContext, u32);
         /// Creates a context whose packets have lists (without virtual addressing), and returns
         /// the sizes of its buffers.
-        by_hand fn create_listed_context(
+        by_hand fn create_context_with_lists(
             device: &DriverDevice,
-            order: &CreateContextArgs,
+            args: &CreateContextArgs,
             slot: HandleSlot<'_, Context>,
         ) -> (DriverContext, BufferSizes);
     }
@@ -108,7 +108,10 @@ ddi! {
     }
     DxgkDdiCreateProcess: Passive, Zero, any, missing "no flags except SystemProcess" {
         /// Notifies the driver of a process that uses the adapter.
-        by_hand fn create_process(order: CreateProcessArgs, slot: HandleSlot<'_, AddressSpace>) -> DriverProcess;
+        by_hand fn create_process(
+            args: CreateProcessArgs,
+            slot: HandleSlot<'_, AddressSpace>,
+        ) -> DriverProcess;
     }
     DxgkDdiDestroyProcess: Passive, Zero, any {
         /// Ends a process's use of the adapter.
@@ -116,40 +119,40 @@ ddi! {
     }
     DxgkDdiGetRootPageTableSize: Passive, Zero, any {
         /// Returns the size in bytes of a root page table with at least `entries` entries.
-        process fn root_size(entries: u32) -> RootSize;
+        process fn get_root_page_table_size(entries: u32) -> RootSize;
     }
     DxgkDdiSetRootPageTable: Passive, Zero, any {
         /// Sets the address space that a context uses.
-        process fn set_root(context: &DriverContext, root: Root);
+        process fn set_root_page_table(context: &DriverContext, root: Root);
     }
     DxgkDdiMapCpuHostAperture: Passive, Zero, any,
         missing "tested when the adapter starts; not used for CPU access" {
         /// Maps pages that the CPU cannot access into the CPU host aperture.
-        system fn map_window(map: MapHostApertureArgs<'_>);
+        system fn map_cpu_host_aperture(args: MapHostApertureArgs<'_>);
     }
     DxgkDdiUnmapCpuHostAperture: Passive, Zero, any,
         missing "tested when the adapter starts; not used for CPU access" {
         /// Unmaps pages of the CPU host aperture.
-        system fn unmap_window(segment: u32, window: &[u64]);
+        system fn unmap_cpu_host_aperture(segment: u32, aperture_pages: &[u64]);
     }
     DxgkDdiGetStandardAllocationDriverData: Passive, Zero, any, missing "GDI surfaces only" {
         /// Returns the private data of a standard allocation: called once for sizes, once for
         /// bytes.
-        process fn standard_data(standard: &mut StandardAllocationArgs);
+        process fn get_standard_allocation_driver_data(args: &mut StandardAllocationArgs);
     }
     DxgkDdiCreateAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Describes new allocations, of one resource or standalone.
         ///
         /// After a failure none of them exists, and no destroy call follows: the driver undoes its
         /// partial work.
-        details fn create_allocations(births: CreateAllocationArgs<'_>) -> CreatedAllocations;
+        details fn create_allocations(args: CreateAllocationArgs<'_>) -> CreatedAllocations;
     }
     DxgkDdiDestroyAllocation: Passive, Zero, any {
         /// Destroys allocations, and their resource with its last allocations. Returns the
         /// resource's driver handle if it changed.
         ///
         /// After a failure they are destroyed all the same: the kernel cannot retry.
-        by_hand fn destroy_allocations(doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
+        by_hand fn destroy_allocations(args: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
     }
     DxgkDdiDescribeAllocation: Passive, Zero, any,
         missing "primaries only; the description is not used" {
@@ -158,7 +161,7 @@ ddi! {
     }
     DxgkDdiOpenAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Opens allocations for a device, and returns a handle for each.
-        details fn open_allocations(opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
+        details fn open_allocations(args: OpenAllocationArgs<'_>) -> Vec<DriverView>;
     }
     DxgkDdiCloseAllocation: Passive, Zero, any {
         /// Closes views of a device, all allocations of a resource at once.
@@ -169,22 +172,22 @@ ddi! {
         missing "no process handle: hKmdProcessHandle is NULL" {
         /// Replies to a client's private data, in place. With access to the hardware it is called
         /// at threading level two.
-        by_hand fn escape(escape: EscapeArgs<'_>);
+        by_hand fn escape(args: EscapeArgs<'_>);
     }
     DxgkDdiSubmitCommandVirtual: Dispatch, OneScheduler, [Invalid],
-        missing "no GPU addresses: commands are passed as private driver data" {
+        missing "no presents and no history buffers" {
         /// Submits a packet to the hardware.
-        by_hand fn submit(packet: &SubmitCommandVirtualArgs<'_>);
+        by_hand fn submit_command_virtual(args: &SubmitCommandVirtualArgs<'_>);
     }
     DxgkDdiRender: Passive, Zero,
         [NoMemory, NoRoom, Privileged, Illegal, Invalid, UserMemory, Mismatch] {
         /// Translates a client's commands into hardware commands.
-        process fn render(rendering: &mut RenderArgs<'_>);
+        process fn render(args: &mut RenderArgs<'_>);
     }
     DxgkDdiPatch: Passive, OneScheduler, [], missing "packets are not split" {
         /// Writes addresses into a packet's commands. May be called repeatedly. For paging work it
         /// has no process.
-        process fn patch(patching: &mut PatchArgs<'_>);
+        process fn patch(args: &mut PatchArgs<'_>);
     }
     DxgkDdiBuildPagingBuffer: Passive, OneScheduler, [NoRoom, Busy],
         missing "no page-table entries are copied" {
@@ -192,36 +195,36 @@ ddi! {
         ///
         /// May return [`DriverError::NoRoom`] (the buffer is full), and for moves and discards
         /// [`DriverError::Busy`] (the allocation is in use); nothing else.
-        details fn build_paging(building: &mut BuildPagingBufferArgs<'_>);
+        details fn build_paging_buffer(args: &mut BuildPagingBufferArgs<'_>);
     }
     DxgkDdiSubmitCommand: Dispatch, OneScheduler, [], missing "no presents and flips" {
         /// Submits paging commands to the hardware.
-        by_hand fn submit_paging(packet: &SubmitPagingArgs<'_>);
+        by_hand fn submit_paging(args: &SubmitPagingArgs<'_>);
         /// Submits a packet with lists to the hardware.
-        by_hand fn submit_listed(packet: &SubmitCommandArgs<'_>);
+        by_hand fn submit_command(args: &SubmitCommandArgs<'_>);
     }
     DxgkDdiPreemptCommand: Dispatch, OneScheduler, [],
         missing "a node always returns all packets it has not started" {
         /// Preempts the packets that a node has not started. The driver reports the preemption; at
         /// once if the node has no packets.
-        system fn preempt(node: u32, preemption: Fence);
+        system fn preempt_command(node: u32, preemption_fence: Fence);
     }
     DxgkDdiQueryCurrentFence: Passive, OneScheduler, any {
         /// Returns the last fence that a node completed. The driver first reports fences that it
         /// has not reported.
-        system fn current_fence(node: u32) -> Fence;
+        system fn query_current_fence(node: u32) -> Fence;
     }
     DxgkDdiCancelCommand: Passive, OneScheduler, [] {
         /// Frees the data of a packet that will never be submitted to the hardware.
-        system fn cancel(packet: &CancelCommandArgs<'_>);
+        system fn cancel_command(args: &CancelCommandArgs<'_>);
     }
     DxgkDdiQueryEngineStatus: Passive, OneScheduler, [] {
         /// Returns whether an engine responds.
-        system fn engine_answers(node: u32) -> bool;
+        system fn query_engine_status(node: u32) -> bool;
     }
     DxgkDdiQueryDependentEngineGroup: Passive, OneScheduler, [] {
         /// Returns the nodes that a reset of this one affects, as bits.
-        system fn dependent_nodes(node: u32) -> u64;
+        system fn query_dependent_engine_group(node: u32) -> u64;
     }
     DxgkDdiResetEngine: Passive, OneScheduler, any {
         /// Resets an engine and returns the last fence that the reset aborted. The node has no
@@ -230,29 +233,29 @@ ddi! {
     }
     DxgkDdiResetFromTimeout: Passive, Three, [] {
         /// Stops the GPU: when this returns, the GPU accesses no memory any more.
-        system fn reset();
+        system fn reset_from_timeout();
     }
     DxgkDdiRestartFromTimeout: Passive, Three, [] {
         /// Restarts the GPU after a reset.
-        system fn restart();
+        system fn restart_from_timeout();
     }
     DxgkDdiCollectDbgInfo: Passive, None, any, missing "called before a reset only" {
         /// Writes debug information and returns the number of bytes written.
-        by_hand fn collect(reason: CollectReason, into: &mut [u8]) -> usize;
+        by_hand fn collect_dbg_info(reason: CollectReason, buffer: &mut [u8]) -> usize;
     }
     DxgkDdiInterruptRoutine: DeviceLevel, None, any {
         /// Handles an interrupt and returns whether the driver's hardware raised it.
-        by_hand fn interrupt() -> bool;
+        by_hand fn interrupt_routine() -> bool;
     }
     DxgkDdiDpcRoutine: Dispatch, None, any {
         /// Completes the interrupt's work in the DPC.
-        by_hand fn dpc();
+        by_hand fn dpc_routine();
     }
     DxgkDdiControlInterrupt: Passive, Zero, [Unimplemented],
         missing "vsync only; nothing is displayed" {
         /// Enables or disables an interrupt. May return [`DriverError::Unimplemented`], for all but
         /// vsync.
-        system fn control_interrupt(of: Interrupt, on: bool);
+        system fn control_interrupt(interrupt: Interrupt, enable: bool);
     }
 }
 

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 struct ResetOnly;
 
 impl Miniport for ResetOnly {
-    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn reset_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 }
@@ -87,28 +87,30 @@ fn call<T>(
 
 #[test]
 fn the_permit_of_the_row_is_taken() {
-    assert_eq!(call((1, ThreadingLevel::Three), Driver::reset), Ok(Ok(())));
+    assert_eq!(call((1, ThreadingLevel::Three), Driver::reset_from_timeout), Ok(Ok(())));
     let missing = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
-        driver.engine_answers(at, permit, 0)
+        driver.query_engine_status(at, permit, 0)
     });
     assert_eq!(missing, Ok(Err(DriverError::NoEntryPoint)));
     let serves = call((1, ThreadingLevel::Three), |driver, at, permit| {
-        driver.root_size(at, permit, None, 1)
+        driver.get_root_page_table_size(at, permit, None, 1)
     });
     assert!(matches!(serves, Ok(Err(DriverError::NoEntryPoint))), "level three serves level zero");
 }
 
 #[test]
 fn a_permit_of_another_threading_level_is_an_internal_error() {
-    let said = call((1, ThreadingLevel::Zero), Driver::reset).unwrap_err();
-    let want =
-        "DxgkDdiResetFromTimeout is called under a permit of threading level three, not zero";
+    let said = call((1, ThreadingLevel::Zero), Driver::reset_from_timeout).unwrap_err();
+    let want = "invariant broken: DxgkDdiResetFromTimeout is called under a permit of threading \
+                level three; the permit held has level zero";
     assert_eq!(said, want);
     let of_scheduler =
         call((1, ThreadingLevel::Zero), |driver, at, permit| driver.reset_engine(at, permit, 0));
-    assert!(of_scheduler.unwrap_err().starts_with("DxgkDdiResetEngine is called under"));
+    assert!(
+        of_scheduler.unwrap_err().starts_with("invariant broken: DxgkDdiResetEngine is called")
+    );
     let zero = call((1, ThreadingLevel::OneScheduler), |driver, at, permit| {
-        driver.standard_data(
+        driver.get_standard_allocation_driver_data(
             at,
             permit,
             None,
@@ -121,14 +123,14 @@ fn a_permit_of_another_threading_level_is_an_internal_error() {
         )
     });
     assert!(zero.is_err(), "the scheduler's permit does not serve level zero");
-    let two = call((1, ThreadingLevel::Two), Driver::restart);
+    let two = call((1, ThreadingLevel::Two), Driver::restart_from_timeout);
     assert!(two.is_err(), "level two does not serve level three");
 }
 
 #[test]
 fn a_permit_for_another_adapter_is_an_internal_error() {
-    let said = call((2, ThreadingLevel::Three), Driver::reset).unwrap_err();
-    assert!(said.starts_with("DxgkDdiResetFromTimeout of "), "{said}");
+    let said = call((2, ThreadingLevel::Three), Driver::reset_from_timeout).unwrap_err();
+    assert!(said.starts_with("invariant broken: DxgkDdiResetFromTimeout of "), "{said}");
 }
 
 #[test]

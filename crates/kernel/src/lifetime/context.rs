@@ -139,10 +139,10 @@ impl Kernel {
                 let handle = name.handle();
                 let given = driver_handle.as_raw();
                 state.kernel_handles.publish(own, number.into());
-                if let Some(it) = state.contexts.get_mut(number) {
-                    (it.driver_handle, it.root) =
-                        (Some(Arc::new(driver_handle)), rooted.map(|pair| pair.1));
-                }
+                // No other thread knows the context before its handle is published.
+                let it = &mut state.contexts[number];
+                (it.driver_handle, it.root) =
+                    (Some(Arc::new(driver_handle)), rooted.map(|pair| pair.1));
                 state.devices[guard.device].contexts.insert(number);
                 let on =
                     state.adapters.get(guard.adapter).and_then(|adapter| adapter.nodes.get(node));
@@ -168,7 +168,7 @@ impl Kernel {
                 // The driver leaked these context allocations: it created them for a context that
                 // it then failed to create.
                 self.end_owner_context_allocations(&mut state, number, "DxgkDdiCreateContext");
-                state.contexts.take(number);
+                state.contexts.remove(number);
                 state.kernel_handles.cancel(own);
                 Err(why)
             }
@@ -217,9 +217,7 @@ impl Kernel {
         let Some(entries) = entries else {
             let made = driver.create_context(at, &permit, name, guard.driver_handle()?, args);
             let (driver_handle, private) = made?;
-            if let Some(it) = self.state.lock().contexts.get_mut(number) {
-                it.private_size = private;
-            }
+            self.state.lock().contexts[number].private_size = private;
             return match self.set_first_root(
                 at,
                 &permit,
@@ -248,9 +246,7 @@ impl Kernel {
             let _ = driver.destroy_context(at, &permit, details, driver_handle);
             return Err(KernelError::NoMemory { trim: 0 });
         };
-        if let Some(it) = self.state.lock().contexts.get_mut(number) {
-            it.lists = Some(lists);
-        }
+        self.state.lock().contexts[number].lists = Some(lists);
         Ok((driver_handle, None))
     }
 
@@ -402,7 +398,7 @@ impl KernelState {
             return;
         }
         let (device, own) = (it.device, it.kernel_handle);
-        self.contexts.take(number);
+        self.contexts.remove(number);
         let _ = self.kernel_handles.close(own); // It is closed already if the driver ended it.
         self.devices[device].contexts.remove(&number);
     }

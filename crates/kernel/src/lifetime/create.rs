@@ -322,14 +322,14 @@ impl KernelState {
     ) -> Result<ResourceTarget, KernelError> {
         let argument = Argument::Resource;
         let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
-        let zombie = KernelError::Removed(number.subject());
-        let view = self.resource_views.get(number).ok_or(zombie.clone())?;
+        let removed = KernelError::Removed(number.subject());
+        let view = self.resource_views.get(number).ok_or(removed.clone())?;
         if view.device != device {
             let owner = view.device.subject();
             return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let resource = view.resource.subject();
-        if self.resources.get(view.resource).ok_or(zombie)?.shared {
+        if self.resources.get(view.resource).ok_or(removed)?.shared {
             return Err(KernelError::SharedResourceSealed(resource));
         }
         if standard {
@@ -362,7 +362,7 @@ fn standard_private(
 ) -> Result<(), KernelError> {
     let mut standard =
         StandardAllocationArgs { bytes, private: None, allocation_size: 0, resource_size: 0 };
-    driver.standard_data(at, permit, process, &mut standard)?;
+    driver.get_standard_allocation_driver_data(at, permit, process, &mut standard)?;
     let sizes = [standard.allocation_size, standard.resource_size];
     let broken = (sizes == [0, 0])
         .then(|| "the driver returned size zero for both kinds of private data".to_owned());
@@ -374,7 +374,7 @@ fn standard_private(
         allocation: vec![0; standard.allocation_size as usize],
         resource: vec![0; standard.resource_size as usize],
     });
-    driver.standard_data(at, permit, process, &mut standard)?;
+    driver.get_standard_allocation_driver_data(at, permit, process, &mut standard)?;
     let private = standard.private.unwrap_or_default();
     let again = [standard.allocation_size, standard.resource_size];
     let given = [&private.allocation, &private.resource].map(Vec::len);

@@ -5,7 +5,7 @@ use crate::ddi::permit::DdiPermit;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
 use crate::lifetime::open::NewObjects;
-use flight::{Component, Passive, RuleId};
+use flight::{Component, Passive, RuleId, invariant};
 
 impl Kernel {
     /// Calls `DxgkDdiDescribeAllocation` for the primaries of a create call.
@@ -22,22 +22,16 @@ impl Kernel {
         objects: &NewObjects,
     ) {
         for place in &request.primaries {
+            // The client may mark an allocation that it does not create.
             let Some(&number) = objects.allocations.get(*place) else { continue };
             // No other thread knows the allocation yet: its handle is not published, and this
             // thread holds the permit.
-            let driver_handle = self
-                .state
-                .lock()
-                .allocations
-                .get_mut(number)
-                .and_then(|allocation| allocation.driver_handle.take());
-            let Some(driver_handle) = driver_handle else { continue };
+            let driver_handle = self.state.lock().allocations[number].driver_handle.take();
+            let driver_handle = invariant(driver_handle, "a new allocation has a driver handle");
             let driver = &creating.device.driver;
             let described =
                 driver.describe_allocation(at, permit, creating.process, &driver_handle);
-            if let Some(it) = self.state.lock().allocations.get_mut(number) {
-                it.driver_handle = Some(driver_handle);
-            }
+            self.state.lock().allocations[number].driver_handle = Some(driver_handle);
             let about = number.subject();
             let (rule, place) = (RuleId::KMD_STD_001, "DxgkDdiDescribeAllocation");
             self.log.judge(rule, Component::Driver, about, place, describe_error(described));

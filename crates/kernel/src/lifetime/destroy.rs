@@ -46,7 +46,7 @@ impl Kernel {
     pub(crate) fn finish_retirement<'k>(
         &'k self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
     ) -> StateGuard<'k, KernelState> {
@@ -56,17 +56,17 @@ impl Kernel {
         #[cfg(shuttle)]
         let state = {
             drop(state);
-            self.destroy_too_early(at, component, &views);
+            self.destroy_too_early(at, scope, &views);
             self.state.lock()
         };
-        let (orphans, mut state) = self.close_views(at, component, state, device, &views);
-        let args = resource_view
+        let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
+        let ended_resource = resource_view
             .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
-        let mut state = self.destroy_orphans(at, component, state, &orphans, args);
+        let mut state = self.destroy_orphans(at, scope, state, &orphans, ended_resource);
         self.log.emit(number.subject(), EventKind::RetireDone {});
-        let over = state.lifetime.retirements.take(number);
+        let over = state.lifetime.retirements.remove(number);
         self.finish_device_retirement(&mut state, device);
-        if let Some(token) = over.and_then(|retirement| retirement.waiter) {
+        if let Some(token) = over.waiter {
             self.wake_one(&token);
         }
         state
@@ -83,7 +83,7 @@ impl Kernel {
     pub(crate) fn close_views<'k>(
         &'k self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         device: Id<Device>,
         views: &[Id<View>],
@@ -91,10 +91,9 @@ impl Kernel {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
         self.decommit_allocations(&mut state, &closing, views);
-        let take =
-            |view: &Id<View>| state.views.get_mut(*view).and_then(|view| view.driver_handle.take());
+        let take = |view: &Id<View>| state.views[*view].driver_handle.take();
         let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
-        let lent = state.devices.get(device).and_then(|device| device.driver_handle.clone());
+        let lent = state.devices[device].driver_handle.clone();
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
         let given: DriverHandles = driver_handles.iter().map(DriverHandle::as_raw).collect();
@@ -106,17 +105,17 @@ impl Kernel {
                     log.emit(view.subject(), EventKind::DdiCloses { device, batch });
                 }
             };
-            let details = CallDetails { process: component.process, log_arguments: &log_arguments };
+            let details = CallDetails { process: scope.process, log_arguments: &log_arguments };
             // WINDOWS: if the driver returns a failure, the views are closed all the same (our
             // decision).
-            let _ = component.driver.close_allocations(
+            let _ = scope.driver.close_allocations(
                 at,
-                component.permit,
+                scope.permit,
                 details,
                 lent,
                 driver_handles.drain(..),
             );
-            self.judge_references(component.driver, lent.as_raw(), device.subject(), &watched);
+            self.judge_references(scope.driver, lent.as_raw(), device.subject(), &watched);
         }
         drop(lent); // Before the views are removed: ending the device needs the only reference.
         let mut state = self.state.lock();
@@ -191,7 +190,7 @@ impl Kernel {
     pub(crate) fn destroy_orphans<'k>(
         &'k self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         orphans: &[Id<Allocation>],
         ended: Option<Id<Resource>>,
@@ -201,10 +200,10 @@ impl Kernel {
         };
         let home = ended.or_else(|| orphans.iter().find_map(resource));
         if let Some(resource) = home {
-            return self.destroy_members(at, component, state, resource, orphans);
+            return self.destroy_members(at, scope, state, resource, orphans);
         }
         for allocation in orphans {
-            state = self.call_destroy_allocation(at, component, state, &[*allocation], None);
+            state = self.call_destroy_allocation(at, scope, state, &[*allocation], None);
         }
         state
     }
@@ -214,7 +213,7 @@ impl Kernel {
     fn destroy_members<'k>(
         &'k self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         resource: Id<Resource>,
         members: &[Id<Allocation>],
@@ -227,10 +226,11 @@ impl Kernel {
         if members.is_empty() && !goes {
             return state; // Members in earlier retirements keep it alive.
         }
+        // Another call may have the handle now.
         let Some(driver_handle) = it.driver_handle.take() else { return state };
         self.call_destroy_allocation(
             at,
-            component,
+            scope,
             state,
             members,
             Some((resource, driver_handle, goes)),
@@ -241,7 +241,7 @@ impl Kernel {
     fn call_destroy_allocation<'k>(
         &'k self,
         at: &mut Passive,
-        component: &DestroyScope<'_>,
+        scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         allocations: &[Id<Allocation>],
         home: Option<(Id<Resource>, DriverResource, bool)>,
@@ -252,16 +252,16 @@ impl Kernel {
                 .get_mut(*allocation)
                 .and_then(|allocation| allocation.driver_handle.take())
         };
-        let mut tokens: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
+        let mut handles: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
         drop(state);
-        let driver_handles: DriverHandles = tokens.iter().map(DriverHandle::as_raw).collect();
+        let driver_handles: DriverHandles = handles.iter().map(DriverHandle::as_raw).collect();
         let alone = allocations.is_empty();
         let message = home
             .as_ref()
             .map(|(number, driver_handle, goes)| (*number, driver_handle.as_raw(), *goes));
         let log_arguments = |log: &Log| {
             for allocation in allocations {
-                let given = EventKind::DdiDestroys { adapter: component.driver.adapter.subject() };
+                let given = EventKind::DdiDestroys { adapter: scope.driver.adapter.subject() };
                 log.emit(allocation.subject(), given);
             }
             if let Some((resource, driver_handle, goes)) = message {
@@ -274,25 +274,25 @@ impl Kernel {
             }
         };
         let call =
-            |at: &mut Passive, tokens: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
-                let args = DestroyAllocationArgs { allocations: tokens.drain(..), resource };
-                component.driver.destroy_allocations(at, component.permit, &log_arguments, args)
+            |at: &mut Passive, handles: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
+                let args = DestroyAllocationArgs { allocations: handles.drain(..), resource };
+                scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
             };
         // WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
         // are not passed to the driver again (our decision; observation is silent).
-        let not_offered = match home {
+        let kept_resource = match home {
             None => {
-                let _ = call(at, &mut tokens, None);
+                let _ = call(at, &mut handles, None);
                 None
             }
             Some((_, driver_handle, true)) => {
-                let _ = call(at, &mut tokens, Some(ResourceDisposition::Destroy(driver_handle)));
+                let _ = call(at, &mut handles, Some(ResourceDisposition::Destroy(driver_handle)));
                 None
             }
             Some((resource, driver_handle, false)) => {
                 let changed = call(
                     at,
-                    &mut tokens,
+                    &mut handles,
                     Some(ResourceDisposition::Keep(&driver_handle, HandleSlot::new())),
                 );
                 Some((resource, changed.ok().flatten().unwrap_or(driver_handle)))
@@ -310,7 +310,7 @@ impl Kernel {
             self.log.emit(subject, EventKind::AllocationDestroyed {});
             self.end_driver_handle(driver_handle, subject, false);
         }
-        match (message, not_offered) {
+        match (message, kept_resource) {
             (Some((resource, old, _)), Some((_, driver_handle))) => {
                 self.set_resource_handle(&mut state, resource, old, driver_handle);
             }
@@ -338,6 +338,7 @@ impl Kernel {
             self.end_driver_handle(old, subject, false);
             self.set_driver_handle(driver_handle.as_raw(), subject);
         }
+        // The resource may have been destroyed during the driver call.
         if let Some(it) = state.resources.get_mut(resource) {
             it.handle_value = driver_handle.as_raw();
             it.driver_handle = Some(driver_handle);
@@ -372,6 +373,7 @@ impl KernelState {
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
         self.devices[view.device].standalone_views.remove(&number);
+        // A member that is destroyed by itself may end after the view of its resource.
         if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
         }
@@ -382,8 +384,9 @@ impl KernelState {
     }
 
     fn remove_allocation(&mut self, number: Id<Allocation>) {
-        let zombie = self.allocations.take(number);
-        let home = zombie.and_then(|allocation| allocation.resource);
+        let removed = self.allocations.take(number);
+        let home = removed.and_then(|allocation| allocation.resource);
+        // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(&number);
         }

@@ -19,7 +19,7 @@ use crate::objects::resource::ResourceView;
 use crate::objects::view::View;
 use crate::objects::view::ViewStage;
 use crate::state::KernelState;
-use flight::{EventKind, Log, Passive, Ram, Run, Subject};
+use flight::{EventKind, Log, Passive, Ram, Run, Subject, invariant};
 use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -203,9 +203,9 @@ impl Kernel {
             self.wake_all(&mut state);
             return Err(why);
         }
-        if let Some(it) = state.devices.get_mut(device) {
-            (it.driver_handle, it.ending) = (Some(Arc::new(driver_handle)), false);
-        }
+        // A device that is being created is not removed by another thread.
+        let it = &mut state.devices[device];
+        (it.driver_handle, it.ending) = (Some(Arc::new(driver_handle)), false);
         if let Some(name) = name.take() {
             self.publish_handle(&mut state, process.0, name, device.into());
         }
@@ -386,9 +386,8 @@ impl Kernel {
             return;
         }
         for context in it.contexts.clone() {
-            if let Some(handle) = state.contexts.get(context).map(|context| context.handle) {
-                self.close_handle(state, process, handle);
-            }
+            let handle = state.contexts[context].handle;
+            self.close_handle(state, process, handle);
             state.remove_context(context);
         }
         state.remove_device(number);
@@ -494,7 +493,7 @@ impl Kernel {
         let how = |ending| self.retire(&mut state, number, ending, false, false);
         endings
             .into_iter()
-            .filter_map(how)
+            .map(how)
             .filter(|started_retirement| started_retirement.ready)
             .map(|started_retirement| started_retirement.number)
             .collect()
@@ -515,9 +514,8 @@ impl KernelState {
     /// Removes and returns a device.
     pub(crate) fn take_device(&mut self, number: Id<Device>) -> Option<Device> {
         let it = self.devices.take(number)?;
-        if let Some(process) = it.process
-            && let Some(all) = self.devices_of.get_mut(&process)
-        {
+        if let Some(process) = it.process {
+            let all = invariant(self.devices_of.get_mut(&process), "a process lists its devices");
             all.retain(|device| *device != number);
             if all.is_empty() {
                 self.devices_of.remove(&process);

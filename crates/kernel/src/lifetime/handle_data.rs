@@ -21,7 +21,7 @@ use crate::objects::handle_table::ObjectId;
 use crate::objects::resource::ResourceView;
 use crate::objects::view::View;
 use crate::state::KernelState;
-use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject};
+use flight::{Call, CallGuard, Component, EventKind, Hex, Passive, RuleId, Subject, invariant};
 
 /// A reference that a driver has acquired.
 pub(crate) struct HandleDataReference {
@@ -127,7 +127,8 @@ impl Kernel {
     }
 
     fn end_handle_data(&self, state: &mut KernelState, number: u32) {
-        let Some(hold) = state.lifetime.handle_data.remove(&number) else { return };
+        let hold = state.lifetime.handle_data.remove(&number);
+        let hold = invariant(hold, "the reference was just found");
         self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
         if !state.lifetime.jobs.is_empty() {
             self.wake_one(&self.work_available);
@@ -151,7 +152,8 @@ impl Kernel {
             .map(|(number, _)| *number)
             .collect();
         for number in numbers {
-            let Some(it) = state.lifetime.handle_data.get(&number) else { continue };
+            let it = state.lifetime.handle_data.get(&number);
+            let it = invariant(it, "the references were just listed");
             let broken = format!("the data of {} was acquired and never released", it.of);
             self.log.judge(
                 RuleId::CB_HANDLE_005,
@@ -234,6 +236,7 @@ impl KernelState {
     /// device's view keeps that view, and so the allocation or resource, alive, but does not hold
     /// back this retirement.
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
+        // The retirement may have ended, and mostly no driver holds a reference.
         let Some(it) = self
             .lifetime
             .retirements

@@ -38,6 +38,7 @@ impl Kernel {
             None => Some(format!("{} is no handle of this process", Hex(handle.0))),
         };
         self.log.judge(RuleId::CB_HANDLE_008, Component::Driver, adapter.subject(), PARENT, broken);
+        // The driver may pass any number.
         let Some(ObjectId::View(view)) = named else { return None };
         let part_of = state.views[view].part_of?;
         Some(state.resource_views[part_of].handle)

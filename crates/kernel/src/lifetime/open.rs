@@ -112,8 +112,8 @@ impl Kernel {
                 decommitted: false,
             };
             state.allocations.fill(number, allocation);
-            if let Some(it) = home.and_then(|resource| state.resources.get_mut(resource)) {
-                it.members.insert(number);
+            if let Some(resource) = home {
+                state.resources[resource].members.insert(number);
             }
             objects.allocations.push(number);
         }
@@ -242,9 +242,9 @@ impl Kernel {
         if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
             if request.sharing != Sharing::None {
                 let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
-                let not_offered =
+                let recorded =
                     EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
-                self.log.emit(place.resource.subject(), not_offered);
+                self.log.emit(place.resource.subject(), recorded);
             }
             if request.sharing == Sharing::Global {
                 let name = state.global_handles.reserve()?;
@@ -254,28 +254,25 @@ impl Kernel {
                 self.log.emit(creating.process.subject(), shared);
                 global = Some(handle);
             }
-            if let Some(it) = state.resources.get_mut(place.resource) {
-                it.global = it.global.or(global);
-            }
-            if let Some(it) = state.resource_views.get_mut(place.view) {
-                it.published = true;
-                let device = it.device;
-                state.devices[device].resource_views.insert(place.view);
-            }
+            let it = &mut state.resources[place.resource];
+            it.global = it.global.or(global);
+            let it = &mut state.resource_views[place.view];
+            it.published = true;
+            let device = it.device;
+            state.devices[device].resource_views.insert(place.view);
         }
         for (view, private) in objects.views.iter().zip(&request.allocations) {
             let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
             let (allocation, device) = (it.allocation, it.device);
-            if let Some(it) =
-                objects.resource.and_then(|target| state.resource_views.get_mut(target.view))
-            {
-                it.views.insert(*view);
-            } else if let Some(it) = state.devices.get_mut(device) {
-                it.standalone_views.insert(*view);
+            if let Some(target) = objects.resource {
+                state.resource_views[target.view].views.insert(*view);
+            } else {
+                state.devices[device].standalone_views.insert(*view);
             }
             // A plain open does not change the allocation's private data; only a create does.
-            if let Some(it) = state.allocations.get_mut(allocation).filter(|_| create) {
+            if create {
+                let it = &mut state.allocations[allocation];
                 it.private.clone_from(private);
                 it.in_transition = false;
             }
@@ -316,7 +313,7 @@ impl Kernel {
     ) {
         let NewObjects { resource: place, allocations, views, .. } = objects;
         let (guard, process) = (creating.device, Some(creating.process));
-        let component = DestroyScope { driver: &guard.driver, permit, process };
+        let scope = DestroyScope { driver: &guard.driver, permit, process };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
             let opened = |view: &Id<View>| {
@@ -334,8 +331,7 @@ impl Kernel {
             self.log.emit(view.subject(), EventKind::ViewIdle {});
         }
         let state = self.state.lock();
-        let (mut orphans, mut state) =
-            self.close_views(at, &component, state, guard.device, &opened);
+        let (mut orphans, mut state) = self.close_views(at, &scope, state, guard.device, &opened);
         orphans.extend(unopened.into_iter().filter_map(|view| state.remove_view(view)));
         if creating.shared.is_none() {
             orphans = allocations; // Includes allocations without a view.
@@ -343,7 +339,7 @@ impl Kernel {
         let new = place.filter(|resource_target| resource_target.created);
         let ended = new
             .and_then(|resource_target| self.close_resource_view(&mut state, resource_target.view));
-        drop(self.destroy_orphans(at, &component, state, &orphans, ended));
+        drop(self.destroy_orphans(at, &scope, state, &orphans, ended));
     }
 }
 
@@ -359,6 +355,7 @@ pub(crate) fn check_still_valid(
         let there = state.global_handles.lookup(global) == Ok(resource.into());
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
+    // The allocations join no existing resource.
     let Some(place) = creating.joins else { return Ok(()) };
     let named =
         state.resource_views.get(place.view).is_some_and(|resource_view| resource_view.published);

@@ -63,6 +63,7 @@ impl Kernel {
     pub fn end_process(&self, at: &mut Passive, process: ProcessId, manner: ProcessExit) {
         {
             let mut state = self.state.lock();
+            // The host may end a process twice.
             let Some(it) = state.processes.get_mut(process.0) else { return };
             if std::mem::replace(&mut it.ended, true) {
                 return;
@@ -98,7 +99,7 @@ impl Kernel {
             self.end_unused_space(at, process.0, adapter);
         }
         let mut state = self.state.lock();
-        state.processes.take(process.0);
+        state.processes.remove(process.0);
         self.log.emit(process.subject(), EventKind::ProcessEnded {});
         self.wake_all(&mut state);
     }
@@ -113,7 +114,7 @@ impl Kernel {
             match object {
                 ObjectId::Adapter(adapter) => state.close_adapter(adapter),
                 ObjectId::Device(device) => self.remove_device_object(state, device),
-                ObjectId::SyncObject(sync) => self.close_sync(state, process, sync),
+                ObjectId::SyncObject(sync) => self.close_sync(state, process, handle, sync),
                 ObjectId::KeyedMutex(keyed) => {
                     self.close_keyed_mutex(state, keyed, process, handle);
                 }

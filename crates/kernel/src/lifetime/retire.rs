@@ -113,20 +113,19 @@ impl Kernel {
             }
             DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
         };
-        let asked =
+        let retirement =
             self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
-        let Some(asked) = asked else { return Ok(()) };
-        let subject = asked.number.subject();
-        let token = request.synchronous.then(|| state.wait_token(asked.number)).flatten();
+        let subject = retirement.number.subject();
+        let token = request.synchronous.then(|| state.wait_token(retirement.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
         // decision).
-        if asked.ready {
-            state = self.run_retirement(at, state, asked.number, process.0);
+        if retirement.ready {
+            state = self.run_retirement(at, state, retirement.number, process.0);
         }
         let mut done = true;
         // A retirement that ran on this thread has woken the token already.
         if let Some(token) =
-            token.filter(|_| state.lifetime.retirements.get(asked.number).is_some())
+            token.filter(|_| state.lifetime.retirements.get(retirement.number).is_some())
         {
             drop(state);
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
@@ -146,11 +145,11 @@ impl Kernel {
         ending: RetireTarget,
         assume: bool,
         sync: bool,
-    ) -> Option<StartedRetirement> {
+    ) -> StartedRetirement {
         let (resource_view, views) = match ending {
             RetireTarget::Views(views) => (None, views),
             RetireTarget::Resource(it) => {
-                let view = state.resource_views.get(it)?;
+                let view = &state.resource_views[it];
                 // Members destroyed by an earlier list are in their own retirements.
                 let live = |view: &&Id<View>| {
                     state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
@@ -158,7 +157,7 @@ impl Kernel {
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
         };
-        let it = state.devices.get_mut(device)?;
+        let it = &mut state.devices[device];
         it.retiring += 1;
         let (process, lost) = (it.owner(), it.lost.is_some());
         let waits = if assume || lost { Vec::new() } else { state.outstanding_work(device) };
@@ -202,10 +201,10 @@ impl Kernel {
         state.lifetime.retirements.fill(number, retirement);
         if ready {
             self.mark_idle(state, number);
-        } else if let Some(it) = state.devices.get_mut(device) {
-            it.retirements.push_back(number);
+        } else {
+            state.devices[device].retirements.push_back(number);
         }
-        Some(StartedRetirement { number, ready })
+        StartedRetirement { number, ready }
     }
 
     fn retire_resource_view(
@@ -224,17 +223,12 @@ impl Kernel {
             .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global handle keeps no object alive, and is closed with the last local handle
         // (observed).
-        let others = state
-            .resources
-            .get(resource)
-            .map(|resource| resource.views.clone())
-            .unwrap_or_default();
+        let others = state.resources[resource].views.clone();
         let named = |view: &Id<ResourceView>| {
             state.resource_views.get(*view).is_some_and(|resource_view| resource_view.published)
         };
         if !others.iter().any(named)
-            && let Some(global) =
-                state.resources.get_mut(resource).and_then(|resource| resource.global.take())
+            && let Some(global) = state.resources[resource].global.take()
         {
             let _ = state.global_handles.close(global); // It was live: it belonged to the resource.
         }
@@ -243,10 +237,8 @@ impl Kernel {
     fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>) {
         let it = &state.lifetime.retirements[number];
         for view in &it.views {
-            if let Some(it) = state.views.get_mut(*view) {
-                it.stage = ViewStage::Idle;
-                self.log.emit(view.subject(), EventKind::ViewIdle {});
-            }
+            state.views[*view].stage = ViewStage::Idle;
+            self.log.emit(view.subject(), EventKind::ViewIdle {});
         }
         self.log.emit(number.subject(), EventKind::RetireIdle {});
     }
@@ -264,19 +256,22 @@ impl Kernel {
     pub(crate) fn try_retirement(&self, at: &mut Passive, number: Id<Retirement>) -> bool {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
+        // Another thread may have run the job, and its adapter may be removed.
         let Some((driver, keys)) = state.retirement_keys(number, None) else { return false };
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
+        // Another thread may have taken the job.
         let Some(place) = state.lifetime.jobs.iter().position(|retirement| *retirement == number)
         else {
             return false;
         };
+        // A thread holds the permit: the job stays in the list.
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.lifetime.jobs.remove(place);
-        let component = DestroyScope { driver: &driver, permit: &permit, process: None };
-        let mut state = self.finish_retirement(at, &component, state, number);
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         true
     }
@@ -289,6 +284,7 @@ impl Kernel {
         number: Id<Retirement>,
         process: Id<Process>,
     ) -> StateGuard<'k, KernelState> {
+        // A job may have run it meanwhile.
         let Some((driver, keys)) = state.retirement_keys(number, Some(process)) else {
             return state;
         };
@@ -315,8 +311,8 @@ impl Kernel {
             permit.release(&mut state);
             return state;
         }
-        let component = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
-        let mut state = self.finish_retirement(at, &component, state, number);
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
+        let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         state
     }
@@ -414,8 +410,8 @@ impl KernelState {
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let number = self.resolve_view(process, argument, *handle)?;
-            let zombie = KernelError::Removed(number.subject());
-            let view = self.views.get(number).ok_or(zombie.clone())?;
+            let removed = KernelError::Removed(number.subject());
+            let view = self.views.get(number).ok_or(removed.clone())?;
             if view.device != device {
                 let owner = view.device.subject();
                 return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
@@ -423,7 +419,7 @@ impl KernelState {
             if list.len() > 1 && !seen.insert(number) {
                 return Err(KernelError::Duplicate(*handle));
             }
-            let resource = self.allocations.get(view.allocation).ok_or(zombie)?.resource;
+            let resource = self.allocations.get(view.allocation).ok_or(removed)?.resource;
             if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
                 return Err(KernelError::SharedMember(resource.subject()));
             }
@@ -485,6 +481,7 @@ impl KernelState {
 
     /// Describes as text what a retirement waits for.
     pub(crate) fn describe_retirement_waits(&self, number: Id<Retirement>) -> String {
+        // The retirement may have ended meanwhile.
         let Some(it) = self.lifetime.retirements.get(number) else { return String::new() };
         let message = |work: &QueuePoint| match *work {
             QueuePoint::Context(context, packet) => format!(

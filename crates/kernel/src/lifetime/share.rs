@@ -125,8 +125,8 @@ impl Kernel {
             let state = &mut *self.state.lock();
             // Check again after the wait.
             check_still_valid(state, creating)?;
-            let zombie = KernelError::ResourceDestroyed(resource.subject());
-            let it = state.resources.get(resource).ok_or(zombie)?;
+            let destroyed = KernelError::ResourceDestroyed(resource.subject());
+            let it = state.resources.get(resource).ok_or(destroyed)?;
             let allocations: IdList<Allocation> = it.members.iter().copied().collect();
             let private = |allocation: &Id<Allocation>| {
                 state.allocations.get(*allocation).map(|allocation| allocation.private.clone())

@@ -41,7 +41,7 @@ use crate::memory::address::geometry::Geometry;
 use crate::memory::address::ranges::AddressRanges;
 use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
-use flight::Subject;
+use flight::{Subject, invariant};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -123,12 +123,12 @@ impl KernelState {
     /// Removes a space.
     pub(crate) fn remove_space(&mut self, number: Id<AddressSpace>) {
         let it = self.memory.spaces.remove(number);
+        // The system's space has no process.
         let Some(whose) = it.process.map(|process| (process, it.adapter)) else { return };
-        if let Some(all) = self.memory.spaces_of.get_mut(&whose) {
-            all.retain(|address_space| *address_space != number);
-            if all.is_empty() {
-                self.memory.spaces_of.remove(&whose);
-            }
+        let all = invariant(self.memory.spaces_of.get_mut(&whose), "a process lists its spaces");
+        all.retain(|address_space| *address_space != number);
+        if all.is_empty() {
+            self.memory.spaces_of.remove(&whose);
         }
     }
 
@@ -170,6 +170,7 @@ impl KernelState {
     pub(crate) fn validate_spaces(&self) -> Result<(), String> {
         for (number, space) in self.memory.spaces.iter() {
             space.addresses.validate().map_err(|text| format!("{number}: {text}"))?;
+            // A stopped adapter has no memory.
             let Some(geometry) = self.mmu(space.adapter).map(|mmu| mmu.geometry.clone()) else {
                 continue;
             };

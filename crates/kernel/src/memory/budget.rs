@@ -84,10 +84,9 @@ impl Kernel {
         if bytes > state.budget(process.0, number, group).reservable {
             return Err(KernelError::NoMemory { trim: bytes });
         }
-        if let Some(it) = state.processes.get_mut(process.0) {
-            it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
-            it.reserved.push((number, group, bytes));
-        }
+        let it = &mut state.processes[process.0];
+        it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
+        it.reserved.push((number, group, bytes));
         Ok(())
     }
 
@@ -115,6 +114,7 @@ impl Kernel {
             let mine = |trimmer: &Id<TrimRegistration>| {
                 state.memory.trim_registrations[*trimmer].process == process.0
             };
+            // The client may pass a number that it does not have.
             let Some(trimmer) = found.filter(mine) else { return false };
             state.memory.trim_registrations.remove(trimmer);
             trimmer
@@ -177,6 +177,7 @@ impl Kernel {
     pub(crate) fn try_trim(&self) -> bool {
         let (callback, device, bytes) = {
             let state = &mut *self.state.lock();
+            // No client is left to notify.
             let Some(number) = state.memory.pending_trims.pop() else { return false };
             // It may have been unregistered meanwhile.
             let Some(it) = state.memory.trim_registrations.get(number) else { return true };
@@ -247,6 +248,7 @@ impl KernelState {
     /// WINDOWS: a budget is a share of the memory that applications may use; the share is our
     /// decision: seven eighths, divided among the processes that have a device.
     fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
+        // The driver may describe no memory.
         let Some(memory) = self.adapter_memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|segment| segment.info.flags.application_target);
         let counts = |segment: &&crate::memory::Segment| {
@@ -258,7 +260,7 @@ impl KernelState {
             of == group && (segment.info.flags.application_target || !targets)
         };
         let total: u64 =
-            memory.segments.iter().filter(counts).map(|segment| segment.info.commit_limit).sum();
+            memory.segments.iter().filter(counts).map(|segment| segment.info.usable_bytes()).sum();
         let mut users: Vec<Option<Id<Process>>> = self
             .devices
             .iter()

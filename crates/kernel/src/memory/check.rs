@@ -35,6 +35,11 @@ impl FeatureCheck<'_> {
         self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
     }
 
+    /// Judges a rule that Windows does not insist on: the adapter starts all the same.
+    fn tolerated(&mut self, rule: RuleId, broken: Option<String>) {
+        self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
+    }
+
     /// Judges the same rule for each of several objects.
     fn each<'s>(
         &mut self,
@@ -52,6 +57,7 @@ impl FeatureCheck<'_> {
 impl Kernel {
     /// Checks whether a driver's memory description is possible.
     pub(crate) fn check_features(&self, about: Subject, features: &Features) -> bool {
+        // The driver may describe no memory.
         let Some(memory) = &features.memory else { return true };
         let mut judge = FeatureCheck { kernel: self, about, argument: ARGUMENT, passed: true };
         check_sizes(&mut judge, memory);
@@ -68,6 +74,7 @@ impl Kernel {
         objects: &NewObjects,
         infos: &[AllocationInfo],
     ) -> bool {
+        // The driver may describe no memory.
         let Some(memory) = state.adapter_memory(adapter) else { return true };
         let all = objects.allocations.iter().zip(infos);
         let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {
@@ -207,12 +214,20 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         };
         judge.rule(RuleId::KMD_SEG_005, met.map(message));
     }
-    judge.each(RuleId::KMD_SEG_006, numbered(memory), |info| {
+    // WINDOWS: the newer page says that the limit applies to apertures only, and public samples
+    // start with another one (observed): a warning. Zero on an aperture counts as its size (our
+    // decision).
+    for (number, info) in numbered(memory) {
         let (limit, size, aperture) = (info.commit_limit, info.size, info.flags.aperture);
         let wrong = if aperture { limit > size } else { limit != size };
         let kind = if aperture { "an aperture" } else { "memory" };
-        wrong.then(|| format!("is {kind} of {size:#x} bytes with a commit limit of {limit:#x}"))
-    });
+        let message = || {
+            format!(
+                "segment {number} is {kind} of {size:#x} bytes with a commit limit of {limit:#x}"
+            )
+        };
+        judge.tolerated(RuleId::KMD_SEG_006, wrong.then(message));
+    }
     judge.each(RuleId::KMD_SEG_012, numbered(memory), |info| {
         let banks = &info.banks;
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
@@ -229,10 +244,14 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         (info.flags.agp && info.flags != alone)
             .then(|| "is the AGP aperture, but also has other flags".to_owned())
     });
-    judge.each(RuleId::KMD_SEG_009, numbered(memory), |info| {
-        (info.flags.coherent && !info.flags.aperture)
-            .then(|| "is coherent with the CPU's caches, but no aperture".to_owned())
-    });
+    // WINDOWS: the flag has no meaning on a memory segment (documented), and public samples start
+    // with it (observed): a warning.
+    for (number, info) in numbered(memory) {
+        let wrong = info.flags.coherent && !info.flags.aperture;
+        let message =
+            || format!("segment {number} is memory with CacheCoherent, which has no meaning there");
+        judge.tolerated(RuleId::KMD_SEG_009, wrong.then(message));
+    }
     judge.each(RuleId::KMD_SEG_010, numbered(memory), |info| {
         let flags = info.flags;
         if flags.host_aperture && flags.cpu_visible {
@@ -251,21 +270,32 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
             "has a combination of hibernation flags that is not in the documented table".to_owned()
         })
     });
-    let first = memory.segments.first();
-    judge.rule(
-        RuleId::GATE_SEG_001,
-        first.filter(|info| !info.flags.aperture).map(|_| "segment 1 is no aperture".to_owned()),
-    );
+    // WINDOWS: builds differ, and public samples start with a memory segment first (observed): a
+    // warning.
+    let paging = memory.paging.segment;
+    for (number, info) in numbered(memory) {
+        let uses = match (number == 1, number == paging) {
+            (true, true) => "is listed first and holds paging buffers",
+            (true, false) => "is listed first",
+            (false, true) => "holds paging buffers",
+            (false, false) => continue, // The rule is about these two.
+        };
+        let message = || {
+            format!(
+                "segment {number} {uses} and is no aperture: Windows 11 builds 22621 and 26100 \
+                 refused to start such adapters"
+            )
+        };
+        judge.tolerated(RuleId::GATE_SEG_001, (!info.flags.aperture).then(message));
+    }
 }
 
 fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u32) {
     let paging = &memory.paging;
     let id = paging.segment;
-    let aperture = segment_index(id)
-        .and_then(|index| memory.segments.get(index))
-        .is_some_and(|info| info.flags.aperture);
-    let broken = if id != 0 && !aperture {
-        Some(format!("paging buffers are in segment {id}, which is no aperture"))
+    let exists = segment_index(id).is_some_and(|index| index < memory.segments.len());
+    let broken = if id != 0 && !exists {
+        Some(format!("paging buffers are in segment {id}, which does not exist"))
     } else if paging.buffer == 0 || paging.buffer > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes", paging.buffer))
     } else if paging.private > MAX_PAGING_BUFFER {

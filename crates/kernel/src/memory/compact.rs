@@ -18,10 +18,11 @@ use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::place::PagingPlan;
 use crate::memory::{
-    Extent, Location, PagingOperation, PagingStep, Segment, SegmentLocation, segment_number,
+    Extent, LOCATION_HAS_SEGMENT, Location, PagingOperation, PagingStep, Segment, SegmentLocation,
+    segment_number,
 };
 use crate::state::KernelState;
-use flight::{EventKind, Passive};
+use flight::{EventKind, Passive, internal_error, invariant};
 use std::collections::BTreeMap;
 
 /// The free memory of a segment.
@@ -98,6 +99,7 @@ impl Kernel {
             }
             (self.start_paging(state, adapter.0, plan, None), moved)
         };
+        // Nothing has to move.
         let Some(paging) = paging else { return 0 };
         let about = paging.subject();
         let over = |state: &KernelState| state.memory.pagings.get(paging).is_none();
@@ -130,7 +132,8 @@ impl Kernel {
         let entries = state.page_out_entries(extent);
         let virtual_ = state.is_linear(extent);
         let (extents, memory) = state.memory_mut_of(extent);
-        let it = extents.get_mut(extent)?;
+        let it = &mut extents[extent];
+        // Only an extent in a segment moves.
         let Location::Segment { segment, range } = &it.location else { return None };
         let (segment, from, size) = (*segment, range.start(), range.size());
         // An overlapping copy would need a direction, so the bytes take a detour through system
@@ -139,16 +142,16 @@ impl Kernel {
         if round && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return None;
         }
-        let there = memory.segments.get_mut(segment)?;
+        let there = invariant(memory.segments.get_mut(segment), LOCATION_HAS_SEGMENT);
         let Location::Segment { range, .. } = std::mem::replace(&mut it.location, Location::System)
         else {
-            return None;
+            internal_error("the location was just read")
         };
         there.ranges.free(range);
         let found = there.ranges.allocate_at(to, size);
         let went = found.is_some();
-        // The old range is free, so there is always a location.
-        let range = found.or_else(|| there.ranges.allocate_at(from, size))?;
+        let range = found.or_else(|| there.ranges.allocate_at(from, size));
+        let range = invariant(range, "the old range was just freed");
         it.location = Location::Segment { segment, range };
         if !went {
             return None;
@@ -192,14 +195,15 @@ impl KernelState {
     /// Whether the memory of an extent's segment is mapped in the system's address space.
     fn is_linear(&self, extent: Id<Extent>) -> bool {
         let it = &self.memory.extents[extent];
+        // Only memory in a segment is mapped there.
         let Location::Segment { segment, .. } = &it.location else { return false };
         self.system_address(it.adapter, (segment_number(*segment), 0)).is_some()
     }
 
     /// The moves in a segment, lowest address first. Empty unless they help.
     fn relocations(&self, adapter: Id<Adapter>, location: usize) -> Vec<Relocation> {
-        let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
-        let Some(segment) = memory.segments.get(location) else { return Vec::new() };
+        let memory = invariant(self.adapter_memory(adapter), "its segments were just counted");
+        let segment = invariant(memory.segments.get(location), "the segments were just counted");
         if segment.info.flags.aperture {
             return Vec::new(); // The bytes of an aperture are in system memory.
         }
@@ -228,7 +232,8 @@ impl Segment {
     /// The movable extents by address, with their id, size and alignment.
     fn movable_extents(&self, extents: &Slab<Extent>) -> BTreeMap<u64, (Id<Extent>, u64, u64)> {
         let mover = |number: Id<Extent>| {
-            let it = extents.get(number)?;
+            let it = &extents[number];
+            // Only an extent in a segment moves.
             let Location::Segment { range, .. } = &it.location else { return None };
             let free = it.pending == 0 && it.lock.is_none() && it.offer.is_none();
             let mine = matches!(it.owner, Owner::Allocation(_) | Owner::Instance(_)) && free;

@@ -59,6 +59,7 @@ impl Kernel {
         lost: bool,
     ) {
         let PagingBatch { paging, done, buffer, .. } = batch;
+        // The adapter may have stopped meanwhile.
         if let Some(it) =
             state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
         {
@@ -131,7 +132,7 @@ impl Kernel {
     /// Completes a step for the extents that it served besides its own.
     fn complete_for_owner(&self, state: &mut KernelState, step: &PagingStep) {
         for &extent in step.operation.dependent_extents() {
-            // The extent may already be destroyed.
+            // The extent may already be destroyed: its adapter stopped.
             let Some(it) = state.memory.extents.get_mut(extent) else { continue };
             it.pending -= 1;
             if it.ending && it.pending == 0 {
@@ -162,6 +163,7 @@ impl Kernel {
         it.built = true;
         let (steps, in_flight) = (std::mem::take(&mut it.steps), it.in_flight);
         let (adapter, switch) = (it.adapter, it.switch);
+        // A stopped adapter has no nodes.
         let node = state.adapters.get_mut(adapter).zip(switch);
         if let Some(it) = node.and_then(|(it, node)| it.nodes.get_mut(node)) {
             it.switching = false;
@@ -178,6 +180,7 @@ impl Kernel {
     /// Returns whether there was any.
     pub(crate) fn fail_paging(&self, adapter: Id<Adapter>) -> bool {
         let state = &mut *self.state.lock();
+        // The adapter may have been removed meanwhile.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
         let (mut lost, mut switched) = (Vec::new(), Vec::new());
         for node in &mut it.nodes {

@@ -133,6 +133,7 @@ impl Kernel {
             return;
         }
         let (name, context, device) = (it.kernel_handle, it.context, it.device);
+        // The owner may have ended before: its driver was not called for its end.
         if let Some(it) = context.and_then(|it| state.contexts.get_mut(it)) {
             it.context_allocations.retain(|context_allocation| *context_allocation != number);
         } else if let Some(it) = state.devices.get_mut(device) {

@@ -17,7 +17,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
 use crate::memory::Owner;
-use crate::memory::place::{NoSpace, PagingPlan};
+use crate::memory::place::{ENDS, NoSpace, PagingPlan};
 use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
 use crate::objects::allocation::Allocation;
@@ -26,7 +26,7 @@ use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, Ram, Run, Subject};
+use flight::{EventKind, Passive, Ram, Run, Subject, invariant};
 use std::sync::Arc;
 
 /// A client's lock request.
@@ -117,9 +117,9 @@ impl Kernel {
         loop {
             let extent = self.acquire_instance(at, process, inside, view, (request, grows))?;
             let shown = self.lock_extent(at, process, inside, request, (view, extent));
-            let just_reset = self.release_instance(view, extent);
+            let never_filled = self.release_instance(view, extent);
             match shown {
-                Err(KernelError::NoMemory { .. }) if just_reset && grows => grows = false,
+                Err(KernelError::NoMemory { .. }) if never_filled && grows => grows = false,
                 shown => return shown,
             }
         }
@@ -142,7 +142,7 @@ impl Kernel {
         state.may_lock(view, extent, request)?;
         let seen = state.lock_subject(view, extent);
         let (extents, memory) = state.memory_mut_of(extent);
-        let it = extents.get_mut(extent).ok_or(KernelError::NoVideoMemory)?;
+        let it = &mut extents[extent];
         if it.lock.is_none() {
             if it.segment().is_none() && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
                 return Err(KernelError::NoMemory { trim: it.bytes });
@@ -171,13 +171,13 @@ impl Kernel {
             }
         }
         let (extents, memory) = state.memory_mut_of(extent);
-        let it = extents.get_mut(extent).ok_or(KernelError::NoVideoMemory)?;
+        let it = &mut extents[extent];
         let location = memory.location_name(it);
         (it.not_written, it.copied) = (false, it.copied && location != "memory");
         if let Some(observer) = self.observer.get() {
             observer.forget(it.owner.subject());
         }
-        let Some(lock) = it.lock.as_mut() else { return Err(KernelError::NoVideoMemory) };
+        let lock = invariant(it.lock.as_mut(), "the extent was just locked");
         lock.count += 1;
         let (count, address) = (lock.count, lock.address);
         // A lock that ignores running work (`IgnoreSync`) does not fail because of it, either.
@@ -225,7 +225,8 @@ impl Kernel {
 
     /// Ends one lock of a view at that extent.
     fn end_lock(&self, state: &mut KernelState, view: Id<View>, extent: Id<Extent>, dropped: bool) {
-        let Some(it) = state.views.get_mut(view).filter(|view| view.locks > 0) else { return };
+        let it = state.views.get_mut(view).filter(|view| view.locks > 0);
+        let it = invariant(it, "a lock that ends was acquired");
         it.locks -= 1;
         let count = it.locks;
         self.log.emit(state.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
@@ -245,6 +246,7 @@ impl Kernel {
     /// Ends the remaining locks of a view that is closed.
     pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
         while state.views.get(view).is_some_and(|view| view.locks > 0) {
+            // Without a locked extent there is nothing to unmap.
             let Some(extent) = state.locked_extents(view).first().copied() else { return };
             self.end_lock(state, view, extent, true);
         }
@@ -359,7 +361,7 @@ impl Kernel {
     /// pending.
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
         let mapped = state.adapter_memory(state.adapter_of(extent)).is_some_and(|memory| {
-            let segment = state.memory.extents.get(extent).and_then(Extent::segment);
+            let segment = state.memory.extents[extent].segment();
             segment
                 .and_then(|index| memory.segments.get(index))
                 .is_some_and(|segment| segment.info.flags.aperture)
@@ -367,11 +369,11 @@ impl Kernel {
         if mapped {
             // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
             let mut plan = PagingPlan::default();
-            self.plan_page_out(state, extent, "it ends", &mut plan);
+            self.plan_page_out(state, extent, ENDS, &mut plan);
             let adapter = state.adapter_of(extent);
             self.start_paging(state, adapter, plan, None);
         }
-        state.memory.extents.get(extent).is_none_or(|extent| extent.pending == 0)
+        state.memory.extents[extent].pending == 0
     }
 
     /// Releases all memory of an extent: now, or when none of its steps is pending.
@@ -484,6 +486,7 @@ impl Memory {
     /// WINDOWS: a cached allocation can be locked in an aperture or in system memory only
     /// (documented).
     fn is_hidden(&self, it: &Extent) -> bool {
+        // The CPU can access all of system memory.
         let Some(segment) = it.segment().and_then(|index| self.segments.get(index)) else {
             return false;
         };
@@ -505,9 +508,8 @@ impl KernelState {
     ) -> Result<(), KernelError> {
         let it = &self.memory.extents[extent];
         let (subject, cached) = (view.subject(), it.requirements.flags.cached);
-        let Some(memory) = self.adapter_memory(it.adapter) else {
-            return Err(KernelError::NoVideoMemory);
-        };
+        let memory = self.adapter_memory(it.adapter);
+        let memory = invariant(memory, "an adapter whose extents live has memory");
         let all: Vec<_> = memory.segments_of(&it.requirements).collect();
         if request.aperture && all.iter().all(|segment_flags| segment_flags.aperture) {
             return Err(KernelError::OnlyApertures(subject));

@@ -29,14 +29,14 @@ impl Kernel {
             let segment = segment_number(place);
             let map =
                 MapHostApertureArgs { segment, driver_handle: None, memory: &[0], window: &[0] };
-            let mapped = driver.map_window(at, permit, map);
-            let (asked, result) = match mapped {
-                Ok(()) => ("unmap", driver.unmap_window(at, permit, segment, &[0])),
+            let mapped = driver.map_cpu_host_aperture(at, permit, map);
+            let (action, result) = match mapped {
+                Ok(()) => ("unmap", driver.unmap_cpu_host_aperture(at, permit, segment, &[0])),
                 Err(_) => ("map", mapped),
             };
             let broken = result.err().map(|why| {
                 format!(
-                    "called to {asked} the first page of segment {segment} in its CPU host \
+                    "called to {action} the first page of segment {segment} in its CPU host \
                      aperture, without an allocation and before any is created, the driver \
                      returned {}",
                     why.name()

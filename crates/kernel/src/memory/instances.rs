@@ -30,7 +30,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::view::View;
 use crate::schedule::render::RenderRequest;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, Subject};
+use flight::{EventKind, Passive, Subject, invariant};
 
 /// The maximum number of instances of an allocation, if its driver sets no limit.
 ///
@@ -103,11 +103,11 @@ impl Kernel {
                 state.views_of(process, guard.device, &[request.view])?;
                 match self.choose_instance(state, view, request.no_existing_reference, grows) {
                     InstanceChoice::Found(extent) => {
-                        let asked = EventKind::LockRequested {
+                        let requested = EventKind::LockRequested {
                             do_not_wait: false,
                             do_not_evict: request.do_not_evict,
                         };
-                        self.log.emit(state.lock_subject(view, extent), asked);
+                        self.log.emit(state.lock_subject(view, extent), requested);
                         return Ok(extent);
                     }
                     InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
@@ -137,11 +137,13 @@ impl Kernel {
         no_existing_reference: bool,
         grows: bool,
     ) -> InstanceChoice {
+        // The view may have been closed while this thread waited.
         let Some(number) = state.views.get(view).map(|view| view.allocation) else {
             return InstanceChoice::MustSubmitFirst;
         };
         let handle = state.views.get(view).map(|view| view.handle);
         let it = &mut state.allocations[number];
+        // An allocation of an adapter without memory has no extent.
         let Some(extent) = it.extent else { return InstanceChoice::MustSubmitFirst };
         let renames = it.renames.get_or_insert_with(|| Box::new(Instances::first(extent, handle)));
         let extents = &state.memory.extents;
@@ -153,21 +155,21 @@ impl Kernel {
                 && extents.get(instance.extent).is_some_and(unlocked)
         };
         let listed = renames.listed_at;
-        let closed_adapters = |instance: &Instance| {
+        let may_discard = |instance: &Instance| {
             no_existing_reference || instance.renamed_at == 0 || instance.renamed_at < listed
         };
         let used = |instance: &Instance| {
             extents.get(instance.extent).is_some_and(|extent| extent.packet_references > 0)
         };
-        let may =
-            |pair: &(usize, &Instance)| quiet(pair.1) && closed_adapters(pair.1) && !used(pair.1);
+        let may = |pair: &(usize, &Instance)| quiet(pair.1) && may_discard(pair.1) && !used(pair.1);
         let newest = renames.newest;
         let free = renames.instances.iter().enumerate().filter(may);
         // The current instance, if it may be used; else the one that was handed out the longest
         // time ago.
         let free =
             free.min_by_key(|(place, it)| (*place != newest, it.renamed_at)).map(|pair| pair.0);
-        if let Some(it) = free.and_then(|it| renames.instances.get_mut(it)) {
+        if let Some(place) = free {
+            let it = &mut renames.instances[place];
             it.claimed = true;
             return InstanceChoice::Found(it.extent);
         }
@@ -177,7 +179,7 @@ impl Kernel {
             return self.create_instance(state, number, view, extent);
         }
         let waits =
-            |instance: &&Instance| quiet(instance) && closed_adapters(instance) && used(instance);
+            |instance: &&Instance| quiet(instance) && may_discard(instance) && used(instance);
         let behind: Vec<Id<Extent>> =
             renames.instances.iter().filter(waits).map(|instance| instance.extent).collect();
         if behind.is_empty() {
@@ -231,32 +233,29 @@ impl Kernel {
         extent: Id<Extent>,
         no_existing_reference: bool,
     ) -> Result<Handle, KernelError> {
-        let zombie = KernelError::Removed(view.subject());
-        let number = state.views.get(view).map(|view| view.allocation).ok_or(zombie.clone())?;
-        let it = state.allocations.get(number).ok_or(zombie.clone())?;
-        let renames = it.renames.as_ref().ok_or(zombie.clone())?;
-        let place = renames.index_of(extent).ok_or(zombie.clone())?;
-        let it = renames.instances.get(place).ok_or(zombie.clone())?;
+        let removed = KernelError::Removed(view.subject());
+        let number = state.views.get(view).map(|view| view.allocation).ok_or(removed.clone())?;
+        let it = state.allocations.get(number).ok_or(removed.clone())?;
+        let renames = it.renames.as_ref().ok_or(removed.clone())?;
+        let place = renames.index_of(extent).ok_or(removed.clone())?;
+        let it = renames.instances.get(place).ok_or(removed.clone())?;
         let (instance, mut handle, same) = (it.number, it.handle, place == renames.newest);
         if let (None, Some(instance)) = (handle, instance) {
             let name = self.reserve_handle(state, process.0)?;
             handle = Some(name.handle());
             self.publish_handle(state, process.0, name, ObjectId::Instance(instance));
         }
-        let it = state.allocations.get_mut(number).ok_or(zombie.clone())?;
+        let it = &mut state.allocations[number];
         let before = it.extent.replace(extent);
-        let renames = it.renames.as_mut().ok_or(zombie.clone())?;
+        let renames = invariant(it.renames.as_mut(), "the instance was just found");
         let turn = if same { renames.rename_count } else { renames.rename_count + 1 };
         (renames.newest, renames.rename_count) = (place, turn);
-        if let Some(it) = renames.instances.get_mut(place) {
-            (it.handle, it.renamed_at) = (handle, turn);
-        }
+        let it = &mut renames.instances[place];
+        (it.handle, it.renamed_at) = (handle, turn);
         if no_existing_reference {
             renames.listed_at = turn; // The client promised to list no older instance.
         }
-        if let Some(it) = state.views.get_mut(view) {
-            it.superseded = instance.is_some();
-        }
+        state.views[view].superseded = instance.is_some();
         if !same {
             let owner = number.subject();
             let to = instance.map_or(owner, Id::subject);
@@ -272,15 +271,14 @@ impl Kernel {
                 state.rank(before);
             }
         }
-        handle.ok_or(zombie)
+        handle.ok_or(removed)
     }
 
     /// Ends the claim of an instance. Returns whether the instance was never filled.
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
         let number = state.views[view].allocation;
-        let renames =
-            state.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
+        let renames = state.allocations[number].renames.as_mut();
         let it = renames.and_then(|instances| {
             instances.instances.iter_mut().find(|instance| instance.extent == extent)
         });
@@ -484,6 +482,7 @@ impl KernelState {
         let mut behind: Vec<(Id<View>, u64)> = Vec::new();
         for it in &request.patches {
             let place = it.allocation_index as usize;
+            // The client may name an entry that its list does not have.
             let (Some((view, _)), Some(turn)) = (all.get(place), rename_count.get(place)) else {
                 continue;
             };
@@ -503,9 +502,8 @@ impl KernelState {
     pub(crate) fn record_listed(&mut self, uses: impl Iterator<Item = (Id<View>, Id<Extent>)>) {
         for (view, extent) in uses {
             let number = self.views[view].allocation;
-            let it =
-                self.allocations.get_mut(number).and_then(|allocation| allocation.renames.as_mut());
-            let Some(it) = it else { continue };
+            // An allocation that was never renamed has one instance.
+            let Some(it) = self.allocations[number].renames.as_mut() else { continue };
             let place = it.index_of(extent);
             let turn = place
                 .and_then(|place| it.instances.get(place))
@@ -567,6 +565,7 @@ impl KernelState {
         number: Id<Allocation>,
         it: &Allocation,
     ) -> Result<(), String> {
+        // An allocation that was never renamed has one instance.
         let Some(renames) = &it.renames else { return Ok(()) };
         let newest = renames.instances.get(renames.newest);
         if newest.map(|instance| instance.extent) != it.extent {

@@ -53,7 +53,7 @@ impl Kernel {
         }
         let behind = state.outstanding_work(guard.device);
         for view in views {
-            let Some(extent) = state.extent_of(view) else { continue };
+            let extent = state.checked_extent_of(view);
             let it = &mut state.memory.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
@@ -123,7 +123,7 @@ impl Kernel {
         }
         let (mut plan, mut discarded) = (PagingPlan::default(), Vec::new());
         for view in &views {
-            let Some(extent) = state.extent_of(*view) else { continue };
+            let extent = state.checked_extent_of(*view);
             state.memory.offers.retain(|pending_offer| pending_offer.extent != extent);
             let it = &mut state.memory.extents[extent];
             let lost = it.offer.take().is_some_and(|offer| offer.discarded);
@@ -132,8 +132,8 @@ impl Kernel {
         }
         // Only now, so that no view of the list evicts another.
         for view in &views {
-            let Some(extent) = state.extent_of(*view) else { continue };
-            if state.memory.extents.get(extent).is_some_and(|extent| extent.holds > 0) {
+            let extent = state.checked_extent_of(*view);
+            if state.memory.extents[extent].holds > 0 {
                 // A view that finds no room becomes resident at the next residency request.
                 let _ = self.plan_page_in(state, extent, &mut plan);
             }

@@ -59,14 +59,11 @@ impl Kernel {
         }
         behind.retain(|queue_point| !state.is_work_done(adapter, *queue_point));
         for step in &steps {
-            if let Some(it) = state.memory.extents.get_mut(step.extent) {
-                it.pending += 1;
-                it.moving += u32::from(step.operation.moves_content());
-            }
+            let it = &mut state.memory.extents[step.extent];
+            it.pending += 1;
+            it.moving += u32::from(step.operation.moves_content());
             for also in step.operation.dependent_extents() {
-                if let Some(it) = state.memory.extents.get_mut(*also) {
-                    it.pending += 1;
-                }
+                state.memory.extents[*also].pending += 1;
             }
         }
         let (count, waits) = (steps.len(), behind.len());
@@ -108,6 +105,7 @@ impl Kernel {
     }
 
     fn enqueue_paging(&self, state: &mut KernelState, adapter: Id<Adapter>, number: Id<Paging>) {
+        // A stopped adapter has no memory, and builds no more paging work.
         if let Some(it) =
             state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
         {
@@ -123,6 +121,7 @@ impl Kernel {
     }
 
     fn run_paging(&self, at: &mut Passive, adapter: Id<Adapter>) -> bool {
+        // The adapter may have been removed since the ready ones were listed.
         let Some(driver) =
             self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone())
         else {
@@ -133,6 +132,7 @@ impl Kernel {
         let number = {
             let mut state = self.state.lock();
             let taken = self.try_acquire_work_permit(&mut state, adapter, keys);
+            // A thread holds the permit: the work stays planned.
             let Some(taken) = taken else { return false };
             let ready = state.paging_ready().contains(&adapter);
             let memory =
@@ -156,6 +156,7 @@ impl Kernel {
             self.build_work(at, &driver, &permit, number);
         }
         let mut state = self.state.lock();
+        // The adapter may have stopped meanwhile.
         if let Some(it) =
             state.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut())
         {
@@ -215,6 +216,7 @@ impl Kernel {
     }
 
     fn return_step(&self, number: Id<Paging>, step: PagingStep) {
+        // The paging work may have been abandoned meanwhile.
         if let Some(it) = self.state.lock().memory.pagings.get_mut(number) {
             it.steps.push_front(step);
         }
@@ -246,6 +248,7 @@ impl Kernel {
         if let Some(it) = it.memory.as_mut() {
             it.planned.push_front(number);
         }
+        // The paging work may have been abandoned meanwhile.
         if let Some(it) = state.memory.pagings.get_mut(number) {
             it.waits = behind.into_iter().collect();
         }
@@ -260,6 +263,7 @@ impl Kernel {
         let behind = (0..).zip(nodes).filter(|(_, it)| it.passed != it.submitted);
         let behind: Vec<QueuePoint> =
             behind.map(|(node, it)| QueuePoint::Node(node, it.submitted)).collect();
+        // The paging work may have been abandoned, and the adapter may have stopped meanwhile.
         if let Some(it) = state.memory.pagings.get_mut(number) {
             it.waits = behind;
         }
@@ -302,6 +306,8 @@ impl Kernel {
             step_context.passed_handle.is_some()
                 || matches!(step.operation, PagingOperation::Map | PagingOperation::Unmap)
         };
+        // The memory or the tables may be destroyed since the step was planned, and the driver is
+        // not called for a freed context allocation.
         let Some(step_context) = step_context.filter(heard) else { return BuildResult::Complete };
         if step.passes == 0 {
             self.notify_observer(number, &step.operation, &step_context, true);
@@ -321,6 +327,7 @@ impl Kernel {
         // WINDOWS: a CPU update has no buffer (documented).
         let by_cpu = step_context.table.as_ref().is_some_and(|table_context| table_context.by_cpu);
         let mut build = |buffer: &mut [u8]| {
+            // The operation is passed to the driver once, with the first bytes.
             let Some(operation) = operation.take() else { return };
             let mut args = BuildPagingBufferArgs {
                 operation,
@@ -332,7 +339,7 @@ impl Kernel {
                 private,
             };
             let details = CallDetails { process: None, log_arguments: &|_| () };
-            result = driver.build_paging(at, permit, details, &mut args);
+            result = driver.build_paging_buffer(at, permit, details, &mut args);
             written = args.written;
         };
         if by_cpu {
@@ -453,6 +460,7 @@ impl Kernel {
     ) {
         let ram = {
             let state = self.state.lock();
+            // The adapter may have stopped meanwhile.
             let Some(memory) = state.adapter_memory(driver.adapter) else { return };
             if memory.pressure.is_some() || packet.length == 0 {
                 return;
@@ -504,6 +512,7 @@ impl Kernel {
             let Some(it) = state.adapters.get_mut(adapter) else { return };
             let on = it.memory.as_ref().map_or(0, |memory| memory.paging.node as usize);
             let index = switch.unwrap_or(on);
+            // A stopped adapter has no nodes.
             let Some(node) = it.nodes.get_mut(index) else { return };
             node.submitted = node.submitted.next();
             let (fence, subject) = (node.submitted, node.subject());

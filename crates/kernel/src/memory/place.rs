@@ -7,13 +7,16 @@ use crate::kernel::Kernel;
 use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
 use crate::memory::{
-    EvictionRank, Extent, Location, Memory, PagingOperation, PagingStep, SegmentLocation,
-    segment_index, segment_number,
+    EvictionRank, Extent, LOCATION_HAS_SEGMENT, Location, Memory, PagingOperation, PagingStep,
+    SegmentLocation, segment_index, segment_number,
 };
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};
+
+/// Why an extent leaves an aperture before it is destroyed, offered or not.
+pub(crate) const ENDS: &str = "it ends";
 
 /// An extent of at most this size may have scattered pages.
 const MAX_SCATTERED: u64 = 32 * PAGE;
@@ -46,14 +49,14 @@ impl Kernel {
         let mappable =
             state.adapter_memory(it.adapter).is_some_and(|memory| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
-        let next_size = EventKind::MemoryRequirements {
+        let requirements = EventKind::MemoryRequirements {
             cpu_visible: flags.cpu_visible,
             cached: flags.cached,
             pinned: flags.pinned,
             notified: it.is_notified(),
             mappable,
         };
-        self.log.emit(it.owner.subject(), next_size);
+        self.log.emit(it.owner.subject(), requirements);
     }
 
     /// Plans to place an extent in one of its segments. Returns whether paging work is needed.
@@ -140,7 +143,7 @@ impl Kernel {
     ) -> bool {
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
-        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
         if (aperture || it.has_content) && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
@@ -151,14 +154,14 @@ impl Kernel {
             bytes: it.bytes,
         };
         self.log.emit(it.owner.subject(), what);
-        let just_reset = !std::mem::replace(&mut it.has_content, true);
-        plan.placed.push((extent, just_reset));
+        let first_placement = !std::mem::replace(&mut it.has_content, true);
+        plan.placed.push((extent, first_placement));
         let table = it.owner.is_table();
         let mut step = |what| plan.page_in.push(PagingStep::new(extent, what, at));
         if aperture {
             step(PagingOperation::Map);
         }
-        match (just_reset, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
+        match (first_placement, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
             (true, _, true) => step(PagingOperation::Init),
             // The initial content of a table is written by its own step.
             (true, false, false) if table => (),
@@ -170,7 +173,7 @@ impl Kernel {
         if it.is_notified() {
             step(PagingOperation::NotifyResident);
         }
-        (it.not_written, it.written, it.copied) = (false, false, !just_reset);
+        (it.not_written, it.written, it.copied) = (false, false, !first_placement);
         plan.page_in.extend(state.page_in_entries(extent));
         true
     }
@@ -186,9 +189,10 @@ impl Kernel {
         let entries = state.page_out_entries(extent);
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
+        // An extent in system memory, or without memory, is in no segment.
         let Location::Segment { segment, range } = &it.location else { return false };
         let at = SegmentLocation { segment: *segment, offset: range.start() };
-        let Some(segment) = memory.segments.get(at.segment) else { return false };
+        let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
@@ -199,7 +203,7 @@ impl Kernel {
             return false;
         }
         let discard = thrown || same;
-        let why: Text = if thrown { "it was offered".into() } else { why.into() };
+        let why: Text = if thrown && why != ENDS { "it was offered".into() } else { why.into() };
         self.log.emit(
             it.owner.subject(),
             EventKind::MemoryEvicted { segment: segment.subject, discard, why },
@@ -233,7 +237,7 @@ impl Kernel {
 impl Kernel {
     /// Undoes the placements of a plan because the call failed. The evictions stay.
     pub(crate) fn undo_plan(&self, state: &mut KernelState, plan: &mut PagingPlan) {
-        for (extent, just_reset) in plan.placed.drain(..) {
+        for (extent, first_placement) in plan.placed.drain(..) {
             let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
             let location = it.segment().and_then(|index| memory.segments.get(index));
@@ -244,10 +248,10 @@ impl Kernel {
                     EventKind::MemoryEvicted { segment, discard: true, why },
                 );
             }
-            it.has_content &= !just_reset;
+            it.has_content &= !first_placement;
             state.release_location(
                 extent,
-                if just_reset { Location::Unbacked } else { Location::System },
+                if first_placement { Location::Unbacked } else { Location::System },
             );
         }
         plan.page_in.clear();
@@ -393,11 +397,12 @@ impl KernelState {
     /// Gives an extent its previous location, if it is free.
     pub(crate) fn allocate_at(&mut self, extent: Id<Extent>, at: SegmentLocation) -> bool {
         let (extents, memory) = self.memory_mut_of(extent);
-        let Some(it) = extents.get_mut(extent).filter(|extent| extent.location == Location::System)
-        else {
+        let it = &mut extents[extent];
+        if it.location != Location::System {
             return false;
-        };
-        let Some(to) = memory.segments.get_mut(at.segment) else { return false };
+        }
+        let to = invariant(memory.segments.get_mut(at.segment), LOCATION_HAS_SEGMENT);
+        // Another extent may be there by now.
         let Some(range) = to.ranges.allocate_at(at.offset, it.bytes) else { return false };
         to.committed += it.bytes;
         it.location = Location::Segment { segment: at.segment, range };
@@ -410,9 +415,8 @@ impl KernelState {
         self.remove_rank(extent);
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Location::Segment { segment, range } = std::mem::replace(&mut it.location, to)
-            && let Some(from) = memory.segments.get_mut(segment)
-        {
+        if let Location::Segment { segment, range } = std::mem::replace(&mut it.location, to) {
+            let from = invariant(memory.segments.get_mut(segment), LOCATION_HAS_SEGMENT);
             from.committed -= it.bytes;
             from.ranges.free(range);
         }
@@ -426,6 +430,7 @@ impl KernelState {
         let aperture =
             |index: &usize| memory.segments.get(*index).map(|segment| segment.info.flags.aperture);
         let may = |segment: &usize| aperture(segment).is_some_and(|it_is| it.may_be_evicted(it_is));
+        // Only what may be evicted has a rank.
         let Some(segment) = it.segment().filter(may) else { return };
         let offered = it.offer.filter(|offer| offer.ready);
         let rank = EvictionRank {
@@ -435,10 +440,9 @@ impl KernelState {
             extent,
         };
         it.rank = Some(rank);
-        if let Some(segment) = memory.segments.get_mut(segment) {
-            segment.evictable.insert(rank);
-            segment.evictable_bytes += it.bytes;
-        }
+        let segment = invariant(memory.segments.get_mut(segment), LOCATION_HAS_SEGMENT);
+        segment.evictable.insert(rank);
+        segment.evictable_bytes += it.bytes;
     }
 
     pub(crate) fn remove_rank(&mut self, extent: Id<Extent>) {

@@ -66,7 +66,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let views = state.views_of(process, guard.device, list)?;
         for (view, priority) in views.into_iter().zip(priorities) {
-            let Some(extent) = state.extent_of(view) else { continue };
+            let extent = state.checked_extent_of(view);
             state.memory.extents[extent].priority = *priority;
             state.rank(extent);
         }
@@ -152,7 +152,7 @@ impl Kernel {
         let mut sizes = MemorySizes::default();
         for it in state.adapter_memory(number).into_iter().flat_map(|memory| &memory.segments) {
             let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
-            *sum += it.info.commit_limit;
+            *sum += it.info.usable_bytes();
         }
         Ok(sizes)
     }

@@ -96,9 +96,7 @@ impl Kernel {
         self.log.emit(subject, EventKind::PagingQueueCreated { device: guard.subject(), priority });
         self.publish_handle(state, process.0, name, number.into());
         self.publish_handle(state, process.0, fence, ObjectId::QueueFence(number));
-        if let Some(it) = state.devices.get_mut(guard.device) {
-            it.queues.insert(number);
-        }
+        state.devices[guard.device].queues.insert(number);
         Ok(made)
     }
 
@@ -146,11 +144,11 @@ impl Kernel {
         if let Some(ram) = state.adapter_memory(it.adapter).map(|memory| memory.ram.clone()) {
             state.unmap_from_user(it.device, UserMapping { ram, run: it.run, view: it.view });
         }
-        if let Some(it) = state.devices.get_mut(it.device) {
-            it.queues.remove(&number);
-        }
+        // A device ends after its queues.
+        state.devices[it.device].queues.remove(&number);
         self.log.emit(about, EventKind::PagingQueueDestroyed {});
         // Waits for values that the queue will never signal end here.
+        self.release_cpu_waits(&mut state, SyncPoint::Queue(number), |_| true);
         self.recheck_waits(&mut state, SyncPoint::Queue(number));
         self.resume_satisfied(&mut state);
         self.wake_all(&mut state);

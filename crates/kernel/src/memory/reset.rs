@@ -7,9 +7,9 @@ use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::memory::Extent;
-use crate::memory::{Location, PagingOperation, PagingStep, SegmentLocation};
+use crate::memory::{LOCATION_HAS_SEGMENT, Location, PagingOperation, PagingStep, SegmentLocation};
 use crate::state::KernelState;
-use flight::{Component, EventKind, Passive, RuleId};
+use flight::{Component, EventKind, Passive, RuleId, invariant};
 
 impl Kernel {
     /// Removes all extents from an adapter's memory. The driver is notified by paging operations
@@ -30,7 +30,8 @@ impl Kernel {
             let state = &mut *self.state.lock();
             let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
-            let Some(segment) = memory.segments.get(segment_location.segment) else { continue };
+            let segment = memory.segments.get(segment_location.segment);
+            let segment = invariant(segment, LOCATION_HAS_SEGMENT);
             let (subject, aperture) = (segment.subject, segment.info.flags.aperture);
             let why = "its GPU was reset".into();
             let evicted = EventKind::MemoryEvicted { segment: subject, discard: true, why };
@@ -61,6 +62,7 @@ impl Kernel {
         let aperture = self.state.lock().is_aperture(driver.adapter, segment_location.segment);
         let what = if aperture { PagingOperation::Unmap } else { PagingOperation::PageOut };
         let step = PagingStep { idle: true, ..PagingStep::new(extent, what, segment_location) };
+        // The memory may have been destroyed since the list was made.
         let Some(step_context) = self.state.lock().step_context(&step) else { return };
         let mut operation = step_context.operation(&step);
         if let Operation::Transfer(it) = &mut operation {

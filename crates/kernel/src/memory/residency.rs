@@ -17,7 +17,7 @@ use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use flight::{Component, EventKind, RuleId, Subject, Text};
+use flight::{Component, EventKind, RuleId, Subject, Text, invariant};
 use std::collections::BTreeMap;
 
 /// A client's request for residency (`D3DDDI_MAKERESIDENT`).
@@ -82,7 +82,7 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         let mut missing = 0;
         for view in &views {
-            let Some(extent) = state.extent_of(*view) else { continue };
+            let extent = state.checked_extent_of(*view);
             // Held from now on, so that no other view of the list evicts it.
             state.hold_extent(extent, true);
             if let Err(NoSpace { missing: more }) = self.plan_page_in(state, extent, &mut plan) {
@@ -90,9 +90,8 @@ impl Kernel {
             }
         }
         if missing > 0 {
-            for extent in views.iter().filter_map(|view| state.extent_of(*view)).collect::<Vec<_>>()
-            {
-                state.hold_extent(extent, false);
+            for view in &views {
+                state.hold_extent(state.checked_extent_of(*view), false);
             }
             self.undo_plan(state, &mut plan);
             self.start_paging(state, inside.adapter, plan, None);
@@ -188,7 +187,7 @@ impl Kernel {
                 not_written: clean,
             };
             self.log.emit(view.subject(), counted);
-            let Some(extent) = state.extent_of(*view) else { continue };
+            let extent = state.checked_extent_of(*view);
             if count == 1 {
                 state.charge(*view, extent);
             } else {
@@ -220,8 +219,8 @@ impl Kernel {
         let mut plan = PagingPlan::default();
         for view in &views {
             self.decrement_residency(state, *view, inside.device, request);
-            let Some(extent) = state.extent_of(*view) else { continue };
-            let free = state.memory.extents.get(extent).is_some_and(|extent| extent.rank.is_some());
+            let extent = state.checked_extent_of(*view);
+            let free = state.memory.extents[extent].rank.is_some();
             if free && !request.only_if_necessary {
                 self.plan_page_out(state, extent, "its client evicted it", &mut plan);
             }
@@ -252,12 +251,11 @@ impl Kernel {
             not_written: clean,
         };
         self.log.emit(view.subject(), counted);
-        let Some(extent) = state.extent_of(view) else { return };
-        if let Some(it) = state.memory.extents.get_mut(extent).filter(|_| count == 0) {
+        if count == 0 {
+            let extent = state.checked_extent_of(view);
+            let it = &mut state.memory.extents[extent];
             // A client that did not promise otherwise may have written.
             (it.not_written, it.written) = (not_written, it.written || !not_written);
-        }
-        if count == 0 {
             state.release_extent_of_view(extent, view);
         }
     }
@@ -401,6 +399,7 @@ impl KernelState {
     pub(crate) fn clear_residency(&mut self, view: Id<View>, assume: bool) {
         let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
+        // An allocation of an adapter without memory has no extent.
         let Some(extent) = self.extent_of(view) else { return };
         if held {
             self.release_extent_of_view(extent, view);
@@ -408,17 +407,13 @@ impl KernelState {
         }
         if assume {
             let mine = self.outstanding_work(device);
-            if let Some(it) = self.memory.extents.get_mut(extent) {
-                let of_mine = |it: &QueuePoint| {
-                    match *it {
-                    QueuePoint::Context(context, _) => mine
-                        .iter()
-                        .any(|queue_point| matches!(queue_point, QueuePoint::Context(other, _) if *other == context)),
-                    QueuePoint::Node(..) => false,
-                }
-                };
-                it.uses.retain(|queue_point| !of_mine(queue_point));
-            }
+            let of_mine = |queue_point: &QueuePoint| match *queue_point {
+                QueuePoint::Context(context, _) => mine
+                    .iter()
+                    .any(|own| matches!(own, QueuePoint::Context(other, _) if *other == context)),
+                QueuePoint::Node(..) => false,
+            };
+            self.memory.extents[extent].uses.retain(|queue_point| !of_mine(queue_point));
         }
     }
 
@@ -434,6 +429,11 @@ impl KernelState {
     /// The extent of a view's allocation.
     pub(crate) fn extent_of(&self, view: Id<View>) -> Option<Id<Extent>> {
         self.allocations.get(self.views.get(view)?.allocation)?.extent
+    }
+
+    /// The extent of a view that [`KernelState::views_of`] returned under the same lock.
+    pub(crate) fn checked_extent_of(&self, view: Id<View>) -> Id<Extent> {
+        invariant(self.extent_of(view), "a view in a checked list has memory")
     }
 
     /// Resolves a client's handles to views of a device. All of them must have memory.
@@ -473,8 +473,7 @@ impl KernelState {
 
     /// Removes the charge from the group that was charged, even if the extent has moved since.
     fn uncharge(&mut self, view: Id<View>, extent: Id<Extent>) {
-        let charged = self.views.get_mut(view).and_then(|view| view.charged_group.take());
-        if let Some(group) = charged {
+        if let Some(group) = self.views[view].charged_group.take() {
             self.count_charge(view, extent, group, u64::saturating_sub);
         }
     }
@@ -486,11 +485,8 @@ impl KernelState {
         group: SegmentGroup,
         sum: fn(u64, u64) -> u64,
     ) {
-        let Some((adapter, bytes)) =
-            self.memory.extents.get(extent).map(|extent| (extent.adapter, extent.bytes))
-        else {
-            return;
-        };
+        let it = &self.memory.extents[extent];
+        let (adapter, bytes) = (it.adapter, it.bytes);
         let process = self.devices[self.views[view].device].owner();
         let it = &mut self.processes[process];
         match it.usage.iter_mut().find(|entry| (entry.0, entry.1) == (adapter, group)) {

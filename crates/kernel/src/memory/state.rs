@@ -133,7 +133,7 @@ impl MemoryState {
         space: Id<AddressSpace>,
         range: &Range<u64>,
     ) -> Vec<Id<View>> {
-        let Some(space) = self.spaces.get(space) else { return Vec::new() };
+        let space = &self.spaces[space];
         let view = |backing: Backing| match backing {
             Backing::Mapped { view, .. } => Some(view),
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => None,
@@ -143,9 +143,8 @@ impl MemoryState {
 
     /// The tables of the system's address space are written: the space can be used.
     pub(crate) fn set_system_space_live(&mut self, space: Id<AddressSpace>) {
-        if let Some(space) = self.spaces.get_mut(space) {
-            (space.stage, space.users) = (SpaceStage::Live, 0);
-        }
+        let space = &mut self.spaces[space];
+        (space.stage, space.users) = (SpaceStage::Live, 0);
     }
 }
 

@@ -224,6 +224,7 @@ impl Kernel {
         if let Some(table) = &step_context.table {
             return self.notify_table_observer(Some(paging), what, table, begins);
         }
+        // A flight may have no observer.
         let Some(observer) = self.observer.get() else { return };
         if step_context.locked && *what != PagingOperation::Unmap {
             return observer.forget(step_context.owner); // The CPU may write to it at any time.

@@ -47,6 +47,7 @@ impl KernelState {
             }
             QueuePoint::Node(node, fence) => {
                 let nodes = self.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+                // A stopped adapter has no nodes: its work is done or lost.
                 let Some(it) = nodes.unwrap_or_default().get(node) else { return true };
                 it.passed.covers(fence)
                     || it.queue.iter().all(|in_flight_packet| in_flight_packet.fence != fence)
@@ -70,12 +71,9 @@ impl Node {
     /// Whether a matching context is current on this node, or may become current without having
     /// work.
     pub(crate) fn may_save(&self, mine: impl Fn(Id<Context>, Id<Device>) -> bool) -> bool {
-        self.current.is_some_and(|(context, device)| mine(context, device))
-            || self
-                .lost_packets
-                .iter()
-                .filter_map(|in_flight_packet| in_flight_packet.of)
-                .any(|(context, device)| mine(context, device))
+        let lost = self.lost_packets.iter().filter_map(|in_flight_packet| in_flight_packet.of);
+        let mut all = self.current.into_iter().chain(self.interrupted.iter().copied()).chain(lost);
+        all.any(|(context, device)| mine(context, device))
     }
 
     /// Whether packets can be submitted to it now.

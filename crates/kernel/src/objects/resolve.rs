@@ -52,10 +52,10 @@ impl Kernel {
         process: Id<Process>,
         reserved: ReservedHandles,
     ) {
-        let process_names = &mut state.processes[process];
+        let process_state = &mut state.processes[process];
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
-            process_names.handles.cancel(name);
+            process_state.handles.cancel(name);
             self.log.emit(process.subject(), EventKind::HandleCancelled { handle });
         }
     }

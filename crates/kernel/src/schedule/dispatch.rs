@@ -176,9 +176,8 @@ impl Kernel {
             {
                 let state = &mut *self.state.lock();
                 state.check_working(guard.device)?;
-                if let Some(it) = state.contexts.get_mut(number) {
-                    it.queue.pending.push_back(item);
-                }
+                // The device works, so this call still keeps its context alive.
+                state.contexts[number].queue.pending.push_back(item);
                 self.advance_queue(state, number);
             }
             // The item is in its line. A packet that cannot be sent behind it loses its device:
@@ -212,15 +211,14 @@ impl Kernel {
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         let device = state.contexts[number].device;
         let guard = self.acquire_rundown(&mut state, device)?;
-        if let Some(it) = state.contexts.get_mut(number) {
-            it.active_calls += 1;
-        }
+        state.contexts[number].active_calls += 1;
         Ok((number, guard))
     }
 
     /// Leaves what [`Kernel::enter_context`] entered.
     pub(crate) fn leave_context_call(&self, number: Id<Context>, guard: RundownGuard<'_>) {
         let mut state = self.state.lock();
+        // The context is removed already if the wait of its end for this call could not end.
         if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls -= 1;
         }
@@ -253,8 +251,8 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         // Check again after the wait.
         state.check_working(guard.device)?;
-        let zombie = KernelError::Removed(guard.subject());
-        let it = state.contexts.get(number).ok_or(zombie)?;
+        let removed = KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or(removed)?;
         match (payload, &it.lists) {
             (PacketPayload::Virtual(_), Some(_)) => {
                 return Err(KernelError::HasLists(number.subject()));
@@ -300,9 +298,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let state = &mut *self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
-        if let Some(it) = state.contexts.get_mut(number) {
-            it.queue.priority = priority;
-        }
+        state.contexts[number].queue.priority = priority;
         Ok(())
     }
 
@@ -334,20 +330,20 @@ impl Kernel {
         adapter: Id<Adapter>,
         context: Id<Context>,
     ) -> Result<(), KernelError> {
-        let next_size = state.context_allocations_of(context);
-        if next_size.is_empty() {
+        let allocations = state.context_allocations_of(context);
+        if allocations.is_empty() {
             return Ok(());
         }
         let mut plan = PagingPlan::default();
-        for (number, extent) in next_size {
-            let just_reset = state.contexts.get_mut(context).is_some_and(|context| {
-                let just_reset = !context.held_extents.contains(&number);
-                if just_reset {
+        for (number, extent) in allocations {
+            let newly_held = state.contexts.get_mut(context).is_some_and(|context| {
+                let newly_held = !context.held_extents.contains(&number);
+                if newly_held {
                     context.held_extents.push(number);
                 }
-                just_reset
+                newly_held
             });
-            if just_reset {
+            if newly_held {
                 state.hold_extent(extent, true);
             }
             if let Err(why) = self.plan_page_in(state, extent, &mut plan) {
@@ -378,9 +374,8 @@ impl Kernel {
                 Some(item @ QueueItem::Signal(_)) => it.queue.submitted.push_back(item),
                 Some(QueueItem::Wait(points)) => {
                     if !self.try_satisfy(state, context, &points) {
-                        if let Some(it) = state.contexts.get_mut(context) {
-                            it.queue.pending.push_front(QueueItem::Wait(points));
-                        }
+                        let queue = &mut state.contexts[context].queue;
+                        queue.pending.push_front(QueueItem::Wait(points));
                         return false;
                     }
                 }
@@ -515,8 +510,7 @@ impl Kernel {
             }
         }
         let device = state.contexts[context].device;
-        let adapter =
-            state.devices.get(device).and_then(|device| state.adapters.get(device.adapter));
+        let adapter = state.adapters.get(state.devices[device].adapter);
         let cancellation =
             adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
         for item in queue {
@@ -524,9 +518,7 @@ impl Kernel {
                 QueueItem::Packet(packet, payload) => {
                     self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
                     if cancellation {
-                        if let Some(it) = state.contexts.get_mut(context) {
-                            it.queue.cancelling += 1;
-                        }
+                        state.contexts[context].queue.cancelling += 1;
                         state.schedule.cancelled.push_back((context, payload));
                         self.wake_one(&self.work_available);
                     } else {

@@ -85,7 +85,7 @@ pub(crate) struct RenderLists {
     pub(crate) sizes: BufferSizes,
     /// Number of buffers that the driver rendered into.
     pub(crate) renders: u32,
-    shelves: [BufferPair; 3],
+    buffer_pairs: [BufferPair; 3],
 }
 
 /// A buffer and its spare.
@@ -93,7 +93,7 @@ struct BufferPair {
     name: &'static str,
     /// Size in bytes of an entry, and the number of entries that the driver requires.
     entry: u32,
-    next_size: u32,
+    required: u32,
     current: MappedBuffer,
     spare: MappedBuffer,
 }
@@ -158,21 +158,21 @@ impl RenderLists {
             ("allocation list", entries.list, sizes.allocation_list),
             ("patch location list", entries.patches, sizes.patches),
         ];
-        let mut shelves = Vec::new();
-        for (name, entry, next_size) in requirements {
-            let bytes = entry.saturating_mul(next_size);
-            let leaves =
+        let mut buffer_pairs = Vec::new();
+        for (name, entry, required) in requirements {
+            let bytes = entry.saturating_mul(required);
+            let pair =
                 MappedBuffer::new(ram, bytes).map(|now| (now, MappedBuffer::new(ram, bytes)));
-            match leaves {
+            match pair {
                 Some((now, Some(spare))) => {
-                    shelves.push(BufferPair { name, entry, next_size, current: now, spare });
+                    buffer_pairs.push(BufferPair { name, entry, required, current: now, spare });
                 }
                 Some((now, None)) => now.end(ram),
                 None => (),
             }
         }
-        match <[BufferPair; 3]>::try_from(shelves) {
-            Ok(shelves) => Some(Self { sizes, renders: 0, shelves }),
+        match <[BufferPair; 3]>::try_from(buffer_pairs) {
+            Ok(buffer_pairs) => Some(Self { sizes, renders: 0, buffer_pairs }),
             Err(some) => {
                 for it in some {
                     it.end(ram);
@@ -183,7 +183,7 @@ impl RenderLists {
     }
 
     pub(crate) fn user_buffers(&self) -> RenderBuffers {
-        let [commands, list, patches] = &self.shelves;
+        let [commands, list, patches] = &self.buffer_pairs;
         RenderBuffers {
             commands: commands.user_buffer(),
             list: list.user_buffer(),
@@ -193,10 +193,10 @@ impl RenderLists {
 
     /// Reads what the client has written: bytes of commands, and entries of each list.
     fn capture(&self, ram: &dyn Ram, commands: u32, list: u32, patches: u32) -> CapturedBuffers {
-        let [first, second, third] = &self.shelves;
+        let [first, second, third] = &self.buffer_pairs;
         let bytes = first.current.read(ram, commands);
         let untouched = !bytes.is_empty() && bytes.iter().all(|byte| *byte == POISON);
-        let stale = self.shelves.iter().find_map(|buffer_pair| {
+        let stale = self.buffer_pairs.iter().find_map(|buffer_pair| {
             let at = buffer_pair.spare.first_overwritten(ram, 0)?;
             Some(format!(
                 "byte {at} of a {} was written after the client had returned it",
@@ -204,7 +204,7 @@ impl RenderLists {
             ))
         });
         let nothing = || "its commands are the poison that the buffer was filled with".to_owned();
-        let beyond = self.shelves.iter().find_map(|buffer_pair| {
+        let beyond = self.buffer_pairs.iter().find_map(|buffer_pair| {
             let at = buffer_pair.current.first_overwritten(ram, buffer_pair.current.bytes)?;
             let (name, bytes) = (buffer_pair.name, buffer_pair.current.bytes);
             Some(format!("byte {at} of a {name} of {bytes} bytes was written"))
@@ -221,21 +221,22 @@ impl RenderLists {
     /// Takes the client's buffers back and hands out the spares, in the requested sizes up to the
     /// maximum.
     fn swap(&mut self, ram: &dyn Ram, resize: BufferResize) -> RenderBuffers {
-        let asked = [resize.commands, resize.list, resize.patches];
-        for (shelf, asked) in self.shelves.iter_mut().zip(asked) {
-            std::mem::swap(&mut shelf.current, &mut shelf.spare);
-            shelf.spare.poison(ram);
-            let before = shelf.spare.bytes;
-            let bytes = asked.map_or(before, |number| {
-                let limit = shelf.next_size.saturating_mul(MAX_SIZE_FACTOR);
-                number.clamp(1, limit.max(1)).saturating_mul(shelf.entry)
+        let requested = [resize.commands, resize.list, resize.patches];
+        for (buffers, requested) in self.buffer_pairs.iter_mut().zip(requested) {
+            std::mem::swap(&mut buffers.current, &mut buffers.spare);
+            buffers.spare.poison(ram);
+            let before = buffers.spare.bytes;
+            let bytes = requested.map_or(before, |number| {
+                let limit = buffers.required.saturating_mul(MAX_SIZE_FACTOR);
+                number.clamp(1, limit.max(1)).saturating_mul(buffers.entry)
             });
-            if u64::from(bytes) > shelf.current.run.bytes {
+            if u64::from(bytes) > buffers.current.run.bytes {
+                // Without memory for a larger buffer, the client keeps the present one.
                 let Some(larger) = MappedBuffer::new(ram, bytes) else { continue };
-                std::mem::replace(&mut shelf.current, larger).end(ram);
+                std::mem::replace(&mut buffers.current, larger).end(ram);
             }
-            shelf.current.bytes = bytes;
-            shelf.current.poison(ram);
+            buffers.current.bytes = bytes;
+            buffers.current.poison(ram);
         }
         self.user_buffers()
     }
@@ -293,7 +294,7 @@ impl Kernel {
         }
         let none = KernelError::NoLists(number.subject());
         let ram = state.ram_of_context(number).ok_or(none.clone())?;
-        let lists = state.contexts.get_mut(number).and_then(|context| context.lists.as_mut());
+        let lists = state.contexts[number].lists.as_mut();
         Ok(body(&*ram, lists.ok_or(none)?))
     }
 }
@@ -303,11 +304,11 @@ impl KernelState {
     /// mappings.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
-        let lists = self.contexts.get_mut(context).and_then(|context| context.lists.take());
-        let device = self.contexts[context].device;
+        let it = &mut self.contexts[context];
+        let (lists, device) = (it.lists.take(), it.device);
         if let (Some(ram), Some(lists)) = (ram, lists) {
             for leaf in lists
-                .shelves
+                .buffer_pairs
                 .into_iter()
                 .flat_map(|buffer_pair| [buffer_pair.current, buffer_pair.spare])
             {

@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
-use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject};
+use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Why a node is preempted.
@@ -36,7 +36,7 @@ pub(crate) struct Preemption {
     pub(crate) fence: Fence,
     why: PreemptionReason,
     /// `DxgkDdiPreemptCommand` was called.
-    asked: bool,
+    requested: bool,
     /// The last completed fence, as the driver reported it.
     last: Option<Fence>,
     /// When the driver was called, all packets were done and reported.
@@ -55,13 +55,13 @@ impl PreemptionReason {
 
 impl Preemption {
     pub(crate) fn new(fence: Fence, why: PreemptionReason) -> Self {
-        Self { fence, why, asked: false, last: None, idle: false }
+        Self { fence, why, requested: false, last: None, idle: false }
     }
 
     /// Entry rule: a driver reports a preemption also if the node had no packets. Called when the
     /// driver had enough time to report.
     pub(crate) fn judge_unreported(&self, log: &flight::Log, adapter: Id<Adapter>, node: Subject) {
-        if self.asked && self.idle && self.last.is_none() {
+        if self.requested && self.idle && self.last.is_none() {
             let message = format!(
                 "{node} was preempted with fence {} when all its packets were completed and \
                  reported, but its driver has not reported the preemption",
@@ -89,6 +89,7 @@ impl Kernel {
             .adapters
             .get_mut(adapter.0)
             .filter(|adapter| adapter.is_running() && adapter.scheduling.preempts);
+        // The host may pass an adapter that does not run or a node that does not exist.
         let Some(node) = it.and_then(|adapter| adapter.nodes.get_mut(node)) else { return };
         if node.preemption.is_none() {
             node.preempted = node.preempted.next();
@@ -105,11 +106,13 @@ impl Kernel {
         node: usize,
         why: PreemptionReason,
     ) {
+        // The driver may not support preemption, and the adapter may have stopped.
         let Some(it) =
             state.adapters.get_mut(adapter).filter(|adapter| adapter.scheduling.preempts)
         else {
             return;
         };
+        // A stopped adapter has no nodes.
         let Some(node) = it.nodes.get_mut(node) else { return };
         if node.preemption.is_some() || node.queue.is_empty() {
             return;
@@ -141,18 +144,19 @@ impl Kernel {
     /// Calls a driver to preempt a node, or resubmits the paging commands that a node gave back.
     /// Returns whether it did either.
     pub(crate) fn try_preempt(&self, at: &mut Passive) -> bool {
-        let next_size = {
+        let preemptions = {
             let state = &mut *self.state.lock();
             state.schedule.held_back = false;
             state.preemptions()
         };
-        next_size.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
+        preemptions.into_iter().any(|(adapter, node)| self.preempt(at, adapter, node))
     }
 
     fn preempt(&self, at: &mut Passive, adapter: Id<Adapter>, index: usize) -> bool {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
-        let (driver, asked) = {
+        let (driver, requested) = {
             let state = &mut *self.state.lock();
+            // The adapter may have been removed since the nodes were listed.
             let Some(driver) = state.adapters.get(adapter).map(|adapter| adapter.driver.clone())
             else {
                 return false;
@@ -163,26 +167,29 @@ impl Kernel {
                 return false;
             };
             permit = taken;
-            let node =
-                state.adapters.get_mut(adapter).and_then(|adapter| adapter.nodes.get_mut(index));
-            let Some(node) = node else { return false };
+            // A stopped adapter has no nodes.
+            let Some(node) = state.adapters[adapter].nodes.get_mut(index) else { return false };
             let subject = node.subject();
             let idle = node.queue.is_empty() && node.lost_packets.is_empty();
-            let asked = node.preemption.as_mut().filter(|preemption| !preemption.asked).map(|it| {
-                (it.asked, it.idle) = (true, idle);
-                let preempting =
-                    EventKind::NodePreempting { preemption: it.fence, why: it.why.name().into() };
-                self.log.emit(subject, preempting);
-                it.fence
-            });
-            (driver, asked)
+            let requested =
+                node.preemption.as_mut().filter(|preemption| !preemption.requested).map(|it| {
+                    (it.requested, it.idle) = (true, idle);
+                    let preempting = EventKind::NodePreempting {
+                        preemption: it.fence,
+                        why: it.why.name().into(),
+                    };
+                    self.log.emit(subject, preempting);
+                    it.fence
+                });
+            (driver, requested)
         };
         let node = u32::try_from(index).unwrap_or(u32::MAX);
-        if let Some(fence) = asked {
-            if driver.preempt(at, &permit, node, fence).is_err() {
+        if let Some(fence) = requested {
+            if driver.preempt_command(at, &permit, node, fence).is_err() {
                 // WINDOWS: a failure stops the system (observed); here the node keeps its packets,
                 // and the returned status is judged.
                 let state = &mut *self.state.lock();
+                // The adapter may have stopped during the driver call.
                 if let Some(it) = state.node_mut(adapter, index) {
                     it.preemption = None;
                 }
@@ -208,10 +215,13 @@ impl Kernel {
         loop {
             let (fence, commands, length, private, switch) = {
                 let state = &mut *self.state.lock();
+                // The adapter may have stopped during the last driver call.
                 let Some(node) = state.node_mut(adapter, index) else { return };
+                // Every batch is submitted again.
                 let Some(in_flight) = node.resubmit.pop_front() else { return };
                 let (subject, fence) = (node.subject(), in_flight.fence);
-                let Some(batch) = &in_flight.batch else { continue };
+                let batch =
+                    invariant(in_flight.batch.as_ref(), "only paging work waits for resubmission");
                 let (commands, private) =
                     batch.buffer.as_ref().map_or((0, Vec::new()), |paging_buffer| {
                         (paging_buffer.run.start, paging_buffer.private.clone())
@@ -255,12 +265,12 @@ impl Kernel {
             return;
         };
         self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
-        let asked = it
+        let requested = it
             .preemption
             .as_mut()
-            .filter(|preemption| preemption.asked && preemption.last.is_none());
-        let expected = asked.as_ref().map(|preemption| preemption.fence);
-        let idle = asked.is_some_and(|preemption| preemption.idle);
+            .filter(|preemption| preemption.requested && preemption.last.is_none());
+        let expected = requested.as_ref().map(|preemption| preemption.fence);
+        let idle = requested.is_some_and(|preemption| preemption.idle);
         // The fence must be the last reported one, or one submitted after it.
         let reported = it.reported;
         let given = |in_flight_packet: &InFlightPacket| {
@@ -325,12 +335,16 @@ impl Kernel {
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
-            let Some(node) = state.node_mut(adapter, index) else { continue };
+            let node = invariant(state.node_mut(adapter, index), "the nodes were just counted");
             if node.preemption.and_then(|preemption| preemption.last).is_none() {
                 continue;
             }
             node.preemption = None;
             let back = std::mem::take(&mut node.queue);
+            // Packets of lost devices that the node still had are never executed.
+            let lost = std::mem::take(&mut node.lost_packets);
+            let first = back.front().into_iter().chain(lost.front());
+            node.interrupted = first.filter_map(|in_flight_packet| in_flight_packet.of).collect();
             self.requeue_packets(state, adapter, index, back);
         }
     }
@@ -343,7 +357,7 @@ impl Kernel {
         index: usize,
         back: VecDeque<InFlightPacket>,
     ) {
-        let Some(node) = state.node_mut(adapter, index) else { return };
+        let node = invariant(state.node_mut(adapter, index), "the node just gave packets back");
         let subject = node.subject();
         let mut contexts: BTreeMap<Id<Context>, Vec<Fence>> = BTreeMap::new();
         for in_flight in back {
@@ -403,7 +417,7 @@ impl KernelState {
                 continue;
             }
             for (index, node) in adapter.nodes.iter().enumerate() {
-                let asks = node.preemption.is_some_and(|preemption| !preemption.asked);
+                let asks = node.preemption.is_some_and(|preemption| !preemption.requested);
                 let again = node.preemption.is_none() && !node.resubmit.is_empty();
                 if asks || again {
                     all.push((number, index));

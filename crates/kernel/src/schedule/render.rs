@@ -354,10 +354,10 @@ impl Kernel {
         self.recheck_device(guard)?;
         let (driver_handle, ram, limit) = {
             let state = self.state.lock();
-            let zombie = KernelError::Removed(guard.subject());
-            let it = state.contexts.get(packet.context).ok_or(zombie.clone())?;
+            let removed = KernelError::Removed(guard.subject());
+            let it = state.contexts.get(packet.context).ok_or(removed.clone())?;
             let limit = it.lists.as_ref().map_or(0, |render_lists| render_lists.sizes.patches);
-            let driver_handle = it.driver_handle.clone().ok_or(zombie)?;
+            let driver_handle = it.driver_handle.clone().ok_or(removed)?;
             let ram =
                 state.adapter_memory(guard.adapter).ok_or(KernelError::NoVideoMemory)?.ram.clone();
             (driver_handle, ram, limit)

@@ -53,6 +53,9 @@ pub(crate) struct Node {
     pub(crate) switching: bool,
     /// Packets of lost devices: they count as done, but the hardware still holds them.
     pub(crate) lost_packets: VecDeque<InFlightPacket>,
+    /// Contexts whose packet may have been interrupted by a preemption: then the engine has
+    /// switched to the context, and may still have to save its state.
+    pub(crate) interrupted: Vec<(Id<Context>, Id<Device>)>,
     /// Context allocations of ended contexts, held as long as the engine may save state into them.
     pub(crate) held_extents: Vec<(Id<Context>, Id<ContextAllocation>)>,
     /// Packets that faulted, with the access that faulted.
@@ -104,6 +107,7 @@ impl Node {
             current: None,
             switching: false,
             lost_packets: VecDeque::new(),
+            interrupted: Vec::new(),
             held_extents: Vec::new(),
             faults: Vec::new(),
             preemption: None,
@@ -376,6 +380,7 @@ impl Kernel {
         let (driver, line, dpc, pressed) = {
             let mut state = self.state.lock();
             let pressed = state.memory.pressure_mut().is_some();
+            // The host may pass an adapter that is removed or about to stop.
             let Some(it) = state.adapters.get_mut(adapter.0) else { return false };
             let Some(line) = it.interrupt_line.clone().filter(|_| !it.interrupts_disabled) else {
                 return false;
@@ -399,11 +404,12 @@ impl Kernel {
         let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
             // The call itself logs a failure; there is no caller to return it to.
-            let _ = driver.dpc(at);
+            let _ = driver.dpc_routine(at);
         } else if busy && !late {
             driver.hardware.step(at, &*line);
         }
         let mut state = self.state.lock();
+        // The adapter is removed if the wait of its stop for this turn could not end.
         if let Some(it) = state.adapters.get_mut(adapter.0) {
             it.interrupting -= 1;
         }
@@ -426,6 +432,7 @@ impl Kernel {
         let node = {
             let state = &mut *self.state.lock();
             let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
+            // Without pressure, every node has its turn.
             let Some(pressure) = state.memory.pressure_mut() else { return false };
             pressure.preempted_node(nodes)
         };

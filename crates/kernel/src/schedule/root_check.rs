@@ -17,12 +17,15 @@ impl Kernel {
     ) {
         let state = self.state.lock();
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        // The hardware may run a packet of an adapter that has stopped, or one that is lost.
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
         let Some(packet) = on.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence)
         else {
             return;
         };
+        // Paging work runs without a context.
         let Some(context) = packet.context() else { return };
+        // A context without GPU virtual addresses has no root.
         let Some(told) = state.contexts[context].root else { return };
         let place = "DxgkDdiSubmitCommandVirtual";
         let context = context.subject();
@@ -46,6 +49,7 @@ impl Kernel {
             )
         });
         self.log.judge(RuleId::KMD_SUBMIT_014, Component::Driver, context, place, broken);
+        // Another root is judged above: its size says nothing about this context.
         let Some(root) = root.filter(|_| right) else { return };
         let more = root.entries > told.entries;
         let broken = more.then(|| {

@@ -105,6 +105,7 @@ impl Kernel {
         to: MemoryWrite,
     ) {
         let state = self.state.lock();
+        // The hardware may run a packet that is lost, or paging work.
         let Some((context, packet)) = state.packet_of(adapter, node, fence) else { return };
         let about = context.subject();
         for number in state.written_allocations(adapter, context, to) {
@@ -178,6 +179,7 @@ impl KernelState {
             let views = views.into_iter().flatten();
             views.filter_map(|view| self.views.get(view).map(|view| view.allocation)).collect()
         } else {
+            // The driver may describe no memory.
             let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
             let meets = |extent: &crate::memory::Extent| {
                 let start = memory.address(extent);

@@ -12,7 +12,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::state::KernelState;
 use crate::sync::waits::{GpuWait, GpuWaitResult, SyncPoint, SyncPoints, Waiter};
 use crate::sync::{SyncObject, SyncValue};
-use flight::{EventKind, Passive, WaitResult, WaitToken};
+use flight::{EventKind, Hex, Passive, WaitResult, WaitToken};
 use smallvec::SmallVec;
 
 /// The largest allowed distance of a 32-bit value from the current one.
@@ -124,7 +124,8 @@ impl Kernel {
             state.retain_points(&points);
             let satisfied = state.is_satisfied(&points, request.any);
             let (process, any) = (process.0, request.any);
-            let it = GpuWait { waiter, device, process, points, any, result: None };
+            let handles = request.list.iter().map(|pair| pair.0).collect();
+            let it = GpuWait { waiter, device, process, points, handles, any, result: None };
             let number = self.begin_gpu_wait(state, it);
             if satisfied {
                 self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
@@ -161,10 +162,10 @@ impl Kernel {
                 let Some(it) = state.sync.gpu_waits.get(number) else {
                     return Err(KernelError::Stuck);
                 };
-                let zombie = KernelError::Removed(it.device.subject());
+                let removed = KernelError::Removed(it.device.subject());
                 if let Some(over) = it.result {
                     state.sync.gpu_waits.take(number);
-                    return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(zombie) };
+                    return if over == GpuWaitResult::Satisfied { Ok(()) } else { Err(removed) };
                 }
                 let about =
                     it.points.list.first().map_or(number.subject(), |pair| pair.0.subject());
@@ -223,22 +224,29 @@ impl Kernel {
                 return Err(KernelError::Handle { argument, handle, why });
             }
         };
-        let zombie = KernelError::Handle { argument, handle, why: HandleError::Unknown };
-        let it = state.sync.objects.get(number).ok_or(zombie)?;
+        let unknown = KernelError::Handle { argument, handle, why: HandleError::Unknown };
+        let it = state.sync.objects.get(number).ok_or(unknown)?;
         self.judge_shown_value(state, number);
         let subject = number.subject();
         if cpu && !matches!(it.state, SyncValue::Monitored { .. }) {
             return Err(KernelError::NotMonitored(subject));
         }
+        // WINDOWS: the flags belong to the local object that was created with them; an object that
+        // is opened without them may be used (documented).
+        let restricted = it.process == Some(process.0) && it.handle == handle;
         let (what, denied) = match how {
-            SyncUse::Signal { .. } => ("signal", it.no_signal),
-            SyncUse::Wait => ("wait", it.no_wait),
+            SyncUse::Signal { .. } => ("signal", it.no_signal && restricted),
+            SyncUse::Wait => ("wait", it.no_wait && restricted),
         };
         let result = if denied { "denied" } else { "taken" };
         let device = device.subject();
-        let asked =
-            EventKind::SyncRequested { device, operation: what.into(), result: result.into() };
-        self.log.emit(subject, asked);
+        let requested = EventKind::SyncRequested {
+            device,
+            handle: Hex(handle.0),
+            operation: what.into(),
+            result: result.into(),
+        };
+        self.log.emit(subject, requested);
         if denied {
             return Err(KernelError::AccessDenied(subject));
         }

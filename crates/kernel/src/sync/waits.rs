@@ -51,6 +51,8 @@ pub(crate) struct GpuWait {
     pub(crate) device: Id<Device>,
     pub(crate) process: Id<Process>,
     pub(super) points: SyncPoints,
+    /// The handles that a client's thread passed; none for a context or an address update.
+    pub(super) handles: Vec<Handle>,
     /// One object is enough.
     pub(super) any: bool,
     /// The result, until the waiting thread reads it.
@@ -122,11 +124,22 @@ impl Kernel {
             let points = wait.clone();
             self.begin_gpu_wait(
                 state,
-                GpuWait { waiter, device, process, points, any: false, result: None },
+                GpuWait {
+                    waiter,
+                    device,
+                    process,
+                    points,
+                    handles: Vec::new(),
+                    any: false,
+                    result: None,
+                },
             )
         });
         if !state.is_satisfied(wait, false) {
             return false;
+        }
+        for point in state.orphaned_points(wait) {
+            self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
         }
         self.acquire_points(state, number, context, wait);
         state.sync.gpu_waits.take(number);
@@ -224,6 +237,34 @@ impl Kernel {
             }
         }
         self.sync_changed(state, number, component);
+    }
+
+    /// Releases the waits of threads and events for an object that is destroyed for them: the
+    /// object counts as satisfied.
+    pub(crate) fn release_cpu_waits(
+        &self,
+        state: &mut KernelState,
+        point: SyncPoint,
+        which: impl Fn(&GpuWait) -> bool,
+    ) {
+        let waits = |wait: &GpuWait| {
+            let cpu = matches!(wait.waiter, Waiter::Thread | Waiter::Event(_));
+            cpu && wait.result.is_none() && wait.points.contains(point) && which(wait)
+        };
+        let all = state.sync.gpu_waits.iter().filter(|pair| waits(pair.1));
+        for number in all.map(|pair| pair.0).collect::<Vec<Id<GpuWait>>>() {
+            self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
+            let it = &mut state.sync.gpu_waits[number];
+            let mut released = SyncPoints::default();
+            released.list = it.points.list.iter().filter(|pair| pair.0 == point).copied().collect();
+            it.points.list.retain(|pair| pair.0 != point);
+            let (any, rest) = (it.any, it.points.clone());
+            if any || state.is_satisfied(&rest, false) {
+                self.end_gpu_wait(state, number, GpuWaitResult::Satisfied);
+            }
+            self.release_points(state, &released);
+        }
+        self.wake_all(state);
     }
 
     /// Rechecks the waits for a changed object and ends those that are satisfied.
@@ -413,7 +454,15 @@ impl Kernel {
         let waiter = Waiter::Update { update, space };
         self.begin_gpu_wait(
             state,
-            GpuWait { waiter, device, process, points, any: false, result: None },
+            GpuWait {
+                waiter,
+                device,
+                process,
+                points,
+                handles: Vec::new(),
+                any: false,
+                result: None,
+            },
         );
     }
 
@@ -440,6 +489,10 @@ impl Kernel {
         for (number, _) in points.objects() {
             state.sync.objects[number].uses -= 1;
             self.end_unused_sync(state, number);
+            // The last queued signal of a closed object may have been dropped.
+            if state.is_orphaned(SyncPoint::Object(number)) {
+                self.recheck_waits(state, SyncPoint::Object(number));
+            }
         }
     }
 }
@@ -500,13 +553,39 @@ impl KernelState {
             }
             SyncPoint::Object(number) => {
                 let often = points.list.iter().filter(|pair| pair.0 == *point).count();
-                self.sync
-                    .objects
-                    .get(*number)
-                    .is_none_or(|sync_object| sync_object.is_reached(*value, often))
+                let reached = |object: &SyncObject| object.is_reached(*value, often);
+                self.sync.objects.get(*number).is_none_or(reached) || self.is_orphaned(*point)
             }
         };
         if any { points.list.iter().any(met) } else { points.list.iter().all(met) }
+    }
+
+    /// Whether an object has no handle, and no queued work signals it.
+    fn is_orphaned(&self, point: SyncPoint) -> bool {
+        match point {
+            SyncPoint::Object(number) => {
+                let closed =
+                    self.sync.objects.get(number).is_some_and(|object| object.handles == 0);
+                closed && !self.has_queued_signal(point)
+            }
+            SyncPoint::Queue(number) => self.memory.paging_queue(number).is_none(),
+        }
+    }
+
+    /// The objects of a wait that have not reached their value and are destroyed.
+    fn orphaned_points(&self, points: &SyncPoints) -> Vec<SyncPoint> {
+        let orphaned = |(point, value): &&(SyncPoint, u64)| {
+            let reached = match point {
+                SyncPoint::Object(number) => self
+                    .sync
+                    .objects
+                    .get(*number)
+                    .is_some_and(|object| object.is_reached(*value, 1)),
+                SyncPoint::Queue(_) => false,
+            };
+            !reached && self.is_orphaned(*point)
+        };
+        points.list.iter().filter(orphaned).map(|pair| pair.0).collect()
     }
 
     /// Describes what a wait is missing.

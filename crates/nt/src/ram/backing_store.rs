@@ -137,11 +137,11 @@ impl BackingStore {
     /// Maps these spans contiguously at the start of the window, and nothing in the rest of it.
     /// Returns false if that fails; then the window maps nothing.
     pub(super) fn map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> bool {
-        let visible_bytes = self.try_map_pieces(window, page_spans).is_some();
-        if !visible_bytes {
+        let mapped = self.try_map_pieces(window, page_spans).is_some();
+        if !mapped {
             self.try_map_pieces(window, &[]);
         }
-        visible_bytes
+        mapped
     }
 
     fn try_map_pieces(&self, window: &AddressWindow, page_spans: &[Span]) -> Option<()> {

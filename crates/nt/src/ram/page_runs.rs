@@ -42,11 +42,11 @@ impl PageRuns {
     /// Ends an allocated run without making it free. Returns false if there is no run with exactly
     /// this offset and size.
     pub(super) fn end(&mut self, offset: u64, bytes: u64) -> bool {
-        let by_address = self.allocated.get(&offset) == Some(&bytes);
-        if by_address {
+        let known = self.allocated.get(&offset) == Some(&bytes);
+        if known {
             self.allocated.remove(&offset);
         }
-        by_address
+        known
     }
 
     /// Makes an ended run free, and merges it with adjacent free runs.

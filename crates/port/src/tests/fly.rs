@@ -9,7 +9,7 @@ use abi::miniport::{
     DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKCB_QUEUE_DPC, DXGKRNL_INTERFACE,
 };
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
-use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNCROSSED};
+use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNTYPED_FN};
 use flight::{DeterministicHost, Event, EventKind, HardwareModel, InterruptLine, Log, Passive};
 use kernel::miniport::{CreateContextArgs, DriverError};
 use kernel::{
@@ -189,7 +189,7 @@ unsafe extern "win64-unwind" fn create_device(
     match kite.hardware().fault {
         Fault::EarlyInterrupt => kite.interrupt(7),
         Fault::Absent => {
-            let call: UNCROSSED = it.DxgkCbEvalAcpiMethod.unwrap();
+            let call: UNTYPED_FN = it.DxgkCbEvalAcpiMethod.unwrap();
             assert_eq!(unsafe { call() }, STATUS_NOT_SUPPORTED);
         }
         Fault::PanicInCreate => panic!("the driver panics"),
@@ -275,20 +275,20 @@ unsafe extern "win64-unwind" fn open(
     assert!(args.Flags.has(DXGK_OPENALLOCATIONFLAGS::Create));
     for at in 0..args.NumAllocations as usize {
         let info = unsafe { &mut *args.pOpenAllocation.wrapping_add(at) };
-        let asked = DXGKARGCB_GETHANDLEDATA {
+        let request = DXGKARGCB_GETHANDLEDATA {
             hObject: info.hAllocation,
             Type: DXGK_HANDLE_ALLOCATION,
             ..DXGKARGCB_GETHANDLEDATA::ZERO
         };
         if kite.hardware().fault == Fault::OldHandleData {
             let get = kite.interface.DxgkCbGetHandleData.unwrap();
-            if unsafe { get(&raw const asked) }.is_null() {
+            if unsafe { get(&raw const request) }.is_null() {
                 return STATUS_INVALID_HANDLE;
             }
         }
         let acquire = kite.interface.DxgkCbAcquireHandleData.unwrap();
         let mut release = ptr::null_mut();
-        let data = unsafe { acquire(&raw const asked, &raw mut release) };
+        let data = unsafe { acquire(&raw const request, &raw mut release) };
         assert!(!data.is_null() && !release.is_null());
         assert!(ptr::eq(kite_of(data), kite), "the driver handle came back");
         let let_go = kite.interface.DxgkCbReleaseHandleData.unwrap();
@@ -411,33 +411,33 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let process = kernel.open_process();
     let name = kernel.open_adapter(process, adapter).unwrap();
     let device = kernel.create_device(at, process, name).unwrap();
-    let order = CreateContextArgs { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
-    let context = kernel.create_context(at, process, device, &order).unwrap();
+    let args = CreateContextArgs { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
+    let context = kernel.create_context(at, process, device, &args).unwrap();
     let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
-    let order = CreateAllocationRequest {
+    let request = CreateAllocationRequest {
         device,
         new_resource: true,
         allocations,
         ..CreateAllocationRequest::default()
     };
-    let made = kernel.create_allocations(at, process, order).unwrap();
+    let made = kernel.create_allocations(at, process, request).unwrap();
     assert_eq!(made.privates, [b"Ane".to_vec(), b"Another one".to_vec()]);
-    let order = CreateAllocationRequest {
+    let request = CreateAllocationRequest {
         device,
         new_resource: true,
         standard: Some(4096),
         allocations: vec![vec![]],
         ..CreateAllocationRequest::default()
     };
-    kernel.create_allocations(at, process, order).unwrap();
+    kernel.create_allocations(at, process, request).unwrap();
     let packet =
         Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3], ..Packet::default() };
     kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
     let target = DestroyTarget::Resource(made.resource.unwrap());
-    let order =
+    let request =
         DestroyAllocationRequest { device, target, assume_not_in_use: false, synchronous: false };
-    kernel.destroy(at, process, &order).unwrap();
+    kernel.destroy(at, process, &request).unwrap();
     settle(kernel, at, adapter);
     kernel.destroy_context(at, process, context).unwrap();
     kernel.destroy_device(at, process, device).unwrap();
@@ -557,12 +557,12 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order = CreateAllocationRequest {
+        let request = CreateAllocationRequest {
             device,
             allocations: vec![vec![1]],
             ..CreateAllocationRequest::default()
         };
-        assert!(kernel.create_allocations(at, process, order).is_err());
+        assert!(kernel.create_allocations(at, process, request).is_err());
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();
         kernel.end_process(at, process, ProcessExit::Orderly);
@@ -576,12 +576,12 @@ fn a_refused_create_leaves_nothing() {
         let process = kernel.open_process();
         let name = kernel.open_adapter(process, adapter).unwrap();
         let device = kernel.create_device(at, process, name).unwrap();
-        let order = CreateAllocationRequest {
+        let request = CreateAllocationRequest {
             device,
             allocations: vec![b"!".to_vec()],
             ..CreateAllocationRequest::default()
         };
-        assert!(kernel.create_allocations(at, process, order).is_err());
+        assert!(kernel.create_allocations(at, process, request).is_err());
         let _: Handle = device;
         kernel.destroy_device(at, process, device).unwrap();
         kernel.close_adapter(at, process, name).unwrap();

@@ -18,8 +18,8 @@ const NAME: &str = "pfnAllocateCb";
 
 callback! {
     /// Creates allocations, with or without a resource.
-    allocate "pfnAllocateCb" Allocates mut D3DDDICB_ALLOCATE: |device, at, asked| {
-        create_allocations(device, at, asked)
+    allocate "pfnAllocateCb" Allocates mut D3DDDICB_ALLOCATE: |device, at, request| {
+        create_allocations(device, at, request)
     }
 }
 
@@ -28,10 +28,10 @@ callback! {
 fn create_allocations(
     device: &DeviceState,
     at: &mut Passive,
-    asked: &mut D3DDDICB_ALLOCATE,
+    request: &mut D3DDDICB_ALLOCATE,
 ) -> Result<(), HRESULT> {
-    let kernel = device.resource(asked.hResource, NAME)?;
-    let handle = (!asked.hResource.is_null()).then(|| asked.hResource.addr());
+    let kernel = device.resource(request.hResource, NAME)?;
+    let handle = (!request.hResource.is_null()).then(|| request.hResource.addr());
     let (runtime, shared) = {
         let ledger = device.ledger();
         let group = handle.and_then(|index| ledger.resources.get(&index));
@@ -41,7 +41,7 @@ fn create_allocations(
         });
         (group.map(|resource_entry| resource_entry.surfaces.to_bytes()).unwrap_or_default(), shared)
     };
-    let (infos, count) = (asked.pAllocationInfo, asked.NumAllocations as usize);
+    let (infos, count) = (request.pAllocationInfo, request.NumAllocations as usize);
     // SAFETY: The driver's creator vouches for the list.
     let list = unsafe { claims::read_small_list::<_, 1>(infos.cast_const(), count) };
     let mut list = list.map_err(hresult_from_status)?;
@@ -59,9 +59,9 @@ fn create_allocations(
         hResource: kernel,
         pPrivateRuntimeData: runtime.as_ptr().cast(),
         PrivateRuntimeDataSize: u32::try_from(runtime.len()).unwrap_or(u32::MAX),
-        pPrivateDriverData: asked.pPrivateDriverData,
-        PrivateDriverDataSize: asked.PrivateDriverDataSize,
-        NumAllocations: asked.NumAllocations,
+        pPrivateDriverData: request.pPrivateDriverData,
+        PrivateDriverDataSize: request.PrivateDriverDataSize,
+        NumAllocations: request.NumAllocations,
         pAllocationInfo: list.as_mut_ptr(),
         Flags: Flags { Value: flags },
         ..D3DKMT_CREATEALLOCATION::ZERO
@@ -73,7 +73,7 @@ fn create_allocations(
         return Err(E_NOTIMPL);
     }
     // Only a resource's private data is compared with other descriptions.
-    let private_data = if handle.is_some() { private_data_of(asked, &list)? } else { Vec::new() };
+    let private_data = if handle.is_some() { private_data_of(request, &list)? } else { Vec::new() };
     through!(D3DKMTCreateAllocation, device, at, &raw mut args)?;
     // The result is in our copy of the list; the driver's memory may have changed by now. SAFETY:
     // The driver's creator vouches for the list.
@@ -85,7 +85,7 @@ fn create_allocations(
         );
         return Err(hresult_from_status(error));
     }
-    asked.hKMResource = args.hResource;
+    request.hKMResource = args.hResource;
     let mut ledger = device.ledger();
     ledger.add(handle, list.iter().map(|info| info.hAllocation));
     if let Some(group) = handle.and_then(|index| ledger.resources.get_mut(&index)) {
@@ -102,10 +102,10 @@ fn create_allocations(
 
 /// The private data that the driver passes for allocations and for their resource.
 fn private_data_of(
-    asked: &D3DDDICB_ALLOCATE,
+    request: &D3DDDICB_ALLOCATE,
     given: &[D3DDDI_ALLOCATIONINFO],
 ) -> Result<Vec<Vec<u8>>, HRESULT> {
-    let whole = (asked.pPrivateDriverData.cast_mut(), asked.PrivateDriverDataSize);
+    let whole = (request.pPrivateDriverData.cast_mut(), request.PrivateDriverDataSize);
     let each = given.iter().map(|info| (info.pPrivateDriverData, info.PrivateDriverDataSize));
     let all = std::iter::once(whole).chain(each);
     let read = |(data, size): (*mut c_void, u32)| {

@@ -20,13 +20,13 @@ use std::sync::atomic::Ordering::Relaxed;
 callback! {
     /// Queries the miniport's capabilities.
     query_adapter_info "pfnQueryAdapterInfoCb" adapter D3DDDICB_QUERYADAPTERINFO:
-    |adapter, at, asked| {
+    |adapter, at, request| {
         adapter.caps_queried.store(true, Relaxed);
         let args = D3DKMT_QUERYADAPTERINFO {
             hAdapter: adapter.kernel_handle,
             Type: KMTQAITYPE_UMDRIVERPRIVATE,
-            pPrivateDriverData: asked.pPrivateDriverData,
-            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            pPrivateDriverData: request.pPrivateDriverData,
+            PrivateDriverDataSize: request.PrivateDriverDataSize,
         };
         through!(D3DKMTQueryAdapterInfo, adapter, at, &raw const args)
     }
@@ -36,18 +36,18 @@ callback! {
 // (documented).
 callback! {
     /// Passes data to the miniport.
-    escape "pfnEscapeCb" adapter D3DDDICB_ESCAPE: |adapter, at, asked| {
-        let device = call_stack::device(asked.hDevice.addr());
+    escape "pfnEscapeCb" adapter D3DDDICB_ESCAPE: |adapter, at, request| {
+        let device = call_stack::device(request.hDevice.addr());
         let context = match &device {
-            Some(device) if !asked.hContext.is_null() => device.context(asked.hContext, NAME)?,
+            Some(device) if !request.hContext.is_null() => device.context(request.hContext, NAME)?,
             _ => 0,
         };
         let args = D3DKMT_ESCAPE {
             hAdapter: adapter.kernel_handle,
             hDevice: device.map_or(0, |state| state.kernel_handle),
-            Flags: asked.Flags,
-            pPrivateDriverData: asked.pPrivateDriverData,
-            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            Flags: request.Flags,
+            pPrivateDriverData: request.pPrivateDriverData,
+            PrivateDriverDataSize: request.PrivateDriverDataSize,
             hContext: context,
             ..D3DKMT_ESCAPE::ZERO
         };
@@ -57,24 +57,24 @@ callback! {
 
 callback! {
     /// Creates a context whose packets have allocation lists, with its first buffers.
-    create_context "pfnCreateContextCb" Submits mut D3DDDICB_CREATECONTEXT: |device, at, asked| {
+    create_context "pfnCreateContextCb" Submits mut D3DDDICB_CREATECONTEXT: |device, at, request| {
         let mut args = D3DKMT_CREATECONTEXT {
             hDevice: device.kernel_handle,
-            NodeOrdinal: asked.NodeOrdinal,
-            EngineAffinity: asked.EngineAffinity,
-            Flags: asked.Flags,
-            pPrivateDriverData: asked.pPrivateDriverData,
-            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            NodeOrdinal: request.NodeOrdinal,
+            EngineAffinity: request.EngineAffinity,
+            Flags: request.Flags,
+            pPrivateDriverData: request.pPrivateDriverData,
+            PrivateDriverDataSize: request.PrivateDriverDataSize,
             ..D3DKMT_CREATECONTEXT::ZERO
         };
         through!(D3DKMTCreateContext, device, at, &raw mut args)?;
-        asked.pCommandBuffer = args.pCommandBuffer;
-        asked.CommandBufferSize = args.CommandBufferSize;
-        asked.pAllocationList = args.pAllocationList;
-        asked.AllocationListSize = args.AllocationListSize;
-        asked.pPatchLocationList = args.pPatchLocationList;
-        asked.PatchLocationListSize = args.PatchLocationListSize;
-        asked.hContext = record_context(device, Context {
+        request.pCommandBuffer = args.pCommandBuffer;
+        request.CommandBufferSize = args.CommandBufferSize;
+        request.pAllocationList = args.pAllocationList;
+        request.AllocationListSize = args.AllocationListSize;
+        request.pPatchLocationList = args.pPatchLocationList;
+        request.PatchLocationListSize = args.PatchLocationListSize;
+        request.hContext = record_context(device, Context {
             kernel: args.hContext,
             list: (args.pAllocationList.expose_provenance(), args.AllocationListSize),
             commands: (args.pCommandBuffer.expose_provenance(), args.CommandBufferSize),
@@ -87,18 +87,18 @@ callback! {
 callback! {
     /// Creates a context whose packets use GPU virtual addresses.
     create_context_virtual "pfnCreateContextVirtualCb" Submits mut D3DDDICB_CREATECONTEXTVIRTUAL:
-    |device, at, asked| {
+    |device, at, request| {
         let mut args = D3DKMT_CREATECONTEXTVIRTUAL {
             hDevice: device.kernel_handle,
-            NodeOrdinal: asked.NodeOrdinal,
-            EngineAffinity: asked.EngineAffinity,
-            Flags: asked.Flags,
-            pPrivateDriverData: asked.pPrivateDriverData,
-            PrivateDriverDataSize: asked.PrivateDriverDataSize,
+            NodeOrdinal: request.NodeOrdinal,
+            EngineAffinity: request.EngineAffinity,
+            Flags: request.Flags,
+            pPrivateDriverData: request.pPrivateDriverData,
+            PrivateDriverDataSize: request.PrivateDriverDataSize,
             ..D3DKMT_CREATECONTEXTVIRTUAL::ZERO
         };
         through!(D3DKMTCreateContextVirtual, device, at, &raw mut args)?;
-        asked.hContext = record_context(device, Context { kernel: args.hContext, ..Context::default() });
+        request.hContext = record_context(device, Context { kernel: args.hContext, ..Context::default() });
         Ok(())
     }
 }
@@ -117,10 +117,10 @@ fn record_context(device: &DeviceState, context: Context) -> HANDLE {
 callback! {
     /// Destroys a context.
     destroy_context "pfnDestroyContextCb" Submits const D3DDDICB_DESTROYCONTEXT:
-    |device, at, asked| {
-        let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(asked.hContext, NAME)? };
+    |device, at, request| {
+        let args = D3DKMT_DESTROYCONTEXT { hContext: device.context(request.hContext, NAME)? };
         through!(D3DKMTDestroyContext, device, at, &raw const args)?;
-        device.ledger().contexts.remove(&asked.hContext.addr());
+        device.ledger().contexts.remove(&request.hContext.addr());
         Ok(())
     }
 }

@@ -19,11 +19,11 @@ use thunk::claims;
 
 callback! {
     /// Frees a resource or a list of allocations.
-    deallocate "pfnDeallocateCb" Allocates const D3DDDICB_DEALLOCATE: |device, at, asked| {
+    deallocate "pfnDeallocateCb" Allocates const D3DDDICB_DEALLOCATE: |device, at, request| {
         let all = D3DDDICB_DEALLOCATE2 {
-            hResource: asked.hResource,
-            NumAllocations: asked.NumAllocations,
-            HandleList: asked.HandleList,
+            hResource: request.hResource,
+            NumAllocations: request.NumAllocations,
+            HandleList: request.HandleList,
             ..D3DDDICB_DEALLOCATE2::ZERO
         };
         deallocate_resource(device, at, NAME, &all)
@@ -32,8 +32,8 @@ callback! {
 
 callback! {
     /// Frees a resource or a list of allocations, with flags.
-    deallocate2 "pfnDeallocate2Cb" Allocates const D3DDDICB_DEALLOCATE2: |device, at, asked| {
-        deallocate_resource(device, at, NAME, asked)
+    deallocate2 "pfnDeallocate2Cb" Allocates const D3DDDICB_DEALLOCATE2: |device, at, request| {
+        deallocate_resource(device, at, NAME, request)
     }
 }
 
@@ -41,9 +41,9 @@ fn deallocate_resource(
     device: &DeviceState,
     at: &mut Passive,
     name: &'static str,
-    asked: &D3DDDICB_DEALLOCATE2,
+    request: &D3DDDICB_DEALLOCATE2,
 ) -> Result<(), HRESULT> {
-    let (named, count) = (!asked.hResource.is_null(), asked.NumAllocations);
+    let (named, count) = (!request.hResource.is_null(), request.NumAllocations);
     // WINDOWS: one page documents that the list is ignored beside a resource; Windows fails the
     // call if both are set (observed).
     let broken =
@@ -51,12 +51,12 @@ fn deallocate_resource(
     if !device.judge(RuleId::UMD_DESTROY_023, name, broken) {
         return Err(E_INVALIDARG);
     }
-    let resource = asked.hResource.addr();
-    let kernel = device.resource(asked.hResource, name)?;
+    let resource = request.hResource.addr();
+    let kernel = device.resource(request.hResource, name)?;
     let mut list: SmallVec<[D3DKMT_HANDLE; 4]> = SmallVec::new();
     if !named {
         // SAFETY: The driver's creator vouches for the list.
-        let listed = unsafe { claims::read_small_list(asked.HandleList, count as usize) };
+        let listed = unsafe { claims::read_small_list(request.HandleList, count as usize) };
         list = listed.map_err(hresult_from_status)?;
     }
     let ledger = device.ledger();
@@ -73,7 +73,7 @@ fn deallocate_resource(
     }
     device.judge_use(name, going, find_unsubmitted(&ledger, &list));
     drop(ledger);
-    if asked.Flags.has(D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse) {
+    if request.Flags.has(D3DDDICB_DESTROYALLOCATION2FLAGS::AssumeNotInUse) {
         device.judge_assume_not_in_use(name, &list);
     }
     if !named || kernel != 0 {
@@ -83,7 +83,7 @@ fn deallocate_resource(
             hResource: kernel,
             phAllocationList: if listed.is_empty() { ptr::null() } else { listed.as_ptr() },
             AllocationCount: u32::try_from(listed.len()).unwrap_or(u32::MAX),
-            Flags: asked.Flags,
+            Flags: request.Flags,
         };
         through!(D3DKMTDestroyAllocation2, device, at, &raw const args)?;
     }
@@ -124,11 +124,11 @@ impl DeviceState {
     /// Judges that a freed resource is not freed again. Returns whether the rule holds.
     fn judge_double_free(&self, name: &'static str, group: Option<&ResourceEntry>) -> bool {
         let again = group.filter(|resource_entry| resource_entry.stage == ResourceStage::Freed);
-        let private_data =
+        let broken =
             again.map(|resource_entry| format!("{} was already freed", resource_entry.subject));
         let shared = group.is_some_and(ResourceEntry::is_shared);
         let rule = if shared { RuleId::UMD_DESTROY_009 } else { RuleId::UMD_DESTROY_010 };
-        self.judge(rule, name, private_data)
+        self.judge(rule, name, broken)
     }
 
     /// Judges that an allocation freed with `AssumeNotInUse` is in no submitted packet that is

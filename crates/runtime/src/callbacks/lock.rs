@@ -18,15 +18,15 @@ pub(super) const LOCK: &str = "pfnLockCb";
 
 callback! {
     /// Maps an allocation for the CPU. A discarding lock may return another allocation handle.
-    lock "pfnLockCb" Submits mut D3DDDICB_LOCK: |device, at, asked| {
-        device.judge_lock(NAME, asked);
+    lock "pfnLockCb" Submits mut D3DDDICB_LOCK: |device, at, request| {
+        device.judge_lock(NAME, request);
         let mut args = D3DKMT_LOCK {
             hDevice: device.kernel_handle,
-            hAllocation: asked.hAllocation,
-            PrivateDriverData: asked.PrivateDriverData,
-            NumPages: asked.NumPages,
-            pPages: asked.pPages,
-            Flags: asked.Flags,
+            hAllocation: request.hAllocation,
+            PrivateDriverData: request.PrivateDriverData,
+            NumPages: request.NumPages,
+            pPages: request.pPages,
+            Flags: request.Flags,
             ..D3DKMT_LOCK::ZERO
         };
         let refused = device.failure_injection.take_failure(NAME);
@@ -34,27 +34,27 @@ callback! {
             Some(refused) => Err(refused),
             None => through!(D3DKMTLock, device, at, &raw mut args),
         };
-        if asked.Flags.has(Flags::Discard) && locked.is_err() {
-            device.note_failed_discard(asked.hAllocation);
+        if request.Flags.has(Flags::Discard) && locked.is_err() {
+            device.note_failed_discard(request.hAllocation);
         }
         locked?;
-        asked.pData = args.pData;
-        asked.GpuVirtualAddress = args.GpuVirtualAddress;
-        if args.hAllocation != asked.hAllocation {
+        request.pData = args.pData;
+        request.GpuVirtualAddress = args.GpuVirtualAddress;
+        if args.hAllocation != request.hAllocation {
             let mut ledger = device.ledger();
-            let written = find_unsubmitted(&ledger, &[asked.hAllocation]).is_some();
-            ledger.rename(asked.hAllocation, args.hAllocation, written);
-            asked.hAllocation = args.hAllocation;
+            let written = find_unsubmitted(&ledger, &[request.hAllocation]).is_some();
+            ledger.rename(request.hAllocation, args.hAllocation, written);
+            request.hAllocation = args.hAllocation;
         }
-        device.note_lock(asked.hAllocation);
+        device.note_lock(request.hAllocation);
         Ok(())
     }
 }
 
 callback! {
     /// Unlocks allocations.
-    unlock "pfnUnlockCb" Submits const D3DDDICB_UNLOCK: |device, at, asked| {
-        let (list, count) = (asked.phAllocations, asked.NumAllocations);
+    unlock "pfnUnlockCb" Submits const D3DDDICB_UNLOCK: |device, at, request| {
+        let (list, count) = (request.phAllocations, request.NumAllocations);
         // SAFETY: The driver's creator vouches for the list.
         let list = unsafe { claims::read_small_list::<_, 4>(list, count as usize) }.map_err(hresult_from_status)?;
         let args = D3DKMT_UNLOCK {
@@ -71,27 +71,27 @@ callback! {
 
 callback! {
     /// Maps an allocation for the CPU, without waiting.
-    lock2 "pfnLock2Cb" Submits mut D3DDDICB_LOCK2: |device, at, asked| {
+    lock2 "pfnLock2Cb" Submits mut D3DDDICB_LOCK2: |device, at, request| {
         let mut args = D3DKMT_LOCK2 {
             hDevice: device.kernel_handle,
-            hAllocation: asked.hAllocation,
-            Flags: asked.Flags,
+            hAllocation: request.hAllocation,
+            Flags: request.Flags,
             ..D3DKMT_LOCK2::ZERO
         };
         through!(D3DKMTLock2, device, at, &raw mut args)?;
-        asked.pData = args.pData;
-        device.note_lock(asked.hAllocation);
+        request.pData = args.pData;
+        device.note_lock(request.hAllocation);
         Ok(())
     }
 }
 
 callback! {
     /// Unlocks an allocation that `pfnLock2Cb` locked.
-    unlock2 "pfnUnlock2Cb" Submits const D3DDDICB_UNLOCK2: |device, at, asked| {
-        let args = D3DKMT_UNLOCK2 { hDevice: device.kernel_handle, hAllocation: asked.hAllocation };
-        device.judge_unlock(NAME, &[asked.hAllocation]);
+    unlock2 "pfnUnlock2Cb" Submits const D3DDDICB_UNLOCK2: |device, at, request| {
+        let args = D3DKMT_UNLOCK2 { hDevice: device.kernel_handle, hAllocation: request.hAllocation };
+        device.judge_unlock(NAME, &[request.hAllocation]);
         through!(D3DKMTUnlock2, device, at, &raw const args)?;
-        device.note_unlocks(&[asked.hAllocation]);
+        device.note_unlocks(&[request.hAllocation]);
         Ok(())
     }
 }
@@ -134,11 +134,11 @@ impl DeviceState {
     }
 
     /// Judges that a driver whose discarding lock failed submits its commands and then retries.
-    fn judge_discard_retry(&self, name: &'static str, asked: &D3DDDICB_LOCK) {
-        if !asked.Flags.has(Flags::Discard) {
+    fn judge_discard_retry(&self, name: &'static str, request: &D3DDDICB_LOCK) {
+        if !request.Flags.has(Flags::Discard) {
             return;
         }
-        let allocation = asked.hAllocation;
+        let allocation = request.hAllocation;
         let ledger = &mut *self.ledger();
         let listed = find_unsubmitted(ledger, &[allocation]).is_some();
         let now = ledger.submissions;
@@ -147,7 +147,7 @@ impl DeviceState {
         let drawn = ledger
             .resource_of(allocation)
             .is_some_and(|resource_entry| resource_entry.drawn == Some(now));
-        let claims = asked.Flags.has(Flags::NoExistingReference) && (listed || drawn);
+        let claims = request.Flags.has(Flags::NoExistingReference) && (listed || drawn);
         let broken = if again {
             Some(format!(
                 "a discarding lock of allocation {allocation:#x} failed, and is repeated without a \

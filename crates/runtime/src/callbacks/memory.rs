@@ -24,13 +24,13 @@ use thunk::claims;
 
 callback! {
     /// Sets the residency priority of allocations.
-    set_priority "pfnSetPriorityCb" Submits mut D3DDDICB_SETPRIORITY: |device, at, asked| {
+    set_priority "pfnSetPriorityCb" Submits mut D3DDDICB_SETPRIORITY: |device, at, request| {
         let args = D3DKMT_SETALLOCATIONPRIORITY {
             hDevice: device.kernel_handle,
-            hResource: device.resource(asked.hResource, NAME)?,
-            phAllocationList: asked.HandleList,
-            AllocationCount: asked.NumAllocations,
-            pPriorities: asked.pPriorities,
+            hResource: device.resource(request.hResource, NAME)?,
+            phAllocationList: request.HandleList,
+            AllocationCount: request.NumAllocations,
+            pPriorities: request.pPriorities,
         };
         through!(D3DKMTSetAllocationPriority, device, at, &raw const args)
     }
@@ -39,13 +39,13 @@ callback! {
 callback! {
     /// Queries the residency of allocations.
     query_residency "pfnQueryResidencyCb" Submits const D3DDDICB_QUERYRESIDENCY:
-    |device, at, asked| {
+    |device, at, request| {
         let mut args = D3DKMT_QUERYALLOCATIONRESIDENCY {
             hDevice: device.kernel_handle,
-            hResource: device.resource(asked.hResource, NAME)?,
-            phAllocationList: asked.HandleList,
-            AllocationCount: asked.NumAllocations,
-            pResidencyStatus: asked.pResidencyStatus,
+            hResource: device.resource(request.hResource, NAME)?,
+            phAllocationList: request.HandleList,
+            AllocationCount: request.NumAllocations,
+            pResidencyStatus: request.pResidencyStatus,
         };
         through!(D3DKMTQueryAllocationResidency, device, at, &raw mut args)
     }
@@ -53,23 +53,23 @@ callback! {
 
 callback! {
     /// Makes allocations resident. A pending operation returns a paging fence value to wait for.
-    make_resident "pfnMakeResidentCb" Submits mut D3DDDI_MAKERESIDENT: |device, at, asked| {
-        through!(D3DKMTMakeResident, device, at, &raw mut *asked)
+    make_resident "pfnMakeResidentCb" Submits mut D3DDDI_MAKERESIDENT: |device, at, request| {
+        through!(D3DKMTMakeResident, device, at, &raw mut *request)
     }
 }
 
 callback! {
     /// Evicts allocations.
-    evict "pfnEvictCb" Submits mut D3DDDICB_EVICT: |device, at, asked| {
+    evict "pfnEvictCb" Submits mut D3DDDICB_EVICT: |device, at, request| {
         let mut args = D3DKMT_EVICT {
             hDevice: device.kernel_handle,
-            NumAllocations: asked.NumAllocations,
-            AllocationList: asked.AllocationList,
-            Flags: asked.Flags,
+            NumAllocations: request.NumAllocations,
+            AllocationList: request.AllocationList,
+            Flags: request.Flags,
             NumBytesToTrim: 0,
         };
         through!(D3DKMTEvict, device, at, &raw mut args)?;
-        asked.NumBytesToTrim = args.NumBytesToTrim;
+        request.NumBytesToTrim = args.NumBytesToTrim;
         Ok(())
     }
 }
@@ -77,17 +77,17 @@ callback! {
 callback! {
     /// Creates a paging queue.
     create_queue "pfnCreatePagingQueueCb" Submits mut D3DDDICB_CREATEPAGINGQUEUE:
-    |device, at, asked| {
+    |device, at, request| {
         let mut args = D3DKMT_CREATEPAGINGQUEUE {
             hDevice: device.kernel_handle,
-            Priority: asked.Priority,
-            PhysicalAdapterIndex: asked.PhysicalAdapterIndex,
+            Priority: request.Priority,
+            PhysicalAdapterIndex: request.PhysicalAdapterIndex,
             ..D3DKMT_CREATEPAGINGQUEUE::ZERO
         };
         through!(D3DKMTCreatePagingQueue, device, at, &raw mut args)?;
-        asked.hPagingQueue = args.hPagingQueue;
-        asked.hSyncObject = args.hSyncObject;
-        asked.FenceValueCPUVirtualAddress = args.FenceValueCPUVirtualAddress;
+        request.hPagingQueue = args.hPagingQueue;
+        request.hSyncObject = args.hSyncObject;
+        request.FenceValueCPUVirtualAddress = args.FenceValueCPUVirtualAddress;
         device.ledger().queues.insert(args.hPagingQueue, args.hSyncObject);
         Ok(())
     }
@@ -96,24 +96,24 @@ callback! {
 callback! {
     /// Destroys a paging queue.
     destroy_queue "pfnDestroyPagingQueueCb" Submits const D3DDDI_DESTROYPAGINGQUEUE:
-    |device, at, asked| {
-        let mut args = *asked;
+    |device, at, request| {
+        let mut args = *request;
         through!(D3DKMTDestroyPagingQueue, device, at, &raw mut args)?;
-        device.ledger().queues.remove(&asked.hPagingQueue);
+        device.ledger().queues.remove(&request.hPagingQueue);
         Ok(())
     }
 }
 
 callback! {
     /// Offers allocations for reuse of their memory.
-    offer "pfnOfferAllocationsCb" Submits const D3DDDICB_OFFERALLOCATIONS: |device, at, asked| {
-        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+    offer "pfnOfferAllocationsCb" Submits const D3DDDICB_OFFERALLOCATIONS: |device, at, request| {
+        let mut resources = kernel_resources(device, NAME, request.pResources, request.NumAllocations)?;
         let args = D3DKMT_OFFERALLOCATIONS {
             hDevice: device.kernel_handle,
             pResources: handle_list(&mut resources),
-            HandleList: asked.HandleList,
-            NumAllocations: asked.NumAllocations,
-            Priority: asked.Priority,
+            HandleList: request.HandleList,
+            NumAllocations: request.NumAllocations,
+            Priority: request.Priority,
             ..D3DKMT_OFFERALLOCATIONS::ZERO
         };
         through!(D3DKMTOfferAllocations, device, at, &raw const args)
@@ -123,14 +123,14 @@ callback! {
 callback! {
     /// Reclaims offered allocations.
     reclaim "pfnReclaimAllocationsCb" Submits const D3DDDICB_RECLAIMALLOCATIONS:
-    |device, at, asked| {
-        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+    |device, at, request| {
+        let mut resources = kernel_resources(device, NAME, request.pResources, request.NumAllocations)?;
         let args = D3DKMT_RECLAIMALLOCATIONS {
             hDevice: device.kernel_handle,
             pResources: handle_list(&mut resources),
-            HandleList: asked.HandleList,
-            pDiscarded: asked.pDiscarded,
-            NumAllocations: asked.NumAllocations,
+            HandleList: request.HandleList,
+            pDiscarded: request.pDiscarded,
+            NumAllocations: request.NumAllocations,
         };
         through!(D3DKMTReclaimAllocations, device, at, &raw const args)
     }
@@ -139,19 +139,19 @@ callback! {
 callback! {
     /// Reclaims offered allocations through a paging queue.
     reclaim2 "pfnReclaimAllocations2Cb" Submits mut D3DDDICB_RECLAIMALLOCATIONS2:
-    |device, at, asked| {
-        let mut resources = kernel_resources(device, NAME, asked.pResources, asked.NumAllocations)?;
+    |device, at, request| {
+        let mut resources = kernel_resources(device, NAME, request.pResources, request.NumAllocations)?;
         let mut args = D3DKMT_RECLAIMALLOCATIONS2 {
-            hPagingQueue: asked.PagingQueue,
-            NumAllocations: asked.NumAllocations,
+            hPagingQueue: request.PagingQueue,
+            NumAllocations: request.NumAllocations,
             pResources: handle_list(&mut resources),
-            HandleList: asked.HandleList,
-            pDiscarded: asked.pDiscarded,
+            HandleList: request.HandleList,
+            pDiscarded: request.pDiscarded,
             PagingFenceValue: 0,
         };
         let answer =
             through!(D3DKMTReclaimAllocations2, device, at, &raw mut args);
-        asked.PagingFenceValue = args.PagingFenceValue;
+        request.PagingFenceValue = args.PagingFenceValue;
         answer
     }
 }
@@ -182,27 +182,27 @@ fn handle_list(it: &mut [D3DKMT_HANDLE]) -> *mut D3DKMT_HANDLE {
 callback! {
     /// Reserves a GPU virtual address range.
     reserve_address "pfnReserveGpuVirtualAddressCb" Submits mut D3DDDI_RESERVEGPUVIRTUALADDRESS:
-    |device, at, asked| {
-        through!(D3DKMTReserveGpuVirtualAddress, device, at, &raw mut *asked)
+    |device, at, request| {
+        through!(D3DKMTReserveGpuVirtualAddress, device, at, &raw mut *request)
     }
 }
 
 callback! {
     /// Maps an allocation at a GPU virtual address.
     map_address "pfnMapGpuVirtualAddressCb" Submits mut D3DDDI_MAPGPUVIRTUALADDRESS:
-    |device, at, asked| {
-        through!(D3DKMTMapGpuVirtualAddress, device, at, &raw mut *asked)
+    |device, at, request| {
+        through!(D3DKMTMapGpuVirtualAddress, device, at, &raw mut *request)
     }
 }
 
 callback! {
     /// Frees a GPU virtual address range.
     free_address "pfnFreeGpuVirtualAddressCb" Submits const D3DDDICB_FREEGPUVIRTUALADDRESS:
-    |device, at, asked| {
+    |device, at, request| {
         let args = D3DKMT_FREEGPUVIRTUALADDRESS {
             hAdapter: device.adapter.kernel_handle,
-            BaseAddress: asked.BaseAddress,
-            Size: asked.Size,
+            BaseAddress: request.BaseAddress,
+            Size: request.Size,
         };
         through!(D3DKMTFreeGpuVirtualAddress, device, at, &raw const args)
     }
@@ -211,15 +211,15 @@ callback! {
 callback! {
     /// Updates GPU virtual address mappings when a fence is signaled.
     update_address "pfnUpdateGpuVirtualAddressCb" Submits mut D3DDDICB_UPDATEGPUVIRTUALADDRESS:
-    |device, at, asked| {
+    |device, at, request| {
         let args = D3DKMT_UPDATEGPUVIRTUALADDRESS {
             hDevice: device.kernel_handle,
-            hContext: device.context(asked.hContext, NAME)?,
-            hFenceObject: asked.hFenceObject,
-            NumOperations: asked.NumOperations,
-            Operations: asked.Operations,
-            FenceValue: asked.FenceValue,
-            Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS { Value: asked.Flags },
+            hContext: device.context(request.hContext, NAME)?,
+            hFenceObject: request.hFenceObject,
+            NumOperations: request.NumOperations,
+            Operations: request.Operations,
+            FenceValue: request.FenceValue,
+            Flags: D3DKMT_UPDATEGPUVIRTUALADDRESS_FLAGS { Value: request.Flags },
             ..D3DKMT_UPDATEGPUVIRTUALADDRESS::ZERO
         };
         through!(D3DKMTUpdateGpuVirtualAddress, device, at, &raw const args)

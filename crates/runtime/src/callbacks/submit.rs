@@ -18,25 +18,25 @@ use thunk::{D3DKMTRender, claims};
 
 callback! {
     /// Submits a context's buffers, and returns the next ones.
-    render "pfnRenderCb" Submits mut D3DDDICB_RENDER: |device, at, asked| {
-        let context = device.context(asked.hContext, NAME)?;
-        if asked.BroadcastContextCount > 0 {
+    render "pfnRenderCb" Submits mut D3DDDICB_RENDER: |device, at, request| {
+        let context = device.context(request.hContext, NAME)?;
+        if request.BroadcastContextCount > 0 {
             device.log_missing("pfnRenderCb to several contexts");
             return Err(E_NOTIMPL);
         }
-        let list = device.ledger().contexts.get(&asked.hContext.addr()).map(|context| context.list);
-        let used: Vec<_> = listed_handles(list.unwrap_or_default(), asked.NumAllocations).collect();
+        let list = device.ledger().contexts.get(&request.hContext.addr()).map(|context| context.list);
+        let used: Vec<_> = listed_handles(list.unwrap_or_default(), request.NumAllocations).collect();
         device.judge_rendered(NAME, &used);
         let mut args = D3DKMT_RENDER {
             hContext: context,
-            CommandOffset: asked.CommandOffset,
-            CommandLength: asked.CommandLength,
-            AllocationCount: asked.NumAllocations,
-            PatchLocationCount: asked.NumPatchLocations,
-            NewCommandBufferSize: asked.NewCommandBufferSize,
-            NewAllocationListSize: asked.NewAllocationListSize,
-            NewPatchLocationListSize: asked.NewPatchLocationListSize,
-            Flags: D3DKMT_RENDERFLAGS { Value: asked.Flags.Value },
+            CommandOffset: request.CommandOffset,
+            CommandLength: request.CommandLength,
+            AllocationCount: request.NumAllocations,
+            PatchLocationCount: request.NumPatchLocations,
+            NewCommandBufferSize: request.NewCommandBufferSize,
+            NewAllocationListSize: request.NewAllocationListSize,
+            NewPatchLocationListSize: request.NewPatchLocationListSize,
+            Flags: D3DKMT_RENDERFLAGS { Value: request.Flags.Value },
             ..D3DKMT_RENDER::ZERO
         };
         // SAFETY: `args` outlives the call.
@@ -45,13 +45,13 @@ callback! {
             // The written commands are discarded: nothing is left to submit.
             clear_allocation_list(list.unwrap_or_default());
         } else {
-            asked.pNewCommandBuffer = args.pNewCommandBuffer;
-            asked.NewCommandBufferSize = args.NewCommandBufferSize;
-            asked.pNewAllocationList = args.pNewAllocationList;
-            asked.NewAllocationListSize = args.NewAllocationListSize;
-            asked.pNewPatchLocationList = args.pNewPatchLocationList;
-            asked.NewPatchLocationListSize = args.NewPatchLocationListSize;
-            asked.QueuedBufferCount = args.QueuedBufferCount;
+            request.pNewCommandBuffer = args.pNewCommandBuffer;
+            request.NewCommandBufferSize = args.NewCommandBufferSize;
+            request.pNewAllocationList = args.pNewAllocationList;
+            request.NewAllocationListSize = args.NewAllocationListSize;
+            request.pNewPatchLocationList = args.pNewPatchLocationList;
+            request.NewPatchLocationListSize = args.NewPatchLocationListSize;
+            request.QueuedBufferCount = args.QueuedBufferCount;
             let now = Context {
                 kernel: context,
                 list: (args.pNewAllocationList.expose_provenance(), args.NewAllocationListSize),
@@ -61,7 +61,7 @@ callback! {
                     args.NewPatchLocationListSize,
                 ),
             };
-            if let Some(it) = device.ledger().contexts.get_mut(&asked.hContext.addr()) {
+            if let Some(it) = device.ledger().contexts.get_mut(&request.hContext.addr()) {
                 *it = now;
             }
             clear_allocation_list(now.list);
@@ -90,9 +90,9 @@ pub(super) unsafe extern "win64-unwind" fn render_or_restore(
     let Some(device) = call_stack::device(of.addr()) else { return answer };
     device.session().with_trust(|| {
         // SAFETY: The caller guarantees the same.
-        let Ok(mut asked) = (unsafe { claims::read_mut(args) }) else { return };
+        let Ok(mut request) = (unsafe { claims::read_mut(args) }) else { return };
         let ledger = device.ledger();
-        let (named, mut all) = (asked.hContext.addr(), ledger.contexts.values());
+        let (named, mut all) = (request.hContext.addr(), ledger.contexts.values());
         // With a single context, an invalid handle can only have meant that context.
         let alone = all.next().filter(|_| all.next().is_none());
         let Some(it) = ledger.contexts.get(&named).or(alone).copied() else { return };
@@ -100,41 +100,41 @@ pub(super) unsafe extern "win64-unwind" fn render_or_restore(
             return; // Its packets have no lists.
         }
         drop(ledger);
-        asked.pNewCommandBuffer = ptr::with_exposed_provenance_mut(it.commands.0);
-        asked.NewCommandBufferSize = it.commands.1;
-        asked.pNewAllocationList = ptr::with_exposed_provenance_mut(it.list.0);
-        asked.NewAllocationListSize = it.list.1;
-        asked.pNewPatchLocationList = ptr::with_exposed_provenance_mut(it.patches.0);
-        asked.NewPatchLocationListSize = it.patches.1;
+        request.pNewCommandBuffer = ptr::with_exposed_provenance_mut(it.commands.0);
+        request.NewCommandBufferSize = it.commands.1;
+        request.pNewAllocationList = ptr::with_exposed_provenance_mut(it.list.0);
+        request.NewAllocationListSize = it.list.1;
+        request.pNewPatchLocationList = ptr::with_exposed_provenance_mut(it.patches.0);
+        request.NewPatchLocationListSize = it.patches.1;
         // SAFETY: The caller guarantees the same. A structure that can be read but not written has
         // already failed.
-        let _ = unsafe { claims::write(args, asked) };
+        let _ = unsafe { claims::write(args, request) };
     });
     answer
 }
 
 callback! {
     /// Submits a command buffer by its GPU virtual address.
-    submit "pfnSubmitCommandCb" Submits const D3DDDICB_SUBMITCOMMAND: |device, at, asked| {
-        let count = asked.BroadcastContextCount as usize;
+    submit "pfnSubmitCommandCb" Submits const D3DDDICB_SUBMITCOMMAND: |device, at, request| {
+        let count = request.BroadcastContextCount as usize;
         if count == 0 || count > D3DDDI_MAX_BROADCAST_CONTEXT {
             return Err(E_INVALIDARG);
         }
         let mut args = D3DKMT_SUBMITCOMMAND {
-            Commands: asked.Commands,
-            CommandLength: asked.CommandLength,
-            Flags: D3DKMT_SUBMITCOMMANDFLAGS { Value: asked.Flags.Value },
-            BroadcastContextCount: asked.BroadcastContextCount,
-            pPrivateDriverData: asked.pPrivateDriverData,
-            PrivateDriverDataSize: asked.PrivateDriverDataSize,
-            NumPrimaries: asked.NumPrimaries,
-            WrittenPrimaries: asked.WrittenPrimaries,
-            NumHistoryBuffers: asked.NumHistoryBuffers,
-            HistoryBufferArray: asked.HistoryBufferArray,
+            Commands: request.Commands,
+            CommandLength: request.CommandLength,
+            Flags: D3DKMT_SUBMITCOMMANDFLAGS { Value: request.Flags.Value },
+            BroadcastContextCount: request.BroadcastContextCount,
+            pPrivateDriverData: request.pPrivateDriverData,
+            PrivateDriverDataSize: request.PrivateDriverDataSize,
+            NumPrimaries: request.NumPrimaries,
+            WrittenPrimaries: request.WrittenPrimaries,
+            NumHistoryBuffers: request.NumHistoryBuffers,
+            HistoryBufferArray: request.HistoryBufferArray,
             ..D3DKMT_SUBMITCOMMAND::ZERO
         };
-        device.judge_primaries(NAME, asked);
-        for (to, from) in args.BroadcastContext.iter_mut().zip(&asked.BroadcastContext[..count]) {
+        device.judge_primaries(NAME, request);
+        for (to, from) in args.BroadcastContext.iter_mut().zip(&request.BroadcastContext[..count]) {
             *to = device.context(*from, NAME)?;
         }
         let answer = through!(D3DKMTSubmitCommand, device, at, &raw const args);
@@ -159,19 +159,19 @@ impl DeviceState {
     }
 
     /// Judges that every displayable surface that a packet writes to is listed with the packet.
-    fn judge_primaries(&self, name: &'static str, asked: &D3DDDICB_SUBMITCOMMAND) {
-        let count = asked.WrittenPrimaries.len().min(asked.NumPrimaries as usize);
-        let named = &asked.WrittenPrimaries[..count];
+    fn judge_primaries(&self, name: &'static str, request: &D3DDDICB_SUBMITCOMMAND) {
+        let count = request.WrittenPrimaries.len().min(request.NumPrimaries as usize);
+        let named = &request.WrittenPrimaries[..count];
         let ledger = self.ledger();
         let lost = ledger.written_resources().find_map(|group| {
             let whole = group.members.len() == group.surfaces.surfaces.len();
             group.written.iter().find_map(|index| {
                 let own = group.members.get(*index as usize).filter(|_| whole);
-                let private_data = match own {
+                let listed = match own {
                     Some(it) => named.contains(it),
                     None => group.members.iter().any(|number| named.contains(number)),
                 };
-                (!private_data).then_some((*index, group.subject))
+                (!listed).then_some((*index, group.subject))
             })
         });
         drop(ledger);

@@ -27,14 +27,14 @@ use thunk::claims;
 callback! {
     /// Creates a synchronization object.
     create "pfnCreateSynchronizationObjectCb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT:
-    |device, at, asked| {
+    |device, at, request| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT {
             hDevice: device.kernel_handle,
-            Info: asked.Info,
+            Info: request.Info,
             hSyncObject: 0,
         };
         through!(D3DKMTCreateSynchronizationObject, device, at, &raw mut args)?;
-        asked.hSyncObject = args.hSyncObject;
+        request.hSyncObject = args.hSyncObject;
         device.ledger().objects.insert(args.hSyncObject);
         Ok(())
     }
@@ -43,14 +43,14 @@ callback! {
 callback! {
     /// Creates a synchronization object of any type.
     create2 "pfnCreateSynchronizationObject2Cb" Submits mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2:
-    |device, at, asked| {
+    |device, at, request| {
         let mut args = D3DKMT_CREATESYNCHRONIZATIONOBJECT2 {
             hDevice: device.kernel_handle,
-            Info: asked.Info,
+            Info: request.Info,
             hSyncObject: 0,
         };
         through!(D3DKMTCreateSynchronizationObject2, device, at, &raw mut args)?;
-        (asked.Info, asked.hSyncObject) = (args.Info, args.hSyncObject);
+        (request.Info, request.hSyncObject) = (args.Info, args.hSyncObject);
         device.ledger().objects.insert(args.hSyncObject);
         Ok(())
     }
@@ -59,10 +59,10 @@ callback! {
 callback! {
     /// Destroys a synchronization object.
     destroy "pfnDestroySynchronizationObjectCb" Submits
-    const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, asked| {
-        let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: asked.hSyncObject };
+    const D3DDDICB_DESTROYSYNCHRONIZATIONOBJECT: |device, at, request| {
+        let args = D3DKMT_DESTROYSYNCHRONIZATIONOBJECT { hSyncObject: request.hSyncObject };
         through!(D3DKMTDestroySynchronizationObject, device, at, &raw const args)?;
-        device.ledger().objects.remove(&asked.hSyncObject);
+        device.ledger().objects.remove(&request.hSyncObject);
         Ok(())
     }
 }
@@ -70,11 +70,11 @@ callback! {
 callback! {
     /// Makes a context wait for objects.
     wait "pfnWaitForSynchronizationObjectCb" Submits const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT:
-    |device, at, asked| {
+    |device, at, request| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
         };
         through!(D3DKMTWaitForSynchronizationObject, device, at, &raw const args)
     }
@@ -83,14 +83,14 @@ callback! {
 callback! {
     /// Makes a context wait for objects, with a fence value.
     wait2 "pfnWaitForSynchronizationObject2Cb" Submits
-    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2: |device, at, asked| {
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECT2: |device, at, request| {
         let mut args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
             ..D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2::ZERO
         };
-        args.Reserved[0] = asked.FenceValue;
+        args.Reserved[0] = request.FenceValue;
         through!(D3DKMTWaitForSynchronizationObject2, device, at, &raw const args)
     }
 }
@@ -98,12 +98,12 @@ callback! {
 callback! {
     /// Makes a context signal objects.
     signal "pfnSignalSynchronizationObjectCb" Submits const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT:
-    |device, at, asked| {
+    |device, at, request| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            Flags: asked.Flags,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            Flags: request.Flags,
         };
         through!(D3DKMTSignalSynchronizationObject, device, at, &raw const args)
     }
@@ -112,18 +112,18 @@ callback! {
 callback! {
     /// Makes contexts signal objects, with a fence value.
     signal2 "pfnSignalSynchronizationObject2Cb" Submits
-    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2: |device, at, asked| {
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECT2: |device, at, request| {
         let mut args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2 {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            Flags: asked.Flags,
-            BroadcastContextCount: asked.BroadcastContextCount,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            Flags: request.Flags,
+            BroadcastContextCount: request.BroadcastContextCount,
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2::ZERO
         };
-        args.Reserved[0] = asked.FenceValue;
-        let count = (asked.BroadcastContextCount as usize).min(asked.BroadcastContext.len());
-        let others = asked.BroadcastContext[..count].iter();
+        args.Reserved[0] = request.FenceValue;
+        let count = (request.BroadcastContextCount as usize).min(request.BroadcastContext.len());
+        let others = request.BroadcastContext[..count].iter();
         for (to, from) in args.BroadcastContext.iter_mut().zip(others) {
             *to = device.context(ptr::without_provenance_mut(*from as usize), NAME)?;
         }
@@ -134,14 +134,14 @@ callback! {
 callback! {
     /// Waits on the CPU.
     wait_from_cpu "pfnWaitForSynchronizationObjectFromCpuCb" Submits
-    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU: |device, at, request| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: device.kernel_handle,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            FenceValueArray: asked.FenceValueArray,
-            hAsyncEvent: asked.hAsyncEvent,
-            Flags: asked.Flags,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            FenceValueArray: request.FenceValueArray,
+            hAsyncEvent: request.hAsyncEvent,
+            Flags: request.Flags,
         };
         through!(D3DKMTWaitForSynchronizationObjectFromCpu, device, at, &raw const args)
     }
@@ -150,12 +150,12 @@ callback! {
 callback! {
     /// Signals from the CPU.
     signal_from_cpu "pfnSignalSynchronizationObjectFromCpuCb" Submits
-    mut D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU: |device, at, asked| {
+    mut D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMCPU: |device, at, request| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU {
             hDevice: device.kernel_handle,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            FenceValueArray: asked.FenceValueArray,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            FenceValueArray: request.FenceValueArray,
             ..D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU::ZERO
         };
         through!(D3DKMTSignalSynchronizationObjectFromCpu, device, at, &raw const args)
@@ -165,17 +165,17 @@ callback! {
 callback! {
     /// Makes a context wait for fence values.
     wait_from_gpu "pfnWaitForSynchronizationObjectFromGpuCb" Submits
-    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
+    const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMGPU: |device, at, request| {
         let args = D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            Reserved: asked.MonitoredFenceValueArray,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            Reserved: request.MonitoredFenceValueArray,
         };
-        let (list, count) = (asked.ObjectHandleArray, asked.ObjectCount as usize);
+        let (list, count) = (request.ObjectHandleArray, request.ObjectCount as usize);
         // SAFETY: The driver's creator vouches for the list.
         let objects = unsafe { claims::read_small_list::<_, 4>(list, count) }.map_err(hresult_from_status)?;
-        device.judge_wait(NAME, asked.hContext.addr(), &objects);
+        device.judge_wait(NAME, request.hContext.addr(), &objects);
         through!(D3DKMTWaitForSynchronizationObjectFromGpu, device, at, &raw const args)
     }
 }
@@ -183,12 +183,12 @@ callback! {
 callback! {
     /// Makes a context signal fence values.
     signal_from_gpu "pfnSignalSynchronizationObjectFromGpuCb" Submits
-    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU: |device, at, asked| {
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU: |device, at, request| {
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU {
-            hContext: device.context(asked.hContext, NAME)?,
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            Reserved: asked.MonitoredFenceValueArray,
+            hContext: device.context(request.hContext, NAME)?,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            Reserved: request.MonitoredFenceValueArray,
         };
         through!(D3DKMTSignalSynchronizationObjectFromGpu, device, at, &raw const args)
     }
@@ -197,19 +197,19 @@ callback! {
 callback! {
     /// Makes contexts signal fence values or an event.
     signal_from_gpu2 "pfnSignalSynchronizationObjectFromGpu2Cb" Submits
-    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, asked| {
-        let (list, count) = (asked.BroadcastContextArray, asked.BroadcastContextCount as usize);
+    const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2: |device, at, request| {
+        let (list, count) = (request.BroadcastContextArray, request.BroadcastContextCount as usize);
         // SAFETY: The driver's creator vouches for the list.
         let list = unsafe { claims::read_list(list, count) };
         let list = list.map_err(hresult_from_status)?.into_iter().map(|c_void| device.context(c_void, NAME));
         let list: Vec<u32> = list.collect::<Result<_, _>>()?;
         let args = D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU2 {
-            ObjectCount: asked.ObjectCount,
-            ObjectHandleArray: asked.ObjectHandleArray,
-            Flags: asked.Flags,
-            BroadcastContextCount: asked.BroadcastContextCount,
+            ObjectCount: request.ObjectCount,
+            ObjectHandleArray: request.ObjectHandleArray,
+            Flags: request.Flags,
+            BroadcastContextCount: request.BroadcastContextCount,
             BroadcastContextArray: list.as_ptr(),
-            Reserved: asked.FenceValue,
+            Reserved: request.FenceValue,
         };
         through!(D3DKMTSignalSynchronizationObjectFromGpu2, device, at, &raw const args)
     }
@@ -238,9 +238,9 @@ impl DeviceState {
                 "a wait is queued, and nothing was submitted since the application drew".to_owned(),
             )
         } else {
-            let private_data =
+            let commands =
                 format!("a wait is queued, and {listed} allocations are listed by commands");
-            (listed > 0).then(|| format!("{private_data} that were not submitted"))
+            (listed > 0).then(|| format!("{commands} that were not submitted"))
         };
         self.judge(RuleId::SYNC_CREATE_013, name, broken);
     }

@@ -20,40 +20,36 @@ const ENGINES: u32 = 1;
 const PRIVATE: u32 = 0x1000;
 
 impl SoftGpu {
-    pub(crate) fn accepts_context(
-        &self,
-        device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
-    ) -> bool {
+    pub(crate) fn accepts_context(&self, device: &DriverDevice, args: &CreateContextArgs) -> bool {
         let known = self.state().records.has_device(device.as_raw());
-        known && insertion_order.node < NODES && insertion_order.engine & !ENGINES == 0
+        known && args.node < NODES && args.engine & !ENGINES == 0
     }
 
     pub(super) fn new_context(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
         if self.lists.is_some() {
             return Err(DriverError::Unsupported);
         }
-        if !self.accepts_context(device, insertion_order) {
+        if !self.accepts_context(device, args) {
             return Err(DriverError::Invalid);
         }
         let callbacks = self.callbacks()?;
         build(&**callbacks.pool(), |blocks| {
             let block = blocks.allocate()?;
-            let area = if self.plan.is_some() && !insertion_order.system {
-                let views_by_handle = (device.as_raw(), driver_handle.kernel_handle());
-                self.make_area(at, &callbacks, blocks, views_by_handle)?
+            let area = if self.plan.is_some() && !args.system {
+                let owner = (device.as_raw(), driver_handle.kernel_handle());
+                self.make_area(at, &callbacks, blocks, owner)?
             } else {
                 None
             };
             let records = &mut self.state().records;
             records.add_context(block, device.as_raw(), area);
-            if insertion_order.system {
+            if args.system {
                 records.set_system(block);
             }
             Ok((driver_handle.fill(block), PRIVATE))

@@ -48,7 +48,7 @@ impl Miniport for SoftGpu {
     }
 
     /// Without GPU memory there is nothing to page, and packets are submitted in one way.
-    fn offers(&self) -> Vec<&'static str> {
+    fn entry_points(&self) -> Vec<&'static str> {
         let has = |it: &&'static str| match *it {
             "DxgkDdiBuildPagingBuffer" | "DxgkDdiSubmitCommand" => self.gpu.cpu_address().is_some(),
             "DxgkDdiRender" | "DxgkDdiPatch" => self.lists.is_some(),
@@ -77,7 +77,7 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn query_adapter(&self, _at: &mut Passive) -> DriverResult<Features> {
+    fn query_adapter_info(&self, _at: &mut Passive) -> DriverResult<Features> {
         let memory = self.plan.zip(self.gpu.cpu_address()).map(|(plan, cpu)| plan.features(cpu));
         let scheduling = SchedulingFeatures {
             preempts: true,
@@ -89,7 +89,7 @@ impl Miniport for SoftGpu {
         Ok(Features { nodes: NODES, memory, mmu, scheduling })
     }
 
-    fn tell_user_mode(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
+    fn query_umd_private(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         let info = HardwareInfo {
             lists: self.lists.is_some(),
             addresses: self.mmu().is_some(),
@@ -107,8 +107,8 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn set_power(&self, _at: &mut Passive, insertion_order: SetPowerArgs) -> DriverResult<()> {
-        match (insertion_order.of, insertion_order.state) {
+    fn set_power_state(&self, _at: &mut Passive, args: SetPowerArgs) -> DriverResult<()> {
+        match (args.of, args.state) {
             (PowerTarget::Adapter, PowerState::D3) => self.gpu.lose_power(),
             (PowerTarget::Adapter, PowerState::D0) => self.gpu.start_after_power(),
             (PowerTarget::Child(_), _) => (),
@@ -116,7 +116,7 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn pulled_out(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn notify_surprise_removal(&self, _at: &mut Passive) -> DriverResult<()> {
         self.state().surprise_removed = true;
         Ok(())
     }
@@ -157,20 +157,20 @@ impl Miniport for SoftGpu {
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, u32)> {
-        self.new_context(at, device, insertion_order, driver_handle)
+        self.new_context(at, device, args, driver_handle)
     }
 
-    fn create_listed_context(
+    fn create_context_with_lists(
         &self,
         at: &mut Passive,
         device: &DriverDevice,
-        insertion_order: &CreateContextArgs,
+        args: &CreateContextArgs,
         driver_handle: HandleSlot<'_, Context>,
     ) -> DriverResult<(DriverContext, BufferSizes)> {
-        self.new_context_with_lists(at, device, insertion_order, driver_handle)
+        self.new_context_with_lists(at, device, args, driver_handle)
     }
 
     fn destroy_context(&self, at: &mut Passive, context: DriverContext) -> DriverResult<()> {
@@ -196,11 +196,16 @@ impl Miniport for SoftGpu {
         })
     }
 
-    fn root_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
+    fn get_root_page_table_size(&self, _at: &mut Passive, entries: u32) -> DriverResult<RootSize> {
         Ok(self.mmu().ok_or(DriverError::NoEntryPoint)?.root_size(entries))
     }
 
-    fn set_root(&self, _at: &mut Passive, context: &DriverContext, root: Root) -> DriverResult<()> {
+    fn set_root_page_table(
+        &self,
+        _at: &mut Passive,
+        context: &DriverContext,
+        root: Root,
+    ) -> DriverResult<()> {
         self.mmu().ok_or(DriverError::NoEntryPoint)?;
         let Root { segment, offset, entries } = root;
         let root = TableRoot { segment, offset, entries };
@@ -208,19 +213,28 @@ impl Miniport for SoftGpu {
         if known { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn map_window(&self, _at: &mut Passive, map: MapHostApertureArgs<'_>) -> DriverResult<()> {
+    fn map_cpu_host_aperture(
+        &self,
+        _at: &mut Passive,
+        map: MapHostApertureArgs<'_>,
+    ) -> DriverResult<()> {
         let pairs: Vec<(u64, u64)> =
             map.window.iter().copied().zip(map.memory.iter().copied()).collect();
         let shown = map.segment == LOCAL && self.gpu.map_host_aperture(&pairs);
         if shown { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn unmap_window(&self, _at: &mut Passive, segment: u32, window: &[u64]) -> DriverResult<()> {
+    fn unmap_cpu_host_aperture(
+        &self,
+        _at: &mut Passive,
+        segment: u32,
+        window: &[u64],
+    ) -> DriverResult<()> {
         let hidden = segment == LOCAL && self.gpu.unmap_host_aperture(window);
         if hidden { Ok(()) } else { Err(DriverError::Invalid) }
     }
 
-    fn standard_data(
+    fn get_standard_allocation_driver_data(
         &self,
         _at: &mut Passive,
         standard: &mut StandardAllocationArgs,
@@ -283,7 +297,7 @@ impl Miniport for SoftGpu {
         format::answer_escape(escape.private, escape.hardware, || self.gpu.packets())
     }
 
-    fn submit(
+    fn submit_command_virtual(
         &self,
         _at: &mut Dispatch,
         packet: &SubmitCommandVirtualArgs<'_>,
@@ -299,7 +313,7 @@ impl Miniport for SoftGpu {
         self.patch_commands(args)
     }
 
-    fn submit_listed(
+    fn submit_command(
         &self,
         _at: &mut Dispatch,
         packet: &SubmitCommandArgs<'_>,
@@ -307,7 +321,7 @@ impl Miniport for SoftGpu {
         self.push_patched(packet)
     }
 
-    fn build_paging(
+    fn build_paging_buffer(
         &self,
         _at: &mut Passive,
         args: &mut BuildPagingBufferArgs<'_>,
@@ -328,24 +342,33 @@ impl Miniport for SoftGpu {
         Ok(())
     }
 
-    fn preempt(&self, _at: &mut Dispatch, node: u32, preemption: Fence) -> DriverResult<()> {
+    fn preempt_command(
+        &self,
+        _at: &mut Dispatch,
+        node: u32,
+        preemption: Fence,
+    ) -> DriverResult<()> {
         self.gpu.preempt(node, preemption);
         Ok(())
     }
 
-    fn current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn query_current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         self.report_progress(at, node)
     }
 
-    fn cancel(&self, _at: &mut Passive, _packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
+    fn cancel_command(
+        &self,
+        _at: &mut Passive,
+        _packet: &CancelCommandArgs<'_>,
+    ) -> DriverResult<()> {
         Ok(()) // The driver keeps nothing for a packet before it receives the packet.
     }
 
-    fn engine_answers(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
+    fn query_engine_status(&self, _at: &mut Passive, node: u32) -> DriverResult<bool> {
         Ok(self.gpu.is_responsive(node))
     }
 
-    fn dependent_nodes(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
+    fn query_dependent_engine_group(&self, _at: &mut Passive, node: u32) -> DriverResult<u64> {
         1_u64.checked_shl(node).ok_or(DriverError::Invalid)
     }
 
@@ -355,16 +378,16 @@ impl Miniport for SoftGpu {
         Ok(self.gpu.reset_node(node))
     }
 
-    fn reset(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn reset_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {
         self.gpu.reset_nodes();
         Ok(())
     }
 
-    fn restart(&self, _at: &mut Passive) -> DriverResult<()> {
+    fn restart_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {
         Ok(())
     }
 
-    fn collect(
+    fn collect_dbg_info(
         &self,
         _at: &mut Passive,
         _reason: CollectReason,
@@ -377,7 +400,7 @@ impl Miniport for SoftGpu {
         Ok(length)
     }
 
-    fn interrupt(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
+    fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
         let Ok(callbacks) = self.callbacks() else { return Ok(false) };
         let mut ours = false;
         for node in 0..NODES {
@@ -393,7 +416,7 @@ impl Miniport for SoftGpu {
         Ok(ours)
     }
 
-    fn dpc(&self, at: &mut Dispatch) -> DriverResult<()> {
+    fn dpc_routine(&self, at: &mut Dispatch) -> DriverResult<()> {
         self.callbacks()?.notify_dpc(at);
         Ok(())
     }

@@ -87,31 +87,32 @@ impl Callbacks {
         &self,
         context: RuntimeContext,
         buffers: &mut ContextBuffers,
-        order: &RenderRequest,
+        request: &RenderRequest,
     ) -> UmdResult<u32> {
-        let new =
-            |flag: u32, asked: u32, now: u32| if order.flags & flag == 0 { now } else { asked };
+        let new = |flag: u32, new_size: u32, now: u32| {
+            if request.flags & flag == 0 { now } else { new_size }
+        };
         let mut args = D3DDDICB_RENDER {
-            CommandOffset: order.offset,
-            CommandLength: order.length,
-            NumAllocations: order.allocation_count,
-            NumPatchLocations: order.patch_count,
+            CommandOffset: request.offset,
+            CommandLength: request.length,
+            NumAllocations: request.allocation_count,
+            NumPatchLocations: request.patch_count,
             NewCommandBufferSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeCommandBuffer,
-                order.resize.0,
+                request.resize.0,
                 buffers.command_capacity(),
             ),
             NewAllocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizeAllocationList,
-                order.resize.1,
+                request.resize.1,
                 buffers.allocation_capacity(),
             ),
             NewPatchLocationListSize: new(
                 D3DDDICB_RENDERFLAGS::ResizePatchLocationList,
-                order.resize.2,
+                request.resize.2,
                 buffers.patch_capacity(),
             ),
-            Flags: D3DDDICB_RENDERFLAGS { Value: order.flags },
+            Flags: D3DDDICB_RENDERFLAGS { Value: request.flags },
             hContext: ptr::with_exposed_provenance_mut(context.0),
             ..D3DDDICB_RENDER::ZERO
         };

@@ -47,24 +47,24 @@ unsafe fn open<D: UserDriver>(
     host: MemoryAccess,
 ) -> UmdResult<()> {
     // SAFETY: The caller guarantees it.
-    let mut asked = unsafe { read(args) }?;
+    let mut request = unsafe { read(args) }?;
     // SAFETY: The caller guarantees it.
-    let callbacks = unsafe { AdapterCallbacks::new(asked.hAdapter, asked.pAdapterCallbacks) };
-    let callbacks = callbacks.filter(|_| !asked.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
-    let order = OpenAdapterArgs { interface: asked.Interface, version: asked.Version };
-    let user = D::open(&order, callbacks)?;
+    let callbacks = unsafe { AdapterCallbacks::new(request.hAdapter, request.pAdapterCallbacks) };
+    let callbacks = callbacks.filter(|_| !request.pAdapterFuncs.is_null()).ok_or(E_INVALIDARG)?;
+    let driver_args = OpenAdapterArgs { interface: request.Interface, version: request.Version };
+    let user = D::open(&driver_args, callbacks)?;
     let functions = D3DDDI_ADAPTERFUNCS {
         pfnGetCaps: Some(get_caps),
         pfnCreateDevice: Some(create_device),
         pfnCloseAdapter: Some(close_adapter),
     };
     // SAFETY: The caller guarantees a valid table; the pointer is not NULL.
-    unsafe { write(asked.pAdapterFuncs, functions) };
+    unsafe { write(request.pAdapterFuncs, functions) };
     let adapter = Adapter { user, host };
-    asked.hAdapter = Box::into_raw(Box::new(adapter)).cast();
-    asked.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
+    request.hAdapter = Box::into_raw(Box::new(adapter)).cast();
+    request.DriverVersion = D3D_UMD_INTERFACE_VERSION_WDDM2_0;
     // SAFETY: `args` was read before.
-    unsafe { write(args, asked) };
+    unsafe { write(args, request) };
     Ok(())
 }
 
@@ -86,14 +86,14 @@ unsafe extern "win64-unwind" fn get_caps(
         // SAFETY: Guaranteed by the contract of this module.
         let adapter = unsafe { adapter(handle) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
-        let mut answer = vec![0; asked.DataSize as usize];
-        adapter.user.caps(asked.Type, &mut answer)?;
-        if !answer.is_empty() && asked.pData.is_null() {
+        let request = unsafe { read(args) }?;
+        let mut answer = vec![0; request.DataSize as usize];
+        adapter.user.caps(request.Type, &mut answer)?;
+        if !answer.is_empty() && request.pData.is_null() {
             return Err(E_INVALIDARG);
         }
         let to =
-            if answer.is_empty() { std::ptr::dangling_mut() } else { asked.pData.cast::<u8>() };
+            if answer.is_empty() { std::ptr::dangling_mut() } else { request.pData.cast::<u8>() };
         // SAFETY: The contract of this module guarantees that `to` is valid for that many bytes.
         unsafe { slice::from_raw_parts_mut(to, answer.len()) }.copy_from_slice(&answer);
         Ok(())
@@ -109,26 +109,28 @@ unsafe extern "win64-unwind" fn create_device(
         // SAFETY: Guaranteed by the contract of this module.
         let adapter = unsafe { adapter(handle) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        let callbacks =
-            unsafe { Callbacks::new(asked.hDevice, asked.pCallbacks, asked.Version, adapter.host) };
-        let callbacks = callbacks.filter(|_| !asked.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
-        let order = CreateDeviceArgs {
-            interface: asked.Interface,
-            version: asked.Version,
-            flags: asked.Flags.Value,
+        let callbacks = unsafe {
+            Callbacks::new(request.hDevice, request.pCallbacks, request.Version, adapter.host)
         };
-        let device = adapter.user.create_device(&order, callbacks)?;
-        let length = functions_length(asked.Version);
+        let callbacks =
+            callbacks.filter(|_| !request.pDeviceFuncs.is_null()).ok_or(E_INVALIDARG)?;
+        let driver_args = CreateDeviceArgs {
+            interface: request.Interface,
+            version: request.Version,
+            flags: request.Flags.Value,
+        };
+        let device = adapter.user.create_device(&driver_args, callbacks)?;
+        let length = functions_length(request.Version);
         // SAFETY: By the contract of this module the runtime's table has the length of its version.
-        unsafe { write_table(asked.pDeviceFuncs, length, &functions()) };
+        unsafe { write_table(request.pDeviceFuncs, length, &functions()) };
         let host = adapter.host;
         let inside = Mutex::new(DeviceState { device, host, resources: BTreeMap::new() });
         let device = Device { state: inside };
-        asked.hDevice = Box::into_raw(Box::new(device)).cast();
+        request.hDevice = Box::into_raw(Box::new(device)).cast();
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())

@@ -47,19 +47,19 @@ fn volume(it: D3DDDIBOX) -> Volume {
 unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         let locked = unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
-                let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
-                state.device.lock(&LockArgs { resource, index, volume: part, flags: asked.Flags })
+                let resource = state.find(request.hResource)?;
+                let (index, part) = (request.SubResourceIndex, volume(request.Box));
+                state.device.lock(&LockArgs { resource, index, volume: part, flags: request.Flags })
             })
         }?;
-        asked.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
-        (asked.Pitch, asked.SlicePitch) = (locked.pitch, locked.slice_pitch);
+        request.pSurfData = ptr::with_exposed_provenance_mut(locked.address);
+        (request.Pitch, request.SlicePitch) = (locked.pitch, locked.slice_pitch);
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())
@@ -68,15 +68,15 @@ unsafe extern "win64-unwind" fn lock(device: HANDLE, args: *mut D3DDDIARG_LOCK) 
 unsafe extern "win64-unwind" fn unlock(device: HANDLE, args: *const D3DDDIARG_UNLOCK) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
-        let notify_only = asked.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
+        let request = unsafe { read(args) }?;
+        let notify_only = request.Flags.has(D3DDDI_UNLOCKFLAGS::NotifyOnly);
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
+                let resource = state.find(request.hResource)?;
                 state.device.unlock(&UnlockArgs {
                     resource,
-                    index: asked.SubResourceIndex,
+                    index: request.SubResourceIndex,
                     notify_only,
                 })
             })
@@ -91,26 +91,26 @@ unsafe extern "win64-unwind" fn lock_async(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         let locked = unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
-                let (index, part) = (asked.SubResourceIndex, volume(asked.Box));
+                let resource = state.find(request.hResource)?;
+                let (index, part) = (request.SubResourceIndex, volume(request.Box));
                 state.device.lock_async(&LockAsyncArgs {
                     resource,
                     index,
                     volume: part,
-                    flags: asked.Flags,
+                    flags: request.Flags,
                 })
             })
         }?;
-        asked.pSurfData = ptr::with_exposed_provenance_mut(locked.locked.address);
-        (asked.Pitch, asked.SlicePitch) = (locked.locked.pitch, locked.locked.slice_pitch);
-        asked.hCookie = ptr::without_provenance_mut(locked.cookie);
-        asked.GpuVirtualAddress = locked.gpu;
+        request.pSurfData = ptr::with_exposed_provenance_mut(locked.locked.address);
+        (request.Pitch, request.SlicePitch) = (locked.locked.pitch, locked.locked.slice_pitch);
+        request.hCookie = ptr::without_provenance_mut(locked.cookie);
+        request.GpuVirtualAddress = locked.gpu;
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())
@@ -122,13 +122,13 @@ unsafe extern "win64-unwind" fn unlock_async(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         let (index, notify_only) =
-            (asked.SubResourceIndex, asked.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
+            (request.SubResourceIndex, request.Flags.has(D3DDDI_UNLOCKASYNCFLAGS::NotifyOnly));
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
+                let resource = state.find(request.hResource)?;
                 state.device.unlock_async(&UnlockArgs { resource, index, notify_only })
             })
         }
@@ -139,13 +139,13 @@ unsafe extern "win64-unwind" fn unlock_async(
 unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RENAME) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
-                let (index, cookie) = (asked.SubResourceIndex, asked.hCookie.addr());
-                let gpu = asked.GpuVirtualAddress;
+                let resource = state.find(request.hResource)?;
+                let (index, cookie) = (request.SubResourceIndex, request.hCookie.addr());
+                let gpu = request.GpuVirtualAddress;
                 state.device.rename(&RenameArgs { resource, index, cookie, gpu })
             })
         }
@@ -156,21 +156,21 @@ unsafe extern "win64-unwind" fn rename(device: HANDLE, args: *const D3DDDIARG_RE
 unsafe extern "win64-unwind" fn blt(device: HANDLE, args: *const D3DDDIARG_BLT) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let order = BltArgs {
-                    from: state.find(asked.hSrcResource)?,
-                    from_index: asked.SrcSubResourceIndex,
-                    from_area: area(asked.SrcRect),
-                    to: state.find(asked.hDstResource)?,
-                    to_index: asked.DstSubResourceIndex,
-                    to_area: area(asked.DstRect),
-                    key: asked.ColorKey,
-                    flags: asked.Flags,
+                let driver_args = BltArgs {
+                    from: state.find(request.hSrcResource)?,
+                    from_index: request.SrcSubResourceIndex,
+                    from_area: area(request.SrcRect),
+                    to: state.find(request.hDstResource)?,
+                    to_index: request.DstSubResourceIndex,
+                    to_area: area(request.DstRect),
+                    key: request.ColorKey,
+                    flags: request.Flags,
                 };
-                state.device.blt(&order)
+                state.device.blt(&driver_args)
             })
         }
     };
@@ -183,16 +183,16 @@ unsafe extern "win64-unwind" fn color_fill(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
-                let (index, color) = (asked.SubResourceIndex, asked.Color);
+                let resource = state.find(request.hResource)?;
+                let (index, color) = (request.SubResourceIndex, request.Color);
                 state.device.color_fill(&ColorFillArgs {
                     resource,
                     index,
-                    area: area(asked.DstRect),
+                    area: area(request.DstRect),
                     color,
                 })
             })
@@ -217,12 +217,12 @@ unsafe extern "win64-unwind" fn set_priority(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {
-                let resource = state.find(asked.hResource)?;
-                state.device.set_priority(resource, asked.Priority)
+                let resource = state.find(request.hResource)?;
+                state.device.set_priority(resource, request.Priority)
             })
         }
     };
@@ -235,9 +235,9 @@ unsafe extern "win64-unwind" fn query_residency(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let asked = unsafe { read(args) }?;
+        let request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        let handles = unsafe { read_list(asked.pHandleList, asked.NumResources) }?;
+        let handles = unsafe { read_list(request.pHandleList, request.NumResources) }?;
         // SAFETY: Guaranteed by the contract of this module.
         unsafe {
             lock_device(device, |state| {

@@ -18,11 +18,11 @@ pub(super) unsafe extern "win64-unwind" fn create_resource(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        asked.hResource = unsafe { create(device, &asked, 0) }?;
+        request.hResource = unsafe { create(device, &request, 0) }?;
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())
@@ -34,26 +34,26 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         let first = D3DDDIARG_CREATERESOURCE {
-            Format: asked.Format,
-            Pool: asked.Pool,
-            MultisampleType: asked.MultisampleType,
-            MultisampleQuality: asked.MultisampleQuality,
-            pSurfList: asked.pSurfList,
-            SurfCount: asked.SurfCount,
-            MipLevels: asked.MipLevels,
-            Fvf: asked.Fvf,
-            VidPnSourceId: asked.VidPnSourceId,
-            RefreshRate: asked.RefreshRate,
-            hResource: asked.hResource,
-            Flags: asked.Flags,
-            Rotation: asked.Rotation,
+            Format: request.Format,
+            Pool: request.Pool,
+            MultisampleType: request.MultisampleType,
+            MultisampleQuality: request.MultisampleQuality,
+            pSurfList: request.pSurfList,
+            SurfCount: request.SurfCount,
+            MipLevels: request.MipLevels,
+            Fvf: request.Fvf,
+            VidPnSourceId: request.VidPnSourceId,
+            RefreshRate: request.RefreshRate,
+            hResource: request.hResource,
+            Flags: request.Flags,
+            Rotation: request.Rotation,
         };
         // SAFETY: Guaranteed by the contract of this module.
-        asked.hResource = unsafe { create(device, &first, asked.Flags2.Value) }?;
+        request.hResource = unsafe { create(device, &first, request.Flags2.Value) }?;
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())
@@ -66,31 +66,31 @@ pub(super) unsafe extern "win64-unwind" fn create_resource2(
 /// As for this module's functions.
 unsafe fn create(
     device: HANDLE,
-    asked: &D3DDDIARG_CREATERESOURCE,
+    request: &D3DDDIARG_CREATERESOURCE,
     flags2: u32,
 ) -> UmdResult<HANDLE> {
     // SAFETY: The caller guarantees it.
-    let surfaces = unsafe { read_list(asked.pSurfList, asked.SurfCount) }?;
-    let order = |host| CreateResourceArgs {
-        runtime: RuntimeResource(asked.hResource.expose_provenance()),
-        format: asked.Format,
-        pool: asked.Pool,
+    let surfaces = unsafe { read_list(request.pSurfList, request.SurfCount) }?;
+    let driver_args = |host| CreateResourceArgs {
+        runtime: RuntimeResource(request.hResource.expose_provenance()),
+        format: request.Format,
+        pool: request.Pool,
         surfaces: surfaces.iter().map(|info| surface(host, info)).collect(),
-        samples: (asked.MultisampleType, asked.MultisampleQuality),
-        levels: asked.MipLevels,
-        fvf: asked.Fvf,
-        source: asked.VidPnSourceId,
-        refresh: (asked.RefreshRate.Numerator, asked.RefreshRate.Denominator),
-        flags: asked.Flags,
+        samples: (request.MultisampleType, request.MultisampleQuality),
+        levels: request.MipLevels,
+        fvf: request.Fvf,
+        source: request.VidPnSourceId,
+        refresh: (request.RefreshRate.Numerator, request.RefreshRate.Denominator),
+        flags: request.Flags,
         flags2,
-        rotation: asked.Rotation,
+        rotation: request.Rotation,
     };
     // SAFETY: The caller guarantees it.
     unsafe {
         lock_device(device, |it| {
-            let order = order(it.host);
-            let number = it.device.create_resource(&order)?;
-            Ok(it.new_handle(number, order.runtime))
+            let driver_args = driver_args(it.host);
+            let number = it.device.create_resource(&driver_args)?;
+            Ok(it.new_handle(number, driver_args.runtime))
         })
     }
 }
@@ -113,10 +113,11 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
 ) -> HRESULT {
     let call = || {
         // SAFETY: Guaranteed by the contract of this module.
-        let mut asked = unsafe { read(args) }?;
+        let mut request = unsafe { read(args) }?;
         // SAFETY: Guaranteed by the contract of this module.
-        let infos = unsafe { read_list(asked.pOpenAllocationInfo, asked.NumAllocations) }?;
-        let (private, size) = (asked.pPrivateDriverData.cast::<u8>(), asked.PrivateDriverDataSize);
+        let infos = unsafe { read_list(request.pOpenAllocationInfo, request.NumAllocations) }?;
+        let (private, size) =
+            (request.pPrivateDriverData.cast::<u8>(), request.PrivateDriverDataSize);
         // SAFETY: Guaranteed by the contract of this module.
         let private = unsafe { read_list(private, size) }?;
         let opened = |info: &D3DDDI_OPENALLOCATIONINFO| {
@@ -125,23 +126,23 @@ pub(super) unsafe extern "win64-unwind" fn open_resource(
             let private = unsafe { read_list(bytes, size) }?;
             Ok(OpenAllocationInfo { allocation: info.hAllocation, private })
         };
-        let order = OpenResourceArgs {
-            runtime: RuntimeResource(asked.hResource.expose_provenance()),
-            kernel: asked.hKMResource,
+        let driver_args = OpenResourceArgs {
+            runtime: RuntimeResource(request.hResource.expose_provenance()),
+            kernel: request.hKMResource,
             allocations: infos.iter().map(opened).collect::<UmdResult<Vec<_>>>()?,
             private,
-            rotation: asked.Rotation,
-            flags: asked.Flags.Value,
+            rotation: request.Rotation,
+            flags: request.Flags.Value,
         };
         // SAFETY: Guaranteed by the contract of this module.
-        asked.hResource = unsafe {
+        request.hResource = unsafe {
             lock_device(device, |it| {
-                let number = it.device.open_resource(&order)?;
-                Ok(it.new_handle(number, order.runtime))
+                let number = it.device.open_resource(&driver_args)?;
+                Ok(it.new_handle(number, driver_args.runtime))
             })
         }?;
         // SAFETY: `args` was read before.
-        unsafe { write(args, asked) };
+        unsafe { write(args, request) };
         Ok(())
     };
     to_hresult(call())

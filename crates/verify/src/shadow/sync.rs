@@ -17,9 +17,11 @@ pub struct SyncObject {
     pub value: u64,
     /// How it is shared.
     pub sharing: Text,
-    /// Its device may not signal it.
+    /// The process and the handle it was created with.
+    pub first_handle: Option<(Subject, Hex)>,
+    /// It may not be signalled through that handle.
     pub no_signal: bool,
-    /// Its device may not wait for it.
+    /// It may not be waited for through that handle.
     pub no_wait: bool,
     /// A reset does not change its value.
     pub no_tdr_signal: bool,

@@ -11,7 +11,7 @@ use windtunnel::{
     explain,
 };
 
-pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> {
+pub(crate) fn run(text: &str, as_json: bool) -> Result<ExitCode, CommandError> {
     let explained = explain(text).map_err(|UnknownText { kind, nearest }| {
         let more = match kind {
             "rule" => ". See 'windtunnel list rules'",
@@ -22,24 +22,24 @@ pub(crate) fn run(text: &str, hardware: bool) -> Result<ExitCode, CommandError> 
         CommandError(format!("there is no {kind} '{text}'; the nearest are: {nearest}{more}"))
     })?;
     match explained {
-        Explanation::Rule(entry) if hardware => json::print(&rule_json(entry)),
+        Explanation::Rule(entry) if as_json => json::print(&rule_json(entry)),
         Explanation::Rule(entry) => rule(entry),
-        Explanation::Alias(name, rules) if hardware => json::print(&alias_json(name, &rules)),
+        Explanation::Alias(name, rules) if as_json => json::print(&alias_json(name, &rules)),
         Explanation::Alias(name, rules) => alias(name, &rules),
-        Explanation::Status(it) if hardware => json::print(&status_json(&it)),
+        Explanation::Status(it) if as_json => json::print(&status_json(&it)),
         Explanation::Status(it) => status(&it),
-        Explanation::EntryPoint(it) if hardware => json::print(&point_json(&it)),
+        Explanation::EntryPoint(it) if as_json => json::print(&point_json(&it)),
         Explanation::EntryPoint(it) => point(&it),
-        Explanation::Result(it) if hardware => json::print(&result_json(&it)),
+        Explanation::Result(it) if as_json => json::print(&result_json(&it)),
         Explanation::Result(it) => result(&it),
-        Explanation::BugCheck(it, parameter) if hardware => json::print(&stop_json(it, parameter)),
+        Explanation::BugCheck(it, parameter) if as_json => json::print(&stop_json(it, parameter)),
         Explanation::BugCheck(it, parameter) => stop(it, parameter),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn line(name: &str, value: &str) {
-    println!("  {name:<10} {value}");
+    println!("  {name:<18} {value}");
 }
 
 /// Prints a line, unless `values` is empty.
@@ -132,10 +132,10 @@ fn shown_by(entry: &Entry) -> Vec<String> {
 fn status(it: &Status) {
     println!("{} (0x{:08X}): {}\n", it.name, it.code, it.severity());
     list("returned", &it.returned_by());
-    let passed: Vec<String> =
-        it.passed_on_by().iter().map(|(entry, ddi)| format!("{entry} from {ddi}")).collect();
-    if !passed.is_empty() {
-        line("passed on", &passed.join(", "));
+    let forwarded: Vec<String> =
+        it.forwarded_by().iter().map(|(entry, ddi)| format!("{entry} from {ddi}")).collect();
+    if !forwarded.is_empty() {
+        line("forwarded", &forwarded.join(", "));
     }
     list("legal for", &it.legal_for());
     if !it.open_for().is_empty() {
@@ -170,7 +170,7 @@ fn result_json(it: &UserResult) -> Value {
         "name": it.name,
         "value": format!("0x{:08X}", it.code),
         "success": it.succeeds(),
-        "made_of": it.source_statuses(),
+        "source_statuses": it.source_statuses(),
         "rules": it.rules().iter().map(|entry| code_rule(entry)).collect::<Vec<_>>(),
     })
 }
@@ -182,7 +182,7 @@ fn point(it: &EntryPoint) {
     line("state", &format!("{}{why}", it.row.state.name()));
     let cells = it.columns.iter().zip(&it.row.cells).filter(|pair| *pair.0 != "rules");
     for (column, cell) in cells {
-        list(&column.replace('_', " "), &cell.words());
+        list(&column.replace('_', " "), &cell.values());
     }
     let mut rules = it.rules();
     rules.sort_by_key(|entry| !live(entry));
@@ -201,11 +201,11 @@ fn point_json(it: &EntryPoint) -> Value {
         "name": it.row.name,
         "table": it.table,
         "state": it.row.state.name(),
-        "lacks": it.row.state.missing(),
+        "missing": it.row.state.missing(),
         "rules": it.rules().iter().map(rule).collect::<Vec<_>>(),
     });
     for (column, cell) in it.columns.iter().zip(&it.row.cells).filter(|pair| *pair.0 != "rules") {
-        message[*column] = cell.words().into();
+        message[*column] = cell.values().into();
     }
     message
 }
@@ -216,15 +216,15 @@ fn rule_line(entry: &Entry, more: &str) {
 }
 
 fn status_json(it: &Status) -> Value {
-    let passed = |(entry, ddi): &(&str, &str)| json!({ "entry": entry, "ddi": ddi });
+    let forwarded = |(entry, ddi): &(&str, &str)| json!({ "entry": entry, "ddi": ddi });
     json!({
         "kind": "status",
         "name": it.name,
         "value": format!("0x{:08X}", it.code),
         "success": it.succeeds(),
         "severity": it.severity(),
-        "answered_by": it.returned_by(),
-        "passed_on_by": it.passed_on_by().iter().map(passed).collect::<Vec<_>>(),
+        "returned_by": it.returned_by(),
+        "forwarded_by": it.forwarded_by().iter().map(forwarded).collect::<Vec<_>>(),
         "legal_for": it.legal_for(),
         "open_for": it.open_for(),
         "rules": it.rules().iter().map(|entry| code_rule(entry)).collect::<Vec<_>>(),

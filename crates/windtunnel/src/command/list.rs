@@ -18,11 +18,11 @@ pub(crate) enum ListKind {
     Rules,
 }
 
-pub(crate) fn run(what: ListKind, hardware: bool) -> ExitCode {
+pub(crate) fn run(what: ListKind, as_json: bool) -> ExitCode {
     match what {
-        ListKind::Drivers => drivers(hardware),
-        ListKind::Scenarios => scenarios(hardware),
-        ListKind::Rules => rules(hardware),
+        ListKind::Drivers => drivers(as_json),
+        ListKind::Scenarios => scenarios(as_json),
+        ListKind::Rules => rules(as_json),
     }
     ExitCode::SUCCESS
 }
@@ -44,10 +44,10 @@ fn line(name: &str, about: &str, breaks: &[RuleId], more: &str) {
 type ListGroup = (&'static str, fn(&Listed) -> bool);
 
 /// Lists drivers. Bad user-mode drivers form their own group: each is on a good kernel-mode driver.
-fn drivers(hardware: bool) {
+fn drivers(as_json: bool) {
     let all = || drivers::ALL.iter();
     let streams = || drivers::STREAMS.iter().copied().flatten();
-    if hardware {
+    if as_json {
         let driver = |listed: &Listed| json!({ "name": listed.name, "about": listed.about, "breaks": rule_ids(listed.breaks), "umd": listed.umd.is_some() });
         let stream = |listed_stream: &ListedStream| json!({ "name": listed_stream.name, "about": listed_stream.about, "breaks": rule_ids(listed_stream.breaks), "streams": true, "table": listed_stream.is_table() });
         json::print(&all().map(driver).chain(streams().map(stream)).collect::<Value>());
@@ -81,9 +81,9 @@ fn drivers(hardware: bool) {
     println!("\nA user-mode driver of your own: windtunnel check --umd FILE.so [DRIVER]");
 }
 
-fn scenarios(hardware: bool) {
+fn scenarios(as_json: bool) {
     let all = SCENARIOS.iter().copied().flatten();
-    if hardware {
+    if as_json {
         let scenario = |scenario: &Scenario| json!({ "name": scenario.name, "about": scenario.about, "breaks": rule_ids(scenario.breaks), "needs": scenario.needs });
         json::print(&all.map(scenario).collect::<Value>());
         return;
@@ -98,9 +98,9 @@ fn scenarios(hardware: bool) {
     }
 }
 
-fn rules(hardware: bool) {
+fn rules(as_json: bool) {
     let live = |id: &str| RuleId::find(id).is_some();
-    if hardware {
+    if as_json {
         let rule = |entry: &verify::Entry| {
             json!({
                 "id": entry.id,

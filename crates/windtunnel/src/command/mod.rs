@@ -23,6 +23,8 @@ mod support;
 mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
@@ -133,6 +135,13 @@ fn write_output(text: std::fmt::Arguments<'_>) {
 
 /// The error for an unknown name, with the nearest known ones.
 fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> CommandError {
+    if kind == "driver" && is_driver_file(name) {
+        return CommandError(format!(
+            "'{name}' is a file: kernel-mode drivers are not loaded from files yet. What works: a \
+             user-mode driver ('windtunnel check --umd FILE.so'), and a Rust test that flies your \
+             miniport (docs/tutorial.md), with 'port::TableDriver' if it has a function table"
+        ));
+    }
     let distance =
         |text: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<&str> = known.collect();
@@ -142,4 +151,11 @@ fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>
         "there is no {kind} '{name}'; the nearest are: {}. See 'windtunnel list {kind}s'",
         near.join(", ")
     ))
+}
+
+/// Whether the name of a driver is the path of a file.
+fn is_driver_file(name: &str) -> bool {
+    let extension = Path::new(name).extension().map(OsStr::to_ascii_lowercase);
+    let is_image = extension.is_some_and(|text| text == "so" || text == "sys" || text == "dll");
+    is_image || name.contains(['/', '\\'])
 }

@@ -5,9 +5,9 @@ use serde_json::{Map, Value, json};
 use std::process::ExitCode;
 use windtunnel::{Cell, Row, SupportTable, support};
 
-pub(crate) fn run(hardware: bool) -> ExitCode {
+pub(crate) fn run(as_json: bool) -> ExitCode {
     let surfaces = support();
-    if hardware {
+    if as_json {
         let tables: Map<String, Value> = surfaces
             .iter()
             .map(|support_table| (support_table.id.to_owned(), table(support_table)))
@@ -28,12 +28,12 @@ fn table(surface: &SupportTable) -> Value {
     let row = |row: &Row| {
         let mut line = json!({ "name": row.name, "state": row.state.name() });
         if !row.state.missing().is_empty() {
-            line["lacks"] = row.state.missing().into();
+            line["missing"] = row.state.missing().into();
         }
         for (column, cell) in surface.columns.iter().zip(&row.cells) {
             line[*column] = match cell {
-                Cell::One(driver_handle) => (*driver_handle).into(),
-                Cell::Many(words) => words.clone().into(),
+                Cell::One(value) => (*value).into(),
+                Cell::Many(values) => values.clone().into(),
             };
         }
         line

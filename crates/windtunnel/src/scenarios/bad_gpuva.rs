@@ -143,20 +143,20 @@ fn one(testbed: &mut Testbed<'_>) -> Result<(TestClient, D3DKMT_HANDLE), Scenari
 /// A map call that fails.
 fn refused_map(
     testbed: &mut Testbed<'_>,
-    order: impl Fn(D3DKMT_HANDLE) -> Map,
+    make_request: impl Fn(D3DKMT_HANDLE) -> Map,
 ) -> Result<(), ScenarioStopped> {
     let (test_client, one) = one(testbed)?;
-    expect_map_error(testbed, &test_client, &order(one))?;
+    expect_map_error(testbed, &test_client, &make_request(one))?;
     test_client.close(testbed.at, &[])
 }
 
 fn expect_map_error(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
-    order: &Map,
+    request: &Map,
 ) -> Result<(), ScenarioStopped> {
-    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
-    let answer = test_client.client.map_address(testbed.at, &order);
+    let request = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*request };
+    let answer = test_client.client.map_address(testbed.at, &request);
     expect_error("D3DKMTMapGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)
 }
 
@@ -186,8 +186,8 @@ fn gpuva_use_unmapped(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
 fn gpuva_reserve_misaligned(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, _) = one(testbed)?;
     let queue = test_client.paging_queue(testbed.at)?.queue;
-    let order = Reserve { hPagingQueue: queue, Size: PAGE, ..Reserve::ZERO };
-    let answer = test_client.client.reserve_address(testbed.at, &order);
+    let request = Reserve { hPagingQueue: queue, Size: PAGE, ..Reserve::ZERO };
+    let answer = test_client.client.reserve_address(testbed.at, &request);
     expect_error("D3DKMTReserveGpuVirtualAddress", &answer, STATUS_INVALID_PARAMETER)?;
     test_client.close(testbed.at, &[])
 }
@@ -270,8 +270,9 @@ fn expect_update_error(
 fn gpuva_update_two_reservations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, one) = one(testbed)?;
     let one = u64::from(one);
-    let order = Reserve { Size: LARGE, ..Reserve::ZERO };
-    let bases = [reserve(testbed, &test_client, &order)?, reserve(testbed, &test_client, &order)?];
+    let request = Reserve { Size: LARGE, ..Reserve::ZERO };
+    let bases =
+        [reserve(testbed, &test_client, &request)?, reserve(testbed, &test_client, &request)?];
     let operations = bases.map(|value| operation(MAP, &[value, PAGE, one, 0, PAGE]));
     expect_update_error(testbed, &test_client, &operations)?;
     test_client.close(testbed.at, &[])

@@ -37,8 +37,8 @@ pub(crate) const ALL: &[Scenario] = &[
 /// A handle that no handle table contains.
 const NO_PROCESS: u32 = 0x7fff_ff40;
 
-fn query(test_client: &TestClient, asked: format::Escape, flags: u32) -> EscapeCall {
-    let private = format::escape(asked);
+fn query(test_client: &TestClient, request: format::Escape, flags: u32) -> EscapeCall {
+    let private = format::escape(request);
     EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
 }
 

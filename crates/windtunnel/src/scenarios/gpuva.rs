@@ -117,8 +117,8 @@ pub(crate) fn wait(
 ) -> Result<(), ScenarioStopped> {
     if let PagingStatus::Pending(value) = when {
         let queue = test_client.paging_queue(testbed.at)?;
-        let gpu_wait = test_client.client.wait(testbed.at, test_client.device, queue.fence, value);
-        expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)?;
+        let waited = test_client.client.wait(testbed.at, test_client.device, queue.fence, value);
+        expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)?;
     }
     Ok(())
 }
@@ -127,10 +127,10 @@ pub(crate) fn wait(
 pub(crate) fn map(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
-    order: &Map,
+    request: &Map,
 ) -> Result<u64, ScenarioStopped> {
-    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
-    let mapped = test_client.client.map_address(testbed.at, &order);
+    let request = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*request };
+    let mapped = test_client.client.map_address(testbed.at, &request);
     let (address, when) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
     wait(testbed, test_client, when)?;
     Ok(address)
@@ -140,10 +140,10 @@ pub(crate) fn map(
 pub(crate) fn reserve(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
-    order: &Reserve,
+    request: &Reserve,
 ) -> Result<u64, ScenarioStopped> {
-    let order = Reserve { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*order };
-    let reserved = test_client.client.reserve_address(testbed.at, &order);
+    let request = Reserve { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..*request };
+    let reserved = test_client.client.reserve_address(testbed.at, &request);
     let (address, when) = expect_ok("D3DKMTReserveGpuVirtualAddress", reserved)?;
     wait(testbed, test_client, when)?;
     Ok(address)
@@ -346,8 +346,9 @@ fn gpuva_free(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     free_at(testbed, &test_client, again + PAGE, 2 * PAGE)?;
     work(testbed, &test_client, context, &[fill(again, PAGE, 3), fill(again + 3 * PAGE, PAGE, 4)])?;
     // Frees a range before its page-table entries are written.
-    let order = Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..whole(list[0]) };
-    let mapped = test_client.client.map_address(testbed.at, &order);
+    let request =
+        Map { hPagingQueue: test_client.paging_queue(testbed.at)?.queue, ..whole(list[0]) };
+    let mapped = test_client.client.map_address(testbed.at, &request);
     let (late, _) = expect_ok("D3DKMTMapGpuVirtualAddress", mapped)?;
     free_at(testbed, &test_client, late, SIZE)?;
     let next = map(testbed, &test_client, &Map { BaseAddress: late, ..whole(list[1]) })?;
@@ -406,8 +407,8 @@ fn gpuva_two_processes(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
         let context = test_client.create_context(testbed.at)?;
         let list = create(testbed, test_client, &[cpu_invisible()])?;
         test_client.make_resident(testbed.at, &list)?;
-        let order = Map { BaseAddress: 64 << 20, ..whole(list[0]) };
-        addresses.push(map(testbed, test_client, &order)?);
+        let request = Map { BaseAddress: 64 << 20, ..whole(list[0]) };
+        addresses.push(map(testbed, test_client, &request)?);
         contexts.push(context);
     }
     for ((test_client, context), address) in benches.iter().zip(&contexts).zip(&addresses) {

@@ -127,11 +127,15 @@ pub(crate) fn wait_cpu(
     list: &[(D3DKMT_HANDLE, u64)],
     how: CpuWait,
 ) -> Result<(), ScenarioStopped> {
-    let gpu_wait = test_client.client.wait_cpu(testbed.at, test_client.device, list, how);
-    expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+    let waited = test_client.client.wait_cpu(testbed.at, test_client.device, list, how);
+    expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
 }
 
-fn is_set(test_client: &TestClient, event: usize, expected: bool) -> Result<(), ScenarioStopped> {
+pub(crate) fn is_set(
+    test_client: &TestClient,
+    event: usize,
+    expected: bool,
+) -> Result<(), ScenarioStopped> {
     if test_client.client.event_is_set(event) == Ok(expected) {
         return Ok(());
     }
@@ -160,8 +164,8 @@ fn sync_cpu_signal_and_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     let threads: Vec<ThreadBody> = vec![
         Box::new(move |at| {
             let fences = [(end, 6)];
-            let gpu_wait = waits.client.wait_cpu(at, waits.device, &fences, CpuWait::default());
-            expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", gpu_wait)
+            let waited = waits.client.wait_cpu(at, waits.device, &fences, CpuWait::default());
+            expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
         }),
         Box::new(move |at| {
             let signalled = signals.client.signal_cpu(at, signals.device, &[(start, 3)], 0);
@@ -338,20 +342,26 @@ fn sync_shared_object(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
 fn sync_no_signal_no_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let context = test_client.create_context(testbed.at)?;
-    let silent =
+    let no_signal =
         create_object(testbed, &test_client, SyncObject::Monitored(1), Flags::NoSignal)?.object;
-    let deaf =
+    let no_wait =
         create_object(testbed, &test_client, SyncObject::Monitored(1), Flags::NoWait)?.object;
-    signal_cpu(testbed, &test_client, &[(deaf, 2)], 0)?;
-    wait_cpu(testbed, &test_client, &[(silent, 1)], CpuWait::default())?;
-    let signalled = test_client.client.signal_gpu(testbed.at, context, &[(silent, 2)]);
+    signal_cpu(testbed, &test_client, &[(no_wait, 2)], 0)?;
+    wait_cpu(testbed, &test_client, &[(no_signal, 1)], CpuWait::default())?;
+    let signalled = test_client.client.signal_gpu(testbed.at, context, &[(no_signal, 2)]);
     expect_error("D3DKMTSignalSynchronizationObjectFromGpu", &signalled, STATUS_ACCESS_DENIED)?;
     let signalled =
-        test_client.client.signal_cpu(testbed.at, test_client.device, &[(silent, 2)], 0);
+        test_client.client.signal_cpu(testbed.at, test_client.device, &[(no_signal, 2)], 0);
     expect_error("D3DKMTSignalSynchronizationObjectFromCpu", &signalled, STATUS_ACCESS_DENIED)?;
-    let waits = test_client.client.wait_gpu(testbed.at, context, &[(deaf, 1)]);
+    let waits = test_client.client.wait_gpu(testbed.at, context, &[(no_wait, 1)]);
     expect_error("D3DKMTWaitForSynchronizationObjectFromGpu", &waits, STATUS_ACCESS_DENIED)?;
-    destroy(testbed, &test_client, &[silent, deaf])?;
+    // The flags belong to the object, whichever device uses it.
+    let other = test_client.create_device(testbed.at)?;
+    let signalled = test_client.client.signal_cpu(testbed.at, other, &[(no_signal, 2)], 0);
+    expect_error("D3DKMTSignalSynchronizationObjectFromCpu", &signalled, STATUS_ACCESS_DENIED)?;
+    signal_cpu(testbed, &test_client, &[(no_wait, 3)], 0)?;
+    expect_ok("D3DKMTDestroyDevice", test_client.client.destroy_device(testbed.at, other))?;
+    destroy(testbed, &test_client, &[no_signal, no_wait])?;
     test_client.close(testbed.at, &[context])
 }
 

@@ -3,7 +3,9 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::scenarios::sync::{destroy, monitored, signal_gpu, wait_gpu};
+use crate::scenarios::sync::{
+    destroy, is_set, monitored, signal_cpu, signal_gpu, wait_cpu, wait_gpu,
+};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_UNSUCCESSFUL;
@@ -36,6 +38,12 @@ pub(crate) const BAD: &[Scenario] = &[
         &[RuleId::WT_STUCK_001],
         sync_destroy_waiting_context,
     ),
+    scenario(
+        "sync-destroy-fence-under-context-wait",
+        "destroys a fence that a context waits for and that no queued work signals",
+        &[RuleId::WT_SYNC_001],
+        sync_destroy_fence_under_context_wait,
+    ),
 ];
 
 /// The good clients.
@@ -51,6 +59,18 @@ pub(crate) const ALL: &[Scenario] = &[
         "destroys a device whose context waits for a fence that is never signaled",
         &[],
         sync_destroy_waiting_device,
+    ),
+    scenario(
+        "sync-destroy-fence-under-cpu-wait",
+        "destroys fences and a paging queue that the CPU waits for; the waits are released",
+        &[],
+        sync_destroy_fence_under_cpu_wait,
+    ),
+    scenario(
+        "sync-destroy-fence-before-signal",
+        "destroys a fence that a context waits for, while another context has queued its signal",
+        &[],
+        sync_destroy_fence_before_signal,
     ),
 ];
 
@@ -141,4 +161,65 @@ fn sync_destroy_waiting_device(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     expect_ok("D3DKMTDestroyDevice", destroyed)?;
     test_client.client.kill(testbed.at);
     Ok(())
+}
+
+fn sync_destroy_fence_under_context_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = test_client.create_context(testbed.at)?;
+    let fence = monitored(testbed, &test_client)?;
+    let created = test_client.create(testbed.at, 1)?;
+    wait_gpu(testbed, &test_client, context, &[(fence, 1)])?;
+    test_client.fill(testbed.at, context, created.allocations[0])?;
+    destroy(testbed, &test_client, &[fence])?;
+    // The context continues.
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[context])
+}
+
+fn sync_destroy_fence_under_cpu_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (one, two) = (monitored(testbed, &test_client)?, monitored(testbed, &test_client)?);
+    let (first, both, queued) = (
+        test_client.client.create_event(),
+        test_client.client.create_event(),
+        test_client.client.create_event(),
+    );
+    let on = |event| CpuWait { any: false, event };
+    wait_cpu(testbed, &test_client, &[(one, 1)], on(first))?;
+    wait_cpu(testbed, &test_client, &[(one, 1), (two, 1)], on(both))?;
+    destroy(testbed, &test_client, &[one])?;
+    is_set(&test_client, first, true)?;
+    is_set(&test_client, both, false)?;
+    signal_cpu(testbed, &test_client, &[(two, 1)], 0)?;
+    is_set(&test_client, both, true)?;
+    if test_client.has_memory() {
+        let queue = test_client.client.create_paging_queue(testbed.at, test_client.device, 0);
+        let queue = expect_ok("D3DKMTCreatePagingQueue", queue)?;
+        wait_cpu(testbed, &test_client, &[(queue.fence, 100)], on(queued))?;
+        let destroyed = test_client.client.destroy_paging_queue(testbed.at, queue.queue);
+        expect_ok("D3DKMTDestroyPagingQueue", destroyed)?;
+        is_set(&test_client, queued, true)?;
+    }
+    for event in [first, both, queued] {
+        expect_ok("CloseHandle", test_client.client.close_event(event))?;
+    }
+    destroy(testbed, &test_client, &[two])?;
+    test_client.close(testbed.at, &[])
+}
+
+fn sync_destroy_fence_before_signal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let (waits, signals) =
+        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+    let fence = monitored(testbed, &test_client)?;
+    let created = test_client.create(testbed.at, 1)?;
+    wait_gpu(testbed, &test_client, waits, &[(fence, 1)])?;
+    test_client.fill(testbed.at, signals, created.allocations[0])?;
+    signal_gpu(testbed, &test_client, signals, &[(fence, 1)])?;
+    test_client.fill(testbed.at, waits, created.allocations[0])?;
+    destroy(testbed, &test_client, &[fence])?;
+    testbed.run_until_idle();
+    test_client.destroy_list(testbed.at, &created.allocations)?;
+    test_client.close(testbed.at, &[waits, signals])
 }

@@ -73,12 +73,12 @@ fn umd_lock_no_overwrite(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
         (app.create_resource(testbed.at, &small())?, 0),
         (app.create_resource(testbed.at, &small())?, 0),
     );
-    let order = LockRequest { no_overwrite: true, ..LockRequest::default() };
-    app.write_surface(testbed.at, it, order, &vec![0x31; SMALL.bytes()])?;
+    let request = LockRequest { no_overwrite: true, ..LockRequest::default() };
+    app.write_surface(testbed.at, it, request, &vec![0x31; SMALL.bytes()])?;
     app.copy(testbed.at, it, other, SMALL)?;
     app.flush(testbed.at)?;
     // Writes the existing content: the data that the GPU reads does not change.
-    app.write_surface(testbed.at, it, order, &vec![0x31; SMALL.bytes()])?;
+    app.write_surface(testbed.at, it, request, &vec![0x31; SMALL.bytes()])?;
     app.expect_value(testbed.at, other, 0x31)?;
     app.destroy_resource(testbed.at, it.0)?;
     app.destroy_resource(testbed.at, other.0)?;
@@ -88,10 +88,10 @@ fn umd_lock_no_overwrite(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
 fn umd_lock_do_not_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let app = testbed.application()?;
     let it = (app.create_resource(testbed.at, &small())?, 0);
-    let order = LockRequest { do_not_wait: true, read_only: true, ..LockRequest::default() };
+    let request = LockRequest { do_not_wait: true, read_only: true, ..LockRequest::default() };
     for value in 0..3 {
         app.fill(testbed.at, it, SMALL, value)?;
-        match app.device.lock(testbed.at, it, order) {
+        match app.device.lock(testbed.at, it, request) {
             Err(D3DDDIERR_WASSTILLDRAWING) => {}
             locked => {
                 expect_ok("pfnLock", locked)?;

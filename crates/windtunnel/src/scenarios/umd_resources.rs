@@ -242,8 +242,8 @@ fn umd_priority_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     app.fill(testbed.at, (one, 1), SMALL, 0x12)?;
     app.copy(testbed.at, (one, 1), (two, 0), SMALL)?;
     app.expect_value(testbed.at, (two, 0), 0x12)?;
-    let asked = app.device.residency(testbed.at, &[one, two]);
-    expect_ok("pfnQueryResourceResidency", asked)?;
+    let request = app.device.residency(testbed.at, &[one, two]);
+    expect_ok("pfnQueryResourceResidency", request)?;
     app.destroy_resource(testbed.at, one)?;
     app.destroy_resource(testbed.at, two)?;
     app.close(testbed.at)

@@ -40,7 +40,7 @@ impl Client<'_> {
         hidden.flags.cpu_visible = false;
         let allocations = vec![describe_in(SIZE, 4096, &hidden); 5];
         let Some(made) =
-            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+            self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {
             return;
         };
@@ -71,7 +71,7 @@ impl Client<'_> {
     fn map(&self, at: &mut Passive, queue: (Handle, Handle), view: Handle) -> Option<u64> {
         let access = Access { write: true, ..Access::default() };
         let behind = MapSource::Allocation { view, offset: 0, access };
-        let order = MapAddressRequest {
+        let request = MapAddressRequest {
             queue: queue.0,
             base: 0,
             minimum: 0,
@@ -79,7 +79,7 @@ impl Client<'_> {
             bytes: SIZE,
             source: behind,
         };
-        let mapped = self.kernel.map_addresses(at, self.process, &order).ok()?;
+        let mapped = self.kernel.map_addresses(at, self.process, &request).ok()?;
         self.wait(at, queue.1, mapped.residency);
         Some(mapped.address)
     }
@@ -92,13 +92,13 @@ impl Client<'_> {
 
     fn evict(&self, at: &mut Passive, list: &[Handle], lazily: bool) {
         let device = self.device;
-        let order = EvictRequest {
+        let request = EvictRequest {
             device,
             list: list.to_vec(),
             only_if_necessary: lazily,
             ..EvictRequest::default()
         };
-        let _ = self.kernel.evict(self.process, &order);
+        let _ = self.kernel.evict(self.process, &request);
         self.host.run_until_idle(at);
     }
 

@@ -109,10 +109,10 @@ fn fly_all(
 
 /// Every kind of create, destroy and work, in sequence.
 fn work(client: &Client<'_>, at: &mut Passive) {
-    let alone = client.create(at, client.order(&[100, 5000]));
+    let alone = client.create(at, client.create_request(&[100, 5000]));
     let made = client.create(at, client.with_resource(&[1, 4096]));
     let resource = made.as_ref().and_then(|response| response.resource);
-    client.create(at, CreateAllocationRequest { resource, ..client.order(&[9000]) });
+    client.create(at, CreateAllocationRequest { resource, ..client.create_request(&[9000]) });
     client.failures(at);
     client.standard(at);
     client.primary(at);
@@ -128,7 +128,7 @@ fn work(client: &Client<'_>, at: &mut Passive) {
     client.asks(at);
     client.interrupts(at);
     client.list(at, alone.iter().flat_map(|response| &response.allocations), false, true);
-    let again = client.create(at, client.order(&[1]));
+    let again = client.create(at, client.create_request(&[1]));
     client.list(at, again.iter().flat_map(|response| &response.allocations), false, false);
     // This one is left to the end of the device.
     client.create(at, client.with_resource(&[1]));
@@ -161,8 +161,8 @@ impl Client<'_> {
             kernel.close_adapter(at, process, name).unwrap();
             return kernel.end_process(at, process, ProcessExit::Orderly);
         };
-        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
-        let context = kernel.create_context(at, process, device, &order).ok();
+        let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+        let context = kernel.create_context(at, process, device, &args).ok();
         body(&Client { host, kernel, process, adapter: name, device, context, on: adapter }, at);
         if let Some(context) = context {
             kernel.destroy_context(at, process, context).unwrap();
@@ -174,7 +174,7 @@ impl Client<'_> {
 
     /// Begins to fill an allocation, and does not wait.
     fn begin(&self, at: &mut Passive) {
-        let Some(made) = self.create(at, self.order(&[4096, 4096])) else { return };
+        let Some(made) = self.create(at, self.create_request(&[4096, 4096])) else { return };
         self.resident(at, &made.allocations);
         for target in made.allocations {
             self.submit(at, &[Command::Fill { target, offset: 0, length: 64, value: 0xcd }]);
@@ -195,10 +195,9 @@ impl Client<'_> {
         self.kernel.preempt_node(self.on, 0);
         self.pass(at);
         if let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) {
-            let order =
-                CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+            let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
             let context =
-                [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &order));
+                [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &args));
             let submit = |at: &mut Passive, context, commands: &[Command]| {
                 let packet = Packet { private: encode(commands), ..Packet::default() };
                 let _ = self.kernel.submit(at, self.process, context, packet);
@@ -239,9 +238,12 @@ impl Client<'_> {
                 allocations.push(bad.clone());
                 for new_resource in [false, true] {
                     let allocations = allocations.clone();
-                    let order =
-                        CreateAllocationRequest { new_resource, allocations, ..self.order(&[]) };
-                    assert!(self.create(at, order).is_none());
+                    let request = CreateAllocationRequest {
+                        new_resource,
+                        allocations,
+                        ..self.create_request(&[])
+                    };
+                    assert!(self.create(at, request).is_none());
                 }
             }
         }
@@ -250,21 +252,21 @@ impl Client<'_> {
     /// A standard allocation with its resource.
     fn standard(&self, at: &mut Passive) {
         let allocations = vec![Vec::new()];
-        let order = CreateAllocationRequest {
+        let request = CreateAllocationRequest {
             new_resource: true,
             standard: Some(640 * 480),
             allocations,
-            ..self.order(&[])
+            ..self.create_request(&[])
         };
-        let made = self.create(at, order);
+        let made = self.create(at, request);
         self.end_resource(at, made.and_then(|response| response.resource));
     }
 
     /// A primary beside another allocation, with its resource.
     fn primary(&self, at: &mut Passive) {
-        let order =
+        let request =
             CreateAllocationRequest { primaries: vec![1], ..self.with_resource(&[4096, 8192]) };
-        let made = self.create(at, order);
+        let made = self.create(at, request);
         self.end_resource(at, made.and_then(|response| response.resource));
     }
 
@@ -277,7 +279,7 @@ impl Client<'_> {
 
     /// Two packets in flight, and the three ways to destroy meanwhile.
     fn work(&self, at: &mut Passive) {
-        let Some(made) = self.create(at, self.order(&[4096; 4])) else { return };
+        let Some(made) = self.create(at, self.create_request(&[4096; 4])) else { return };
         let [a, b, unused, c] = made.allocations[..] else { return };
         let fill = |target| Command::Fill { target, offset: 0, length: 64, value: 0xab };
         let copy = Command::Copy { from: a, from_offset: 0, to: b, to_offset: 32, length: 64 };
@@ -295,10 +297,10 @@ impl Client<'_> {
     /// once.
     fn renders(&self, at: &mut Passive) {
         const SIZE: u64 = 24 * 4096;
-        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+        let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
         let entries = EntrySizes { list: 8, patches: 24 };
         let (kernel, process) = (self.kernel, self.process);
-        let made = kernel.create_context_with_lists(at, process, self.device, &order, entries);
+        let made = kernel.create_context_with_lists(at, process, self.device, &args, entries);
         let Ok((context, _)) = made else { return };
         let wants = [only_in(&[LOCAL]), only_in(&[LOCAL]), only_in(&[LOCAL]), anywhere()];
         let mut wants = wants.to_vec();
@@ -306,7 +308,7 @@ impl Client<'_> {
         let allocations =
             wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
-            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+            self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {
             return;
         };
@@ -321,8 +323,8 @@ impl Client<'_> {
         let render = |at: &mut Passive, commands: &[Command], list: &[Handle], null| {
             let list = list.iter().map(|handle| (*handle, true)).collect();
             let commands = encode(commands);
-            let order = RenderRequest { context, commands, list, patches: Vec::new(), null };
-            let _ = kernel.render(at, process, &order);
+            let request = RenderRequest { context, commands, list, patches: Vec::new(), null };
+            let _ = kernel.render(at, process, &request);
         };
         for (value, at_once) in (1..).zip([[0, 1], [1, 2], [2, 3], [3, 0], [0, 1], [0, 1], [1, 2]])
         {
@@ -343,8 +345,8 @@ impl Client<'_> {
         // A forbidden packet: native commands with the address of another allocation.
         if let Some(address) = kernel.address_of(process, all[0]) {
             let commands = raw_fill(address, 64, 0xee);
-            let order = RenderRequest { context, commands, ..RenderRequest::default() };
-            let _ = kernel.render(at, process, &order);
+            let request = RenderRequest { context, commands, ..RenderRequest::default() };
+            let _ = kernel.render(at, process, &request);
         }
         // Neither a handle nor an index of the list.
         render(at, &[fill(Handle(2), 1)], &[all[0]], false);
@@ -359,8 +361,8 @@ impl Client<'_> {
             return;
         };
         let (queue, list) = (made.queue, list.to_vec());
-        let order = MakeResidentRequest { queue, list, ..MakeResidentRequest::default() };
-        if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &order) {
+        let request = MakeResidentRequest { queue, list, ..MakeResidentRequest::default() };
+        if let Ok(Residency::Pending(value)) = self.kernel.make_resident(self.process, &request) {
             self.kernel.wait_queue(at, self.process, made.fence, value).unwrap();
         }
         self.kernel.destroy_paging_queue(at, self.process, queue).unwrap();
@@ -379,7 +381,7 @@ impl Client<'_> {
         let allocations =
             wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
         let Some(made) =
-            self.create(at, CreateAllocationRequest { allocations, ..self.order(&[]) })
+            self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {
             return;
         };
@@ -392,8 +394,8 @@ impl Client<'_> {
         self.host.run_until_idle(at);
         let device = self.device;
         for list in [&made.allocations[..], &made.allocations[3..4]] {
-            let order = EvictRequest { device, list: list.to_vec(), ..EvictRequest::default() };
-            let _ = self.kernel.evict(self.process, &order);
+            let request = EvictRequest { device, list: list.to_vec(), ..EvictRequest::default() };
+            let _ = self.kernel.evict(self.process, &request);
             self.host.run_until_idle(at);
             // The last first: each to the location of another.
             for it in list.iter().rev() {
@@ -417,12 +419,12 @@ impl Client<'_> {
     fn escapes(&self, at: &mut Passive) {
         for hardware in [false, true] {
             let adapter = self.adapter;
-            let order =
+            let escape_request =
                 EscapeRequest { adapter, hardware, flags: hardware.into(), ..Default::default() };
-            let asked = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
-            for mut private in asked {
+            let payloads = [escape(Escape::Mirror(1)), escape(Escape::Packets), b"none".to_vec()];
+            for mut private in payloads {
                 self.submit(at, &[]);
-                let _ = self.kernel.escape(at, self.process, &order, &mut private);
+                let _ = self.kernel.escape(at, self.process, &escape_request, &mut private);
             }
         }
         self.host.run_until_idle(at);
@@ -447,15 +449,15 @@ impl Client<'_> {
 
     /// Lets a second context work on the same node.
     fn other_context(&self, at: &mut Passive, commands: &[Command]) {
-        let order = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
-        let made = self.kernel.create_context(at, self.process, self.device, &order);
+        let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+        let made = self.kernel.create_context(at, self.process, self.device, &args);
         let Ok(context) = made else { return };
         Client { context: Some(context), ..*self }.submit(at, commands);
         let _ = self.kernel.destroy_context(at, self.process, context);
     }
 
     /// A request for standalone allocations.
-    pub(crate) fn order(&self, sizes: &[u64]) -> CreateAllocationRequest {
+    pub(crate) fn create_request(&self, sizes: &[u64]) -> CreateAllocationRequest {
         let allocations = sizes.iter().map(|value| describe(*value)).collect();
         CreateAllocationRequest {
             device: self.device,
@@ -468,7 +470,7 @@ impl Client<'_> {
         CreateAllocationRequest {
             new_resource: true,
             private: b"res".to_vec(),
-            ..self.order(sizes)
+            ..self.create_request(sizes)
         }
     }
 
@@ -476,29 +478,29 @@ impl Client<'_> {
     pub(crate) fn create(
         &self,
         at: &mut Passive,
-        order: CreateAllocationRequest,
+        request: CreateAllocationRequest,
     ) -> Option<CreateAllocationResponse> {
-        self.kernel.create_allocations(at, self.process, order).ok()
+        self.kernel.create_allocations(at, self.process, request).ok()
     }
 
     /// Shares a resource, opens it, and destroys both.
     fn share(&self, at: &mut Passive) {
-        let order =
+        let request =
             CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
-        let Some(made) = self.create(at, order) else { return };
+        let Some(made) = self.create(at, request) else { return };
         let global = made.global.unwrap_or_default();
         let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {
             return self.end_resource(at, made.resource);
         };
         if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
             let target = DestroyTarget::Resource(opened.resource);
-            let order = DestroyAllocationRequest {
+            let request = DestroyAllocationRequest {
                 device: other,
                 target,
                 assume_not_in_use: false,
                 synchronous: true,
             };
-            let _ = self.kernel.destroy(at, self.process, &order);
+            let _ = self.kernel.destroy(at, self.process, &request);
         }
         self.end_resource(at, made.resource);
         self.kernel.destroy_device(at, self.process, other).unwrap();
@@ -537,12 +539,12 @@ impl Client<'_> {
     }
 
     fn destroy(&self, at: &mut Passive, target: DestroyTarget, assume: bool, sync: bool) {
-        let order = DestroyAllocationRequest {
+        let request = DestroyAllocationRequest {
             device: self.device,
             target,
             assume_not_in_use: assume,
             synchronous: sync,
         };
-        let _ = self.kernel.destroy(at, self.process, &order);
+        let _ = self.kernel.destroy(at, self.process, &request);
     }
 }

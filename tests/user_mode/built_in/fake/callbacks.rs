@@ -55,12 +55,12 @@ fn fake<'a>(handle: HANDLE) -> &'a Fake {
     unsafe { handle.cast::<Fake>().as_ref() }.unwrap()
 }
 
-fn asked<'a, T>(args: *const T) -> &'a T {
+fn deref_args<'a, T>(args: *const T) -> &'a T {
     // SAFETY: This module's contract.
     unsafe { args.as_ref() }.unwrap()
 }
 
-fn asked_mut<'a, T>(args: *mut T) -> &'a mut T {
+fn deref_args_mut<'a, T>(args: *mut T) -> &'a mut T {
     // SAFETY: This module's contract.
     unsafe { args.as_mut() }.unwrap()
 }
@@ -77,7 +77,7 @@ pub(super) unsafe extern "win64-unwind" fn query_adapter_info(
     handle: HANDLE,
     args: *const D3DDDICB_QUERYADAPTERINFO,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let mut info = [0; 32];
     info[..9].copy_from_slice(&[b'W', b'T', b'U', b'M', 1, 0, 0, 0, fake.flags]);
     assert_eq!(args.PrivateDriverDataSize, 32);
@@ -87,12 +87,12 @@ pub(super) unsafe extern "win64-unwind" fn query_adapter_info(
 }
 
 unsafe extern "win64-unwind" fn allocate(handle: HANDLE, args: *mut D3DDDICB_ALLOCATE) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     let count = args.NumAllocations;
     let answer = fake.called("allocate", format!("{:x}: {count}", args.hResource.addr()));
     if succeeded(answer) {
         for place in 0..count as usize {
-            let info = asked_mut(args.pAllocationInfo.wrapping_add(place));
+            let info = deref_args_mut(args.pAllocationInfo.wrapping_add(place));
             let private = list(info.pPrivateDriverData.cast::<u8>(), info.PrivateDriverDataSize);
             let size = usize::try_from(read_allocation_info(private).unwrap().size).unwrap();
             info.hAllocation = fake.name();
@@ -106,7 +106,7 @@ unsafe extern "win64-unwind" fn deallocate(
     handle: HANDLE,
     args: *const D3DDDICB_DEALLOCATE,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let names = list(args.HandleList, args.NumAllocations);
     fake.called("free", format!("{:x} {names:?}", args.hResource.addr()))
 }
@@ -115,7 +115,7 @@ unsafe extern "win64-unwind" fn deallocate2(
     handle: HANDLE,
     args: *const D3DDDICB_DEALLOCATE2,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let names = list(args.HandleList, args.NumAllocations);
     let idle = if args.Flags.Value == 1 { " idle" } else { "" };
     fake.called("free", format!("{:x} {names:?}{idle}", args.hResource.addr()))
@@ -125,7 +125,7 @@ unsafe extern "win64-unwind" fn create_context(
     handle: HANDLE,
     args: *mut D3DDDICB_CREATECONTEXT,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     args.hContext = ptr::without_provenance_mut(0xc);
     let [commands, list, patches] = fresh(fake);
     (args.pCommandBuffer, args.CommandBufferSize) = (commands.cast(), 128);
@@ -153,7 +153,7 @@ unsafe extern "win64-unwind" fn create_context_virtual(
     handle: HANDLE,
     args: *mut D3DDDICB_CREATECONTEXTVIRTUAL,
 ) -> HRESULT {
-    asked_mut(args).hContext = ptr::without_provenance_mut(0xc);
+    deref_args_mut(args).hContext = ptr::without_provenance_mut(0xc);
     fake(handle).called("context", "virtual")
 }
 
@@ -180,7 +180,7 @@ fn describe(commands: &[Command]) -> String {
 }
 
 unsafe extern "win64-unwind" fn render(handle: HANDLE, args: *mut D3DDDICB_RENDER) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     let (count, from) = (args.CommandLength as usize, fake.buffers.lock().unwrap().len() - 3);
     let what = {
         let buffers = fake.buffers.lock().unwrap();
@@ -209,7 +209,7 @@ unsafe extern "win64-unwind" fn submit(
     handle: HANDLE,
     args: *const D3DDDICB_SUBMITCOMMAND,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let bytes = list(args.pPrivateDriverData.cast::<u8>(), args.PrivateDriverDataSize);
     let commands = decode(bytes)
         .map_or_else(|_| "nothing sensible".to_owned(), |commands| describe(&commands));
@@ -224,7 +224,7 @@ fn memory(fake: &Fake, allocation: u32) -> *mut core::ffi::c_void {
 }
 
 unsafe extern "win64-unwind" fn lock(handle: HANDLE, args: *mut D3DDDICB_LOCK) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     let flags = args.Flags.Value & !D3DDDICB_LOCKFLAGS::LockEntire;
     let answer = fake.called("lock", format!("{} {flags:x}", args.hAllocation));
     if args.Flags.has(D3DDDICB_LOCKFLAGS::Discard) && succeeded(answer) {
@@ -238,25 +238,25 @@ unsafe extern "win64-unwind" fn lock(handle: HANDLE, args: *mut D3DDDICB_LOCK) -
 }
 
 unsafe extern "win64-unwind" fn unlock(handle: HANDLE, args: *const D3DDDICB_UNLOCK) -> HRESULT {
-    let args = asked(args);
+    let args = deref_args(args);
     fake(handle).called("unlock", format!("{:?}", list(args.phAllocations, args.NumAllocations)))
 }
 
 unsafe extern "win64-unwind" fn lock2(handle: HANDLE, args: *mut D3DDDICB_LOCK2) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     args.pData = memory(fake, args.hAllocation);
     fake.called("lock2", args.hAllocation.to_string())
 }
 
 unsafe extern "win64-unwind" fn unlock2(handle: HANDLE, args: *const D3DDDICB_UNLOCK2) -> HRESULT {
-    fake(handle).called("unlock2", asked(args).hAllocation.to_string())
+    fake(handle).called("unlock2", deref_args(args).hAllocation.to_string())
 }
 
 unsafe extern "win64-unwind" fn create_queue(
     handle: HANDLE,
     args: *mut D3DDDICB_CREATEPAGINGQUEUE,
 ) -> HRESULT {
-    let args = asked_mut(args);
+    let args = deref_args_mut(args);
     (args.hPagingQueue, args.hSyncObject) = (0x90, 0x91);
     fake(handle).called("queue", "")
 }
@@ -272,7 +272,7 @@ unsafe extern "win64-unwind" fn make_resident(
     handle: HANDLE,
     args: *mut D3DDDI_MAKERESIDENT,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     args.PagingFenceValue = 7;
     let names = list(args.AllocationList, args.NumAllocations);
     match fake.called("resident", format!("{names:?}")) {
@@ -285,7 +285,7 @@ unsafe extern "win64-unwind" fn map(
     handle: HANDLE,
     args: *mut D3DDDI_MAPGPUVIRTUALADDRESS,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     args.VirtualAddress = u64::from(args.hAllocation) << 16;
     fake.called("map", format!("{} {}", args.hAllocation, args.SizeInPages))
 }
@@ -294,7 +294,7 @@ unsafe extern "win64-unwind" fn create_sync(
     handle: HANDLE,
     args: *mut D3DDDICB_CREATESYNCHRONIZATIONOBJECT2,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked_mut(args));
+    let (fake, args) = (fake(handle), deref_args_mut(args));
     args.hSyncObject = 0xf;
     args.Info.set_value_address(fake.fence.as_ptr().expose_provenance());
     fake.called("fence", "")
@@ -311,7 +311,7 @@ unsafe extern "win64-unwind" fn signal(
     handle: HANDLE,
     args: *const D3DDDICB_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let values = usize::try_from(args.MonitoredFenceValueArray[0]).unwrap();
     let value = list(ptr::with_exposed_provenance::<u64>(values), args.ObjectCount)[0];
     fake.signalled.store(value, SeqCst);
@@ -325,7 +325,7 @@ unsafe extern "win64-unwind" fn wait(
     handle: HANDLE,
     args: *const D3DDDICB_WAITFORSYNCHRONIZATIONOBJECTFROMCPU,
 ) -> HRESULT {
-    let (fake, args) = (fake(handle), asked(args));
+    let (fake, args) = (fake(handle), deref_args(args));
     let object = list(args.ObjectHandleArray, args.ObjectCount)[0];
     let value = list(args.FenceValueArray, args.ObjectCount)[0];
     if object == 0xf {

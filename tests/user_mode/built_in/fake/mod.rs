@@ -128,7 +128,7 @@ impl FlightResult {
         assert_eq!(unsafe { open(&raw mut args) }, S_OK);
         let table = callbacks::table();
         let mut functions = D3DDDI_DEVICEFUNCS::ZERO;
-        let mut order = D3DDDIARG_CREATEDEVICE {
+        let mut device_args = D3DDDIARG_CREATEDEVICE {
             hDevice: handle,
             Interface: D3D9_INTERFACE,
             Version: D3D_UMD_INTERFACE_VERSION_WDDM2_0,
@@ -138,14 +138,14 @@ impl FlightResult {
         };
         let create = adapter_functions.pfnCreateDevice.unwrap();
         // SAFETY: As above, and the functions of the tables stay loaded.
-        let answer = unsafe { create(args.hAdapter, &raw mut order) };
+        let answer = unsafe { create(args.hAdapter, &raw mut device_args) };
         if answer != S_OK {
             let close = adapter_functions.pfnCloseAdapter.unwrap();
             // SAFETY: The adapter is not used any more.
             assert_eq!(unsafe { close(args.hAdapter) }, S_OK);
             return Err((fake, answer));
         }
-        let (adapter, device) = (args.hAdapter, order.hDevice);
+        let (adapter, device) = (args.hAdapter, device_args.hDevice);
         Ok(Self { fake, adapter, device, adapter_functions, functions, resources: 0 })
     }
 

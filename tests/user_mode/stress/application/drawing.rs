@@ -101,9 +101,9 @@ impl ApplicationThread {
                 self.compare_copy(at, location)?;
                 continue;
             }
-            let order = LockRequest { read_only: true, ..LockRequest::default() };
+            let request = LockRequest { read_only: true, ..LockRequest::default() };
             let surface_id = self.location(location);
-            let mapped = expect_ok("Lock", self.app.device.lock(at, surface_id, order))?;
+            let mapped = expect_ok("Lock", self.app.device.lock(at, surface_id, request))?;
             let found = mapped.read();
             expect_ok("Unlock", self.app.device.unlock(at, surface_id))?;
             let kind = self.resources[which].kind;

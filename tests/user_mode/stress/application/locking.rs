@@ -20,26 +20,26 @@ impl ApplicationThread {
             return Ok(());
         }
         let way = self.next_random(5);
-        let order = LockRequest {
+        let request = LockRequest {
             discard: way == 0 || way == 4,
             no_overwrite: way == 1,
             do_not_wait: way == 2 || way == 4,
             read_only: false,
         };
         let surface_id = self.location(location);
-        let mapped = match self.app.device.lock(at, surface_id, order) {
-            Err(D3DDDIERR_WASSTILLDRAWING) if order.do_not_wait => {
+        let mapped = match self.app.device.lock(at, surface_id, request) {
+            Err(D3DDDIERR_WASSTILLDRAWING) if request.do_not_wait => {
                 self.shared.counts.busy.fetch_add(1, SeqCst);
                 return Ok(());
             }
-            mapped => expect_ok(&format!("Lock of {order:?}"), mapped)?,
+            mapped => expect_ok(&format!("Lock of {request:?}"), mapped)?,
         };
-        let gpu_wait = !order.discard && !order.no_overwrite;
+        let gpu_wait = !request.discard && !request.no_overwrite;
         let found = if gpu_wait { mapped.read() } else { Vec::new() };
         let (line, bytes) = (self.picture(location).line(), self.picture(location).bytes.len());
         // A lock with "no overwrite" uses only lines that no packet may use.
         let lines = self.picture(location).used.iter().take_while(|flag| !**flag).count();
-        let length = match order {
+        let length = match request {
             LockRequest { no_overwrite: true, .. } => lines * line,
             LockRequest { discard: true, .. } => bytes,
             _ => line * self.index(bytes / line + 1),
@@ -49,9 +49,9 @@ impl ApplicationThread {
         expect_ok("Unlock", self.app.device.unlock(at, surface_id))?;
         let picture = self.picture(location);
         if gpu_wait {
-            picture.compare(&found, &format!("{order:?}"))?;
+            picture.compare(&found, &format!("{request:?}"))?;
         }
-        if !order.no_overwrite {
+        if !request.no_overwrite {
             picture.idle();
         }
         picture.set(&noise);

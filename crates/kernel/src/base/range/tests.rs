@@ -97,8 +97,8 @@ fn an_aligned_range_wastes_nothing() {
     let first = ranges.allocate(1, 1).unwrap();
     let aligned = ranges.allocate(16 * PAGE, 16 * PAGE).unwrap();
     assert_eq!((first.size(), aligned.start()), (PAGE, 16 * PAGE));
-    let in_transition = ranges.allocate(15 * PAGE, PAGE).unwrap();
-    assert_eq!(in_transition.start(), PAGE, "what was skipped is free");
+    let skipped = ranges.allocate(15 * PAGE, PAGE).unwrap();
+    assert_eq!(skipped.start(), PAGE, "what was skipped is free");
     assert_eq!(ranges.free_bytes(), 32 * PAGE);
     let rest = ranges.allocate(32 * PAGE, 32 * PAGE).unwrap();
     assert_eq!((rest.start(), ranges.free_bytes(), ranges.largest()), (32 * PAGE, 0, 0));

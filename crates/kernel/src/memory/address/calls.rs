@@ -294,7 +294,7 @@ impl Kernel {
         let of = ends.map(|destroyed_extent| destroyed_extent.extent);
         // Addresses that the driver has reserved stay reserved, whatever a client frees there.
         let stays = ends.is_some() || it.addresses.is_driver_reserved(span);
-        let not_offered =
+        let still_reserved =
             stays && it.addresses.state_of(span) == RangeState::Used { reserved: true };
         if stays {
             it.addresses.unmap(span);
@@ -302,24 +302,18 @@ impl Kernel {
             it.addresses.free(span);
         }
         let during = state.working_contexts(space);
-        if let Some(it) = state.memory.spaces.get_mut(space) {
-            it.freed.push_back(FreedRange { span: span.clone(), during });
-            it.pending_ranges.retain(|pending_range| {
-                pending_range.span.end <= span.start || span.end <= pending_range.span.start
-            });
-            if it.freed.len() > MAX_FREED {
-                it.freed.pop_front();
-            }
+        let it = &mut state.memory.spaces[space];
+        it.freed.push_back(FreedRange { span: span.clone(), during });
+        it.pending_ranges.retain(|pending_range| {
+            pending_range.span.end <= span.start || span.end <= pending_range.span.start
+        });
+        if it.freed.len() > MAX_FREED {
+            it.freed.pop_front();
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
         self.log.emit(
             subject(space),
-            EventKind::RangeFreed {
-                start,
-                end,
-                object_destroyed: ended,
-                still_reserved: not_offered,
-            },
+            EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved },
         );
         let mut plan = PagingPlan::default();
         for part in &had {
@@ -327,14 +321,14 @@ impl Kernel {
             // A destroyed object waits until no entry points to it any more.
             plan.page_in.extend(steps.into_iter().map(|paging_step| paging_step.on_behalf_of(of)));
         }
-        let zombie = if had.is_empty() {
+        let freed_tables = if had.is_empty() {
             Vec::new()
         } else {
             plan.page_in.extend(state.flush_step(space, span, of));
             state.drop_tables(space, span, &mut plan.page_in)
         };
         self.start_paging(state, adapter, plan, None);
-        for extent in zombie {
+        for extent in freed_tables {
             self.release_extent(state, extent);
         }
     }
@@ -343,6 +337,7 @@ impl Kernel {
     pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
         let mut pending = false;
         for view in views {
+            // An allocation of an adapter without memory has no extent.
             let Some(extent) = state.extent_of(*view) else { continue };
             let adapter = state.memory.extents[extent].adapter;
             if state.mmu(adapter).is_none() {

@@ -6,6 +6,7 @@ use crate::memory::segment_index;
 
 /// Checks whether a driver's page-table description is possible.
 pub(crate) fn check_mmu(features: &Features) -> bool {
+    // The driver may describe no MMU, but an MMU needs memory.
     let Some(mmu) = &features.mmu else { return true };
     let Some(memory) = &features.memory else { return false };
     let segment = |number: u32| segment_index(number).and_then(|index| memory.segments.get(index));

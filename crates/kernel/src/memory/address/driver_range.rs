@@ -133,6 +133,7 @@ impl KernelState {
     ///
     /// WINDOWS: driver ranges begin with the second entry of the root (documented).
     fn first_for_driver(&self, adapter: Id<Adapter>, space: Id<AddressSpace>) -> u64 {
+        // A driver may call this for an adapter without an MMU.
         let Some(memory) = self.adapter_memory(adapter) else { return 0 };
         let Some(mmu) = memory.mmu.as_ref() else { return 0 };
         let below = mmu.geometry.top().saturating_sub(1);

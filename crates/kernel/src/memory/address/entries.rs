@@ -15,9 +15,7 @@ use std::ops::Range as Span;
 impl KernelState {
     /// The spaces and spans in which an extent is mapped.
     pub(crate) fn mapped_spans(&self, extent: Id<Extent>) -> Vec<(Id<AddressSpace>, Span<u64>)> {
-        let Some(adapter) = self.memory.extents.get(extent).map(|extent| extent.adapter) else {
-            return Vec::new();
-        };
+        let adapter = self.memory.extents[extent].adapter;
         if self.mmu(adapter).is_none() {
             return Vec::new();
         }
@@ -64,10 +62,12 @@ impl KernelState {
         leaving: Option<Id<Extent>>,
     ) -> Vec<PagingStep> {
         let it = &self.memory.spaces[space];
+        // A stopped adapter has no memory.
         let Some(memory) = self.adapter_memory(it.adapter) else { return Vec::new() };
         let Some(mmu) = memory.mmu.as_ref() else { return Vec::new() };
         let mut steps = Vec::new();
         for row in mmu.geometry.rows(span) {
+            // Without a table there are no entries to write.
             let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
             let mut write = |part: Span<u64>, backing: Backing| {
                 if part.start >= part.end {
@@ -105,6 +105,7 @@ impl KernelState {
             Backing::Zero => write.entries = vec![memory.zero_entry(mmu)],
             Backing::Mapped { view, offset, access } => {
                 let number = self.extent_of(view);
+                // The allocation may be decommitted: its entries become invalid.
                 let Some(extent) = number.and_then(|extent| self.memory.extents.get(extent)) else {
                     return;
                 };
@@ -150,6 +151,7 @@ impl Memory {
         count: u32,
         access: Access,
     ) -> Option<Vec<PageTableEntry>> {
+        // An extent in system memory, or without memory, has no address.
         let Location::Segment { segment, range } = &extent.location else { return None };
         let info = &self.segments.get(*segment)?.info;
         let one = PageTableEntry {

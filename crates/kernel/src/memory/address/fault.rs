@@ -116,6 +116,7 @@ impl KernelState {
         address: u64,
     ) -> (AddressFaultCause, String, Option<usize>) {
         let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
+        // The space may have ended before its packet.
         let Some(space) = self.memory.spaces.get(number) else { return unmapped("of no process") };
         let late = |pending_range: &&PendingRange| {
             let done = self
@@ -188,7 +189,7 @@ impl KernelState {
 
     /// The contexts of a space's process that have work, and the number of packets queued to each.
     pub(crate) fn working_contexts(&self, space: Id<AddressSpace>) -> Vec<(Id<Context>, u64)> {
-        let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
+        let it = &self.memory.spaces[space];
         let works = |number: Id<Context>| {
             let it = self
                 .contexts

@@ -5,6 +5,7 @@
 //! 1. Gaps are not adjacent: between two of them addresses are in use.
 //! 2. Each gap is also listed by its size, rounded down to a power of two.
 
+use flight::invariant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
@@ -44,6 +45,7 @@ impl AddressGaps {
 
     /// Removes a span from the gap that contains it.
     pub(crate) fn take(&mut self, span: &Span<u64>) {
+        // Addresses below the first gap are never free.
         let Some((start, end)) = self.ends.range(..=span.start).next_back() else { return };
         let gap = *start..*end;
         self.remove(&gap);
@@ -81,11 +83,10 @@ impl AddressGaps {
     fn remove(&mut self, gap: &Span<u64>) {
         self.ends.remove(&gap.start);
         let size = (gap.end - gap.start).ilog2();
-        if let Some(it) = self.sizes.get_mut(&size) {
-            it.remove(&gap.start);
-            if it.is_empty() {
-                self.sizes.remove(&size);
-            }
+        let starts = invariant(self.sizes.get_mut(&size), "a gap is listed by its size");
+        starts.remove(&gap.start);
+        if starts.is_empty() {
+            self.sizes.remove(&size);
         }
     }
 }

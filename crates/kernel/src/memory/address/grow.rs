@@ -51,6 +51,7 @@ impl Kernel {
         }
         let grown = self.grow(at, driver, space, end);
         let mut state = self.state.lock();
+        // The space may have ended with its adapter meanwhile.
         if let Some(it) = state.memory.spaces.get_mut(space) {
             it.growing_root = false;
         }
@@ -75,10 +76,10 @@ impl Kernel {
         };
         let adapter = driver.adapter;
         let keys = || ThreadingLevel::Zero.keys(adapter, driver.generation, process);
-        let next_size = geometry.index(geometry.top(), end - 1).saturating_add(1);
+        let entries = geometry.index(geometry.top(), end - 1).saturating_add(1);
         let size = {
             let permit = self.acquire_permit(at, keys())?;
-            self.size_root(at, &permit, driver, process, next_size)?
+            self.size_root(at, &permit, driver, process, entries)?
         };
         let new = self.build_root(at, adapter, space, &geometry, size)?;
         let range = self
@@ -97,17 +98,21 @@ impl Kernel {
             let permit = self.acquire_permit(at, keys());
             let (driver_handle, device) = {
                 let mut state = self.state.lock();
+                // The context may have ended since the contexts were listed.
                 let Some(it) = state.contexts.get_mut(number) else { continue };
                 let Some(driver_handle) = it.driver_handle.clone() else { continue };
                 it.active_calls += 1; // From here on it cannot be destroyed.
                 (driver_handle, it.device)
             };
             let told = match &permit {
-                Ok(permit) => driver.set_root(at, permit, process, &driver_handle, root).is_ok(),
+                Ok(permit) => {
+                    driver.set_root_page_table(at, permit, process, &driver_handle, root).is_ok()
+                }
                 Err(_) => false,
             };
             drop(driver_handle);
             let mut state = self.state.lock();
+            // The context is removed already if the wait of its end for this call could not end.
             if let Some(it) = state.contexts.get_mut(number) {
                 it.active_calls -= 1;
                 it.root = Some(root);
@@ -242,9 +247,7 @@ impl Kernel {
     /// Suspends the contexts of a space, or resumes them.
     fn hold_contexts(&self, state: &mut KernelState, space: Id<AddressSpace>, hold: bool) {
         for context in state.contexts_of(space) {
-            if let Some(it) = state.contexts.get_mut(context) {
-                it.changing_root = hold;
-            }
+            state.contexts[context].changing_root = hold;
             if !hold {
                 self.context_may_advance(state, context);
             }
@@ -257,6 +260,7 @@ impl KernelState {
     pub(crate) fn reaches(&self, space: Id<AddressSpace>, end: u64) -> bool {
         // Nothing waits for a destroyed space.
         let Some(it) = self.memory.spaces.get(space) else { return true };
+        // A stopped adapter has no memory.
         let Some(mmu) = self.mmu(it.adapter) else { return true };
         end == 0 || mmu.geometry.index(mmu.geometry.top(), end - 1) < it.root.entries
     }
@@ -269,6 +273,7 @@ impl KernelState {
 
     /// The contexts of a space's process.
     fn contexts_of(&self, space: Id<AddressSpace>) -> Vec<Id<Context>> {
+        // The space may have ended with its adapter.
         let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
         let mine = |device: Id<Device>| {
             let device = self.devices.get(device);
@@ -298,7 +303,7 @@ impl KernelState {
         geometry: &Geometry,
         root: Id<Extent>,
     ) -> Vec<PagingStep> {
-        let Some(it) = self.memory.spaces.get(space) else { return Vec::new() };
+        let it = &self.memory.spaces[space];
         let top = geometry.top();
         let below = it.tables.range((top - 1, 0)..(top, 0));
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {

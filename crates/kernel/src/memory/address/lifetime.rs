@@ -110,10 +110,10 @@ impl Kernel {
         match made {
             Ok((driver_handle, size)) => {
                 let given = driver_handle.as_raw();
-                if let Some(it) = state.memory.spaces.get_mut(number) {
-                    (it.driver_handle, it.root, it.creating_process) =
-                        (Some(Arc::new(driver_handle)), size, false);
-                }
+                // A space that is being created is not destroyed.
+                let it = &mut state.memory.spaces[number];
+                (it.driver_handle, it.root, it.creating_process) =
+                    (Some(Arc::new(driver_handle)), size, false);
                 state.kernel_handles.publish(own, number.into());
                 let process = process.map(Id::subject);
                 let created = EventKind::AddressSpaceCreated {
@@ -140,9 +140,7 @@ impl Kernel {
                 self.call_destroy_process(at, permit, driver, number);
                 return Err(why);
             }
-            if let Some(it) = state.memory.spaces.get_mut(number) {
-                it.stage = SpaceStage::Live;
-            }
+            state.memory.spaces[number].stage = SpaceStage::Live;
         }
         self.wake_all(&mut state);
         Ok(number)
@@ -182,8 +180,8 @@ impl Kernel {
             let bytes = u64::from(geometry.level(top).bytes);
             return Ok(RootSize { entries: limit, bytes });
         }
-        let next_size = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
-        self.size_root(at, permit, driver, process, next_size)
+        let entries = if process.is_none() { limit } else { FIRST_ENTRIES.min(limit) };
+        self.size_root(at, permit, driver, process, entries)
     }
 
     /// Queries the size of a root from the driver and judges the result.
@@ -195,7 +193,7 @@ impl Kernel {
         process: Option<Id<Process>>,
         entries: u32,
     ) -> Result<RootSize, DriverError> {
-        let size = driver.root_size(at, permit, process, entries)?;
+        let size = driver.get_root_page_table_size(at, permit, process, entries)?;
         let granule = self.state.lock().root_granule(driver.adapter);
         let broken = if size.entries < entries {
             let given = size.entries;
@@ -225,14 +223,8 @@ impl Kernel {
         space: Id<AddressSpace>,
         geometry: &Geometry,
     ) -> Result<(), KernelError> {
-        let Some((adapter, size)) = state
-            .memory
-            .spaces
-            .get(space)
-            .map(|address_space| (address_space.adapter, address_space.root))
-        else {
-            return Ok(());
-        };
+        let it = &state.memory.spaces[space];
+        let (adapter, size) = (it.adapter, it.root);
         let top = geometry.top();
         let info = geometry.level(top);
         let size = (size.entries, Some(size.bytes));
@@ -249,6 +241,7 @@ impl Kernel {
     /// Ends the use of a space by a device that was being created.
     pub(crate) fn release_space(&self, space: Option<Id<AddressSpace>>) {
         let mut state = self.state.lock();
+        // The space may have ended with its adapter.
         if let Some(it) = space.and_then(|it| state.memory.spaces.get_mut(it)) {
             it.users = it.users.saturating_sub(1);
             self.wake_all(&mut state);
@@ -269,6 +262,7 @@ impl Kernel {
             let state = self.state.lock();
             state.space_of(process, driver.adapter)
         };
+        // An adapter without an MMU has no spaces.
         let Some(space) = space else { return Ok(None) };
         let about = subject(space);
         let written = |state: &KernelState| {
@@ -292,6 +286,7 @@ impl Kernel {
                 return Err(KernelError::Removed(adapter.subject()));
             }
             if written(&state) {
+                // The space may have ended during the wait.
                 let Some(root) = state.root_of(space) else { return Ok(None) };
                 state
                     .memory
@@ -302,7 +297,7 @@ impl Kernel {
                 break root;
             }
         };
-        if let Err(why) = driver.set_root(at, permit, Some(process), context, root) {
+        if let Err(why) = driver.set_root_page_table(at, permit, Some(process), context, root) {
             self.release_space(Some(space));
             return Err(why.into());
         }
@@ -343,8 +338,8 @@ impl Kernel {
             let found = state
                 .space_of(process, adapter)
                 .filter(|address_space| state.is_unused(*address_space));
-            if let Some(it) = found.and_then(|it| state.memory.spaces.get_mut(it)) {
-                it.stage = SpaceStage::Ending;
+            if let Some(space) = found {
+                state.memory.spaces[space].stage = SpaceStage::Ending;
             }
             found
         };
@@ -412,10 +407,10 @@ impl Kernel {
             }
             it.addresses.free(&all);
             let mut plan = PagingPlan::default();
-            let zombie = state.drop_tables(number, &all, &mut plan.page_in);
+            let freed_tables = state.drop_tables(number, &all, &mut plan.page_in);
             plan.page_in.extend(state.root_removal_steps(number));
             let paging = self.start_paging(state, adapter, plan, None);
-            for extent in zombie {
+            for extent in freed_tables {
                 self.release_extent(state, extent);
             }
             (adapter, paging)
@@ -429,6 +424,7 @@ impl Kernel {
             }
         }
         let driver = self.state.lock().adapters.get(adapter).map(|adapter| adapter.driver.clone());
+        // The adapter may have been removed meanwhile.
         let Some(driver) = driver else { return };
         let process = self
             .state
@@ -482,11 +478,8 @@ impl Kernel {
             self.log.emit(about, EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
-        if let Some(name) =
-            state.memory.spaces.get(number).map(|address_space| address_space.kernel_handle)
-        {
-            let _ = state.kernel_handles.close(name); // The space owned this live handle.
-        }
+        let name = state.memory.spaces[number].kernel_handle;
+        let _ = state.kernel_handles.close(name); // The space owned this live handle.
         state.remove_space(number);
         self.wake_all(&mut state);
     }
@@ -501,7 +494,8 @@ impl KernelState {
     /// Whether the process of a space does not use it: it has no handle of the adapter, and no
     /// device.
     fn is_unused(&self, number: Id<AddressSpace>) -> bool {
-        let Some(it) = self.memory.spaces.get(number) else { return false };
+        let it = &self.memory.spaces[number];
+        // The system's space has no process and ends with its adapter.
         let Some(process) = it.process.filter(|_| it.users == 0 && it.stage == SpaceStage::Live)
         else {
             return false;
@@ -528,6 +522,7 @@ impl KernelState {
     /// that request that.
     fn root_removal_steps(&self, space: Id<AddressSpace>) -> Vec<crate::memory::PagingStep> {
         let it = &self.memory.spaces[space];
+        // A stopped adapter has no memory, and a space that failed to start has no root.
         let Some(mmu) = self.mmu(it.adapter) else { return Vec::new() };
         let Some((extent, root)) = self.root_of(space) else { return Vec::new() };
         let write = crate::memory::address::step::TableWrite {

@@ -154,6 +154,7 @@ impl Kernel {
         it: &CheckedUpdate,
         paging: Option<Id<Paging>>,
     ) {
+        // An update that is applied at once signals no fence.
         let Some(fence) = it.fence else { return };
         let (space, update) = (it.space, it.update);
         match paging {

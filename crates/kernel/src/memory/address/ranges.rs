@@ -11,6 +11,7 @@ use crate::base::id_list::Id;
 use crate::ddi::operation::PAGE;
 use crate::memory::address::gaps::AddressGaps;
 use crate::objects::view::View;
+use flight::invariant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range as Span;
 
@@ -286,8 +287,8 @@ impl AddressRanges {
     pub(crate) fn free(&mut self, span: &Span<u64>) {
         self.split_at(span.start);
         self.split_at(span.end);
-        let zombie: Vec<u64> = self.ranges.range(span.clone()).map(|pair| *pair.0).collect();
-        for start in zombie {
+        let starts: Vec<u64> = self.ranges.range(span.clone()).map(|pair| *pair.0).collect();
+        for start in starts {
             self.remove(start);
         }
     }
@@ -308,7 +309,9 @@ impl AddressRanges {
         for (part, range) in parts {
             if range.reservation == 0 {
                 self.remove(part.start);
-            } else if let Some(it) = self.ranges.get_mut(&part.start) {
+            } else {
+                let it = self.ranges.get_mut(&part.start);
+                let it = invariant(it, "a part begins at the start of a range");
                 let backing = std::mem::replace(&mut it.backing, Backing::Reserved);
                 self.index_view(part.start, backing, false);
             }
@@ -317,15 +320,14 @@ impl AddressRanges {
 
     /// Splits the range that contains an address.
     fn split_at(&mut self, address: u64) {
+        // No range begins below the address.
         let Some((start, range)) = self.ranges.range(..address).next_back() else { return };
         let (start, range) = (*start, *range);
         if range.end <= address {
             return;
         }
         let backing = range.backing.advanced(address - start);
-        if let Some(it) = self.ranges.get_mut(&start) {
-            it.end = address;
-        }
+        invariant(self.ranges.get_mut(&start), "the range was just found").end = address;
         self.index_view(address, backing, true);
         self.ranges.insert(address, AddressRange { backing, ..range });
     }

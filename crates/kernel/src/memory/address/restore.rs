@@ -21,6 +21,7 @@ impl Kernel {
         let adapter = driver.adapter;
         let system = {
             let state = self.state.lock();
+            // An adapter without an MMU has no tables.
             let Some(mmu) = state.mmu(adapter) else { return };
             let space = invariant(mmu.system, "an adapter that is restored was started");
             let mut steps = state.table_steps(space);
@@ -48,6 +49,7 @@ impl KernelState {
     /// All tables of a space without ranges: invalid, and each linked in the table above it.
     pub(crate) fn table_steps(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.memory.spaces[space];
+        // A stopped adapter has no memory.
         let Some(geometry) = self.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Vec::new();
         };

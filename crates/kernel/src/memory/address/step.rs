@@ -208,6 +208,7 @@ impl KernelState {
 impl KernelState {
     /// Whether page entries are for addresses that their allocation does not have any more.
     fn is_stale(&self, write: &TableWrite) -> bool {
+        // Only page entries of an allocation can be stale.
         let Some(of) = write.of.filter(|_| write.level == 0 && write.entry_kind() == "page") else {
             return false;
         };
@@ -280,6 +281,7 @@ impl Kernel {
         step_context: &TableContext,
         begins: bool,
     ) {
+        // A flight may have no observer.
         let Some(observer) = self.observer.get() else { return };
         let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
         match what {

@@ -52,7 +52,7 @@ impl Kernel {
         let (Some((extent, root)), Some(context)) = (rooted, context) else {
             return Err(KernelError::NoMemory { trim: 0 });
         };
-        driver.set_root(at, permit, None, &context, root)?;
+        driver.set_root_page_table(at, permit, None, &context, root)?;
         drop(context);
         let mut state = self.state.lock();
         self.log_root(&state, space, Some(number), (extent, root));
@@ -70,7 +70,7 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         let no_room =
             |why: crate::memory::place::NoSpace| KernelError::NoMemory { trim: why.missing };
-        let Some(mmu) = state.mmu(adapter) else { return Ok(()) };
+        let mmu = invariant(state.mmu(adapter), "a starting adapter with a space has an MMU");
         let (geometry, linear) = (mmu.geometry.clone(), mmu.linear.clone());
         let top = geometry.top();
         let size = state.memory.spaces.get(space).map(|address_space| address_space.root);
@@ -78,6 +78,7 @@ impl Kernel {
         let info = geometry.level(top);
         self.create_table(state, space, (top, 0), info, size, plan).map_err(no_room)?;
         for (segment, start) in linear.iter().enumerate() {
+            // Some segments are not mapped in the system's space.
             let Some(start) = *start else { continue };
             let bytes =
                 state.adapter_memory(adapter).and_then(|memory| memory.segments.get(segment));
@@ -102,9 +103,11 @@ impl Kernel {
                 .table_context(step)
                 .zip(state.memory.extents.get(step.extent).map(|extent| extent.owner))
         };
+        // Only steps of tables that exist are written here.
         let Some((step_context, table)) = step_context else { return Ok(()) };
         self.notify_table_observer(None, &step.operation, &step_context, true);
         let (mut multipass, mut buffer, mut private) = (0, [0; 0], [0; 0]);
+        // Only table operations are written by the CPU.
         let Some(operation) = step_context.operation(&step.operation) else { return Ok(()) };
         let mut args = BuildPagingBufferArgs {
             operation,
@@ -116,7 +119,7 @@ impl Kernel {
             private: &mut private,
         };
         let details = CallDetails { process: None, log_arguments: &|_| () };
-        let result = driver.build_paging(at, permit, details, &mut args);
+        let result = driver.build_paging_buffer(at, permit, details, &mut args);
         self.log_table_write(table.subject(), &step.operation, &step_context);
         result?;
         self.notify_table_observer(None, &step.operation, &step_context, false);
@@ -146,14 +149,13 @@ impl crate::memory::Memory {
 impl KernelState {
     /// Records the address translation of an adapter.
     pub(crate) fn add_mmu(&mut self, adapter: Id<Adapter>, features: MmuFeatures) {
-        let Ok(geometry) = Geometry::new(&features) else { return };
-        let memory = self.adapters.get_mut(adapter).and_then(|adapter| adapter.memory.as_mut());
-        if let Some(memory) = memory {
-            let linear = memory.lay_out(&features, &geometry);
-            let geometry = Arc::new(geometry);
-            memory.mmu =
-                Some(Mmu { features, geometry, system: None, device: None, context: None, linear });
-        }
+        let geometry = invariant(Geometry::new(&features).ok(), "check_mmu accepted the features");
+        let memory = self.adapters[adapter].memory.as_mut();
+        let memory = invariant(memory, "an adapter with an MMU has memory");
+        let linear = memory.lay_out(&features, &geometry);
+        let geometry = Arc::new(geometry);
+        memory.mmu =
+            Some(Mmu { features, geometry, system: None, device: None, context: None, linear });
     }
 
     pub(crate) fn mmu_mut(&mut self, adapter: Id<Adapter>) -> Option<&mut Mmu> {
@@ -166,15 +168,16 @@ impl KernelState {
         adapter: Id<Adapter>,
         space: Id<AddressSpace>,
     ) -> Vec<PagingStep> {
-        let Some(memory) = self.adapter_memory(adapter) else { return Vec::new() };
-        let Some((mmu, it)) = memory.mmu.as_ref().zip(self.memory.spaces.get(space)) else {
-            return Vec::new();
-        };
+        let has_mmu = "an adapter with a system space has an MMU";
+        let memory = invariant(self.adapter_memory(adapter), has_mmu);
+        let (mmu, it) = (invariant(memory.mmu.as_ref(), has_mmu), &self.memory.spaces[space]);
         let mut steps = Vec::new();
         for (place, (start, segment)) in mmu.linear.iter().zip(&memory.segments).enumerate() {
+            // Some segments are not mapped in the system's space.
             let Some(start) = *start else { continue };
             for row in mmu.geometry.rows(&(start..start + segment.info.size)) {
-                let Some(table) = it.tables.get(&(0, row.table)).copied() else { continue };
+                let table = it.tables.get(&(0, row.table)).copied();
+                let table = invariant(table, "the system's tables cover its segments");
                 let first = (row.span.start - start) / PAGE;
                 let entry = |number: u32| PageTableEntry {
                     valid: true,
@@ -210,6 +213,7 @@ impl KernelState {
     pub(crate) fn last_writes(&self, space: Id<AddressSpace>) -> Vec<PagingStep> {
         let it = &self.memory.spaces[space];
         let mmu = self.mmu(it.adapter).filter(|mmu| mmu.features.invalidates);
+        // Most drivers do not request that.
         let Some(geometry) = mmu.map(|mmu| mmu.geometry.clone()) else { return Vec::new() };
         let write = |((level, table), extent): (&(u32, u64), &Id<Extent>)| {
             let root = *level == geometry.top();

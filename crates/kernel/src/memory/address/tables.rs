@@ -13,7 +13,7 @@ use crate::memory::address::step::TableWrite;
 use crate::memory::place::{NoSpace, PagingPlan};
 use crate::memory::{Extent, PagingOperation, PagingStep, SegmentLocation, segment_index};
 use crate::state::KernelState;
-use flight::EventKind;
+use flight::{EventKind, invariant};
 use std::ops::Range as Span;
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> Result<(), NoSpace> {
         let it = &state.memory.spaces[space];
+        // A stopped adapter has no memory.
         let Some(geometry) = state.mmu(it.adapter).map(|mmu| mmu.geometry.clone()) else {
             return Ok(());
         };
@@ -35,12 +36,7 @@ impl Kernel {
         let mut made = Vec::new();
         for level in (0..geometry.top()).rev() {
             for table in geometry.tables(level, span) {
-                if state
-                    .memory
-                    .spaces
-                    .get(space)
-                    .is_some_and(|address_space| address_space.tables.contains_key(&(level, table)))
-                {
+                if state.memory.spaces[space].tables.contains_key(&(level, table)) {
                     continue;
                 }
                 let entries = geometry.entries(level);
@@ -62,14 +58,8 @@ impl Kernel {
     /// Removes tables that were never written.
     fn remove_tables(&self, state: &mut KernelState, space: Id<AddressSpace>, made: &[(u32, u64)]) {
         for key in made {
-            let extent = state
-                .memory
-                .spaces
-                .get_mut(space)
-                .and_then(|address_space| address_space.tables.remove(key));
-            if let Some(extent) = extent {
-                self.drop_extent(state, extent);
-            }
+            let extent = state.memory.spaces[space].tables.remove(key);
+            self.drop_extent(state, invariant(extent, "the table was just created"));
         }
     }
 
@@ -109,7 +99,7 @@ impl Kernel {
             requirements,
         ));
         if let Err(why) = self.plan_page_in(state, extent, plan) {
-            state.memory.extents.take(extent);
+            state.memory.extents.remove(extent);
             return Err(why);
         }
         let address = geometry.span(level, table).start;
@@ -146,9 +136,10 @@ impl KernelState {
         span: &Span<u64>,
         into: &mut Vec<PagingStep>,
     ) -> Vec<Id<Extent>> {
-        let mut zombie = Vec::new();
+        let mut freed_tables = Vec::new();
         let it = &self.memory.spaces[space];
-        let Some(mmu) = self.mmu(it.adapter) else { return zombie };
+        // A stopped adapter has no memory.
+        let Some(mmu) = self.mmu(it.adapter) else { return freed_tables };
         let (geometry, again) = (mmu.geometry.clone(), mmu.features.invalidates);
         let mut ends = Vec::new();
         for level in 0..geometry.top() {
@@ -159,20 +150,21 @@ impl KernelState {
             for table in all {
                 let it = &mut self.memory.spaces[space];
                 // A root that is being filled keeps all tables that existed when the filling began.
-                let not_offered = it.growing_root && level + 1 == geometry.top();
-                if not_offered || it.needs(&geometry, level, table) {
+                let keep = it.growing_root && level + 1 == geometry.top();
+                if keep || it.needs(&geometry, level, table) {
                     continue;
                 }
-                let Some(extent) = it.tables.remove(&(level, table)) else { continue };
+                let extent = it.tables.remove(&(level, table));
+                let extent = invariant(extent, "the table was just listed");
                 into.extend(self.parent_entry_step(space, &geometry, (level, table), None));
                 let address = geometry.span(level, table).start;
                 ends.push((extent, level, address));
-                zombie.push(extent);
+                freed_tables.push(extent);
             }
         }
-        if !zombie.is_empty() {
+        if !freed_tables.is_empty() {
             // Their memory is free when no engine caches translations of the tables below them.
-            into.extend(self.flush_for(space, span, zombie.clone()));
+            into.extend(self.flush_for(space, span, freed_tables.clone()));
         }
         // WINDOWS: only for drivers that request it (documented, ExplicitPageTableInvalidation).
         for (extent, level, address) in ends.into_iter().filter(|_| again) {
@@ -181,7 +173,7 @@ impl KernelState {
                 TableWrite { count, ..TableWrite::invalidation(space, level, extent, address) };
             into.extend(self.table_step(write));
         }
-        zombie
+        freed_tables
     }
 
     /// Whether a segment is large enough for the tables of a span, regardless of its other content.

@@ -165,6 +165,7 @@ impl Kernel {
         let CheckedUpdate { adapter, space, ref ready, reservation, update, .. } = *judged;
         let (mut plan, mut ignored, mut full) = (PagingPlan::default(), 0, None);
         for (request, it) in (0..).zip(ready) {
+            // A target that ends beyond the last address is rejected when the update is checked.
             let Some(target) = it.change.target() else { continue };
             let same = state.reservation_of(space, &target) == Some(reservation);
             if !same || !state.is_backing_live(it.backing) {
@@ -183,19 +184,17 @@ impl Kernel {
             }
         }
         let of = judged.fence.map(|fence_value| fence_value.object.subject());
-        let next_size = judged.fence.map_or(0, |fence_value| fence_value.value);
-        self.log.emit(
-            subject(space),
-            EventKind::UpdateApplied { update, ignored, of, fence_value: next_size },
-        );
-        let mut zombie = Vec::new();
+        let fence_value = judged.fence.map_or(0, |fence_value| fence_value.value);
+        self.log
+            .emit(subject(space), EventKind::UpdateApplied { update, ignored, of, fence_value });
+        let mut freed_tables = Vec::new();
         if full.is_none() {
             for span in ready.iter().filter_map(|resolved_update| resolved_update.change.target()) {
-                zombie.extend(state.drop_tables(space, &span, &mut plan.page_in));
+                freed_tables.extend(state.drop_tables(space, &span, &mut plan.page_in));
             }
         }
         let paging = self.start_paging(state, adapter, plan, None);
-        for extent in zombie {
+        for extent in freed_tables {
             self.release_extent(state, extent);
         }
         self.finish_queued_update(state, judged, paging);
@@ -241,10 +240,9 @@ impl KernelState {
 
     /// A number for the next update of a space.
     pub(crate) fn number_update(&mut self, space: Id<AddressSpace>) -> u32 {
-        self.memory.spaces.get_mut(space).map_or(0, |address_space| {
-            address_space.last_update += 1;
-            address_space.last_update
-        })
+        let it = &mut self.memory.spaces[space];
+        it.last_update += 1;
+        it.last_update
     }
 
     /// Whether the object to map still exists.

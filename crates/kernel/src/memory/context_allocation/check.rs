@@ -170,8 +170,10 @@ impl Kernel {
     /// context.
     pub(crate) fn judge_context_save(&self, adapter: Id<Adapter>, node: u32, address: u64) {
         let state = self.state.lock();
+        // The hardware may save a context after its adapter has stopped.
         let Some(memory) = state.adapter_memory(adapter) else { return };
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        // A stopped adapter has no nodes.
         let Some(on) = nodes.and_then(|nodes| nodes.get(node as usize)) else { return };
         let whose = |context_allocation: &ContextAllocation| {
             let mine = |context, device| {

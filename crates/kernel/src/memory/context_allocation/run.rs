@@ -75,8 +75,9 @@ impl Kernel {
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
         let done = ended && over(state);
-        if let Some(it) = state.memory.extents.get(extent).filter(|_| done) {
-            self.log.emit(it.owner.subject(), EventKind::ContextAllocationUpdated {});
+        if done {
+            let owner = state.memory.extents[extent].owner;
+            self.log.emit(owner.subject(), EventKind::ContextAllocationUpdated {});
         }
         state.hold_extent(extent, false);
         if done { Ok(()) } else { Err(DriverError::Busy) }
@@ -125,22 +126,26 @@ impl Kernel {
     ) {
         let has_memory = state.adapter_memory(adapter).is_some();
         let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        // A stopped adapter has no nodes.
         let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
-        if before == to || !has_memory {
+        let interrupted = std::mem::take(&mut it.interrupted);
+        if (before == to && interrupted.is_empty()) || !has_memory {
             return;
         }
         let held = std::mem::take(&mut it.held_extents);
-        let (not_offered, held): (Vec<_>, Vec<_>) =
+        let (still_held, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
-        it.held_extents = not_offered;
-        let to = to.map(|pair| pair.0.subject());
-        self.log.emit(node, EventKind::NodeSwitched { to });
+        it.held_extents = still_held;
+        if before != to {
+            let to = to.map(|pair| pair.0.subject());
+            self.log.emit(node, EventKind::NodeSwitched { to });
+        }
         state.release_extents(held.into_iter().map(|pair| pair.1));
-        if let Some((context, _)) = before {
+        for (context, _) in before.into_iter().chain(interrupted) {
             state.release_idle_context(adapter, context);
         }
     }
@@ -152,17 +157,15 @@ impl KernelState {
         let holds =
             self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
         if holds && !self.is_current(adapter, context) {
-            let held =
-                self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
-            self.release_extents(held.unwrap_or_default());
+            let held = std::mem::take(&mut self.contexts[context].held_extents);
+            self.release_extents(held);
         }
     }
 
     /// Releases the extents of a destroyed context. While the context is current on a node, the
     /// node holds them.
     pub(crate) fn release_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let held = self.contexts.get_mut(context).map(|it| std::mem::take(&mut it.held_extents));
-        let held = held.unwrap_or_default();
+        let held = std::mem::take(&mut self.contexts[context].held_extents);
         let nodes = self.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         let mut saving = nodes.filter(|node| node.may_save(|other, _| other == context));
         match saving.next() {
@@ -224,6 +227,7 @@ impl KernelState {
         if self.memory.context_allocations.is_empty() {
             return Vec::new();
         }
+        // The context may have ended meanwhile.
         let Some(device) = self.contexts.get(context).map(|context| context.device) else {
             return Vec::new();
         };

@@ -14,7 +14,7 @@ use crate::lock::StateGuard;
 use crate::objects::device_access::RundownGuard;
 use crate::schedule::report::InFlightPacket;
 use crate::state::KernelState;
-use flight::{EventKind, Passive};
+use flight::{EventKind, Passive, internal_error, invariant};
 use std::sync::Arc;
 
 impl Kernel {
@@ -96,12 +96,9 @@ impl Kernel {
                 }
                 return false;
             }
-            let Some(generation) =
-                state.adapters.get(adapter).map(|adapter| adapter.driver.generation)
-            else {
-                return false;
-            };
+            let generation = state.adapters[adapter].driver.generation;
             let keys = ThreadingLevel::OneScheduler.keys(adapter, generation, process);
+            // A thread holds the permit: the context stays runnable.
             let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
             permit = taken;
             process
@@ -116,12 +113,11 @@ impl Kernel {
 
     /// Plans page-ins for the allocations of the front packet.
     fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
-        let first =
-            state.contexts.get(context).and_then(|context| context.queue.first_render_packet());
-        let Some(packet) = first else { return };
-        let device =
-            state.contexts.get(context).and_then(|context| state.devices.get(context.device));
-        if device.is_some_and(|device| device.lost.is_none()) {
+        // The context may have ended meanwhile.
+        let Some(it) = state.contexts.get(context) else { return };
+        // Another item, or no item, is at the front.
+        let Some(packet) = it.queue.first_render_packet() else { return };
+        if state.devices[it.device].lost.is_none() {
             self.page_in_render_packet(state, packet);
         }
     }
@@ -205,13 +201,14 @@ impl Kernel {
         if !state.may_submit(context) {
             return None;
         }
-        let it = state.contexts.get_mut(context)?;
+        let it = &mut state.contexts[context];
+        // The context may be destroyed in the driver already.
         let (driver_handle, index, device) = (it.driver_handle.clone()?, it.node, it.device);
-        let adapter = state.devices.get(device)?.adapter;
-        let on = state.adapters.get_mut(adapter)?;
-        let (driver, node) = (on.driver.clone(), on.nodes.get_mut(index)?);
+        let on = &mut state.adapters[state.devices[device].adapter];
+        let driver = on.driver.clone();
+        let node = invariant(on.nodes.get_mut(index), "a packet is submitted to a node");
         let Some(QueueItem::Packet(packet, payload)) = it.queue.pending.pop_front() else {
-            return None;
+            internal_error("a packet is at the front of a queue that may be submitted")
         };
         it.queue.submitted.push_back(QueueItem::Packet(packet, payload.resubmission()));
         it.active_calls += 1;
@@ -235,14 +232,14 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let (driver, driver_handle, context, payload) = {
             let state = &mut *self.state.lock();
+            // No packet is cancelled.
             let Some(context) = state.schedule.cancelled.front().map(|pair| pair.0) else {
                 return false;
             };
             let device = state.contexts[context].device;
             let adapter = state.devices[device].adapter;
             let driver = state.adapters.get(adapter).map(|adapter| adapter.driver.clone());
-            let driver_handle =
-                state.contexts.get(context).and_then(|context| context.driver_handle.clone());
+            let driver_handle = state.contexts[context].driver_handle.clone();
             let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
                 if let Some((_, payload)) = state.schedule.cancelled.pop_front() {
                     self.release_payload(state, &payload);
@@ -254,9 +251,11 @@ impl Kernel {
                 return true;
             };
             let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, None);
+            // A thread holds the permit: the packet stays in the list.
             let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
             permit = taken;
-            let Some((_, payload)) = state.schedule.cancelled.pop_front() else { return false };
+            let front = state.schedule.cancelled.pop_front();
+            let (_, payload) = invariant(front, "the first cancelled packet was just found");
             (driver, driver_handle, context, payload)
         };
         match &payload {
@@ -269,7 +268,7 @@ impl Kernel {
                     private: &packet.private,
                 };
                 // WINDOWS: a failure stops the system (documented); the returned status is judged.
-                let _ = driver.cancel(at, &permit, &cancelled);
+                let _ = driver.cancel_command(at, &permit, &cancelled);
             }
             PacketPayload::Render(packet) => {
                 let buffer = self.state.lock().render_buffer(*packet);
@@ -277,7 +276,7 @@ impl Kernel {
                     let private = &private;
                     let cancelled =
                         CancelCommandArgs { context: &driver_handle, commands, length, private };
-                    let _ = driver.cancel(at, &permit, &cancelled);
+                    let _ = driver.cancel_command(at, &permit, &cancelled);
                 }
             }
         }

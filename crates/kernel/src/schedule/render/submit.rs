@@ -22,6 +22,7 @@ impl Kernel {
     /// room, the packet is tried again after other packets complete; if no other packet holds
     /// allocations and no paging work is pending, the device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
+        // The packet may have ended with its device, or holds its allocations already.
         let Some(it) = state
             .schedule
             .render_packets
@@ -31,9 +32,9 @@ impl Kernel {
             return;
         };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
-        let zombie =
+        let is_ending =
             |extent: &Id<Extent>| state.memory.extent(*extent).is_none_or(|extent| extent.ending);
-        if extents.iter().any(zombie) {
+        if extents.iter().any(is_ending) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
             return;
@@ -67,9 +68,7 @@ impl Kernel {
             }
             return;
         }
-        if let Some(it) = state.schedule.render_packets.get_mut(packet) {
-            it.holds_extents = true;
-        }
+        state.schedule.render_packets[packet].holds_extents = true;
         self.start_paging(state, adapter, plan, None);
     }
 
@@ -86,6 +85,7 @@ impl Kernel {
         let mut going = self.prepare_render_packet(packet, node, fence)?;
         if !going.skips_patch {
             self.patch_render_packet(at, permit, process, driver_handle, &mut going);
+            // The packet may have ended with its device during the driver call.
             if let Some(it) = self.state.lock().schedule.render_packets.get_mut(packet) {
                 it.private.clone_from(&going.private);
             }
@@ -115,18 +115,20 @@ impl Kernel {
     ) -> DriverResult<OutgoingPacket> {
         let state = &mut *self.state.lock();
         let list = state.allocation_list(packet);
+        // The packet may have ended with its device before it was submitted.
         let it = state.schedule.render_packets.get_mut(packet).ok_or(DriverError::Invalid)?;
         // A packet needs no patch if its addresses are those that its driver rendered with.
         let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
         let skips_patch = same && fence.0.is_multiple_of(2);
         it.submission = Some((node, fence, !skips_patch));
-        let it = state.schedule.render_packets.get(packet).ok_or(DriverError::Invalid)?;
+        let it = &state.schedule.render_packets[packet];
         let on = state.adapters.get(it.adapter).ok_or(DriverError::Invalid)?;
         let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
         let memory = on.memory.as_ref().ok_or(DriverError::Invalid)?;
         for (using, listing) in it.uses.iter().zip(&list) {
             // A listed allocation may have ended before the packet.
             let Some(it) = state.memory.extent(using.extent) else { continue };
+            // An allocation that is not resident has no segment.
             let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
             self.log
@@ -220,6 +222,7 @@ impl Kernel {
         });
         let place = "DxgkDdiPatch.pDmaBuffer";
         self.log.judge(RuleId::KMD_SUBMIT_002, Component::Driver, node, place, broken);
+        // The packet was patched once, or the driver failed.
         let Some(once) = once.filter(|_| result.is_ok()) else { return };
         let other = once.iter().zip(after).take(waits).position(|(one, two)| one != two);
         let broken = other.map(|at| {
@@ -291,6 +294,7 @@ impl Kernel {
             .render_packets
             .iter()
             .find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
+        // Only packets with allocation lists are judged.
         let Some((packet, patched)) = found else { return };
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {
@@ -342,6 +346,7 @@ impl Kernel {
 impl KernelState {
     /// Frees the buffers of lost packets that their node has passed.
     pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
+        // A stopped adapter has no memory, and no buffer may be left to free.
         let Some(on) = self.adapters.get_mut(adapter) else { return };
         let Some(memory) = on.memory.as_mut().filter(|memory| !memory.unfreed_buffers.is_empty())
         else {
@@ -367,6 +372,7 @@ impl KernelState {
 
     /// Whether all allocations of a packet are resident.
     pub(crate) fn is_packet_resident(&self, packet: Id<RenderPacket>) -> bool {
+        // The packet may have ended with its device.
         let Some(it) = self
             .schedule
             .render_packets
@@ -412,6 +418,7 @@ impl KernelState {
 
     /// The allocation list of a packet with current addresses.
     fn allocation_list(&self, packet: Id<RenderPacket>) -> Vec<AllocationListEntry> {
+        // The packet may have ended with its device.
         let Some(it) = self.schedule.render_packets.get(packet) else { return Vec::new() };
         let now = |allocation_use: &AllocationUse| {
             AllocationUse {

@@ -59,7 +59,7 @@ fn build(operation: Operation<'_>, build: Build) -> (Built, Vec<String>) {
             multipass: &mut multipass,
             private: &mut private,
         };
-        let answer = flown.driver.build_paging(at, &mut building);
+        let answer = flown.driver.build_paging_buffer(at, &mut building);
         let written = building.written;
         built = Some(Built { answer, written, multipass, buffer, private });
     });
@@ -419,7 +419,7 @@ fn a_driver_without_the_entries_is_not_asked() {
             multipass: &mut 0,
             private: &mut [],
         };
-        let answer = flown.driver.build_paging(at, &mut building);
+        let answer = flown.driver.build_paging_buffer(at, &mut building);
         assert_eq!(answer, Err(DriverError::NoEntryPoint));
     });
 }

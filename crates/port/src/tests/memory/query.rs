@@ -54,7 +54,7 @@ pub(crate) fn two_segments(out: &mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS {
 }
 
 fn features(flown: &FlightResult<'_>, at: &mut Passive) -> Result<Features, DriverError> {
-    flown.driver.query_adapter(at)
+    flown.driver.query_adapter_info(at)
 }
 
 #[test]

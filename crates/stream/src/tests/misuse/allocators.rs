@@ -17,17 +17,17 @@ fn an_allocator_that_leaks_or_misreports_is_reported() {
     });
     assert_eq!(lock_failed, [RuleId::KS_ALLOC_004]);
     let late = {
-        let word = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let slot = Arc::new(std::sync::atomic::AtomicUsize::new(0));
         broken_by(true, move |it, entry, _| {
             match entry {
                 Entry::InitializeAllocator => {
                     let blocks_allocated =
                         it.services().allocate_memory(8, 0, MemoryKind::Paged).unwrap();
-                    word.store(blocks_allocated, std::sync::atomic::Ordering::Relaxed);
+                    slot.store(blocks_allocated, std::sync::atomic::Ordering::Relaxed);
                 }
                 Entry::PinClose => {
-                    let word = word.load(std::sync::atomic::Ordering::Relaxed);
-                    it.services().free_memory(word).unwrap();
+                    let slot = slot.load(std::sync::atomic::Ordering::Relaxed);
+                    it.services().free_memory(slot).unwrap();
                 }
                 _ => (),
             }
@@ -39,19 +39,19 @@ fn an_allocator_that_leaks_or_misreports_is_reported() {
 
 #[test]
 fn memory_is_not_written_after_its_frame_was_freed() {
-    let word = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let slot = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let written = broken_by(true, move |it, entry, pin| {
         match entry {
             Entry::PinProcess => {
                 if let Some(edge) = it.services().leading_edge(pin, true) {
                     let data = it.services().pointer_memory(edge).unwrap();
                     it.services().write_memory(data, 0, &[1]).unwrap();
-                    word.store(data, std::sync::atomic::Ordering::Relaxed);
+                    slot.store(data, std::sync::atomic::Ordering::Relaxed);
                 }
             }
             Entry::DeleteAllocator => {
-                let word = word.load(std::sync::atomic::Ordering::Relaxed);
-                assert!(it.services().write_memory(word, 0, &[2]).is_err());
+                let slot = slot.load(std::sync::atomic::Ordering::Relaxed);
+                assert!(it.services().write_memory(slot, 0, &[2]).is_err());
             }
             _ => (),
         }
@@ -70,19 +70,19 @@ fn the_default_allocator_is_for_system_memory() {
 }
 
 /// A driver whose allocator behaves differently.
-struct Crooked(Source, Bend, std::sync::Mutex<usize>);
+struct AllocatorFlawDriver(Source, AllocatorFlaw, std::sync::Mutex<usize>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Bend {
+enum AllocatorFlaw {
     NoContext,
     SharedContext,
     Short,
-    Crooked,
+    Misaligned,
     Paged,
     Twice,
 }
 
-impl Minidriver for Crooked {
+impl Minidriver for AllocatorFlawDriver {
     fn delegate(&self) -> Option<&dyn Minidriver> {
         Some(&self.0)
     }
@@ -92,30 +92,32 @@ impl Minidriver for Crooked {
         at: &mut Passive,
         pin: &PinView,
         framing: &Framing,
-        word: HandleSlot<'_, AllocatorId>,
+        slot: HandleSlot<'_, AllocatorId>,
     ) -> DriverResult<DriverAllocator> {
         match self.1 {
-            Bend::NoContext => Ok(word.fill(0)),
-            Bend::SharedContext => Ok(word.fill(0x77)),
-            _ => self.0.initialize_allocator(at, pin, framing, word),
+            AllocatorFlaw::NoContext => Ok(slot.fill(0)),
+            AllocatorFlaw::SharedContext => Ok(slot.fill(0x77)),
+            _ => self.0.initialize_allocator(at, pin, framing, slot),
         }
     }
 
     fn allocate(
         &self,
         _allocator: &DriverAllocator,
-        word: HandleSlot<'_, FrameId>,
+        slot: HandleSlot<'_, FrameId>,
     ) -> Option<DriverFrame> {
         let services = self.0.services();
         let make = |bytes, kind| services.allocate_memory(bytes, 15, kind);
         match self.1 {
-            Bend::NoContext | Bend::SharedContext => {
-                Some(word.fill(make(BYTES, MemoryKind::NonPaged)?))
+            AllocatorFlaw::NoContext | AllocatorFlaw::SharedContext => {
+                Some(slot.fill(make(BYTES, MemoryKind::NonPaged)?))
             }
-            Bend::Short => Some(word.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
-            Bend::Paged => Some(word.fill(make(BYTES, MemoryKind::Paged)?)),
-            Bend::Crooked => Some(word.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1)),
-            Bend::Twice => {
+            AllocatorFlaw::Short => Some(slot.fill(make(BYTES - 1, MemoryKind::NonPaged)?)),
+            AllocatorFlaw::Paged => Some(slot.fill(make(BYTES, MemoryKind::Paged)?)),
+            AllocatorFlaw::Misaligned => {
+                Some(slot.fill(make(BYTES + 1, MemoryKind::NonPaged)? + 1))
+            }
+            AllocatorFlaw::Twice => {
                 // The same frame forever.
                 let mut kept = self.2.lock().unwrap();
                 let frame = match *kept {
@@ -123,27 +125,27 @@ impl Minidriver for Crooked {
                     frame => frame,
                 };
                 *kept = frame;
-                Some(word.fill(frame))
+                Some(slot.fill(frame))
             }
         }
     }
 
     fn free_frame(&self, _allocator: &DriverAllocator, frame: DriverFrame) {
-        let word = frame.as_raw() & !1;
-        let _ = self.0.services().free_memory(word);
+        let slot = frame.as_raw() & !1;
+        let _ = self.0.services().free_memory(slot);
     }
 }
 
-fn misaligned(bend: Bend) -> Vec<RuleId> {
+fn rules_broken_by(flaw: AllocatorFlaw) -> Vec<RuleId> {
     let (events, _) = fly(0, |run, at| {
         let mut source = Source::new(true);
         source.descriptor.filters[0].pins[0].instances_possible = 2;
-        let misaligned = Crooked(source, bend, std::sync::Mutex::new(0));
-        let plugged = DriverSetup { minidriver: Arc::new(misaligned), memory: run.memory.clone() };
-        let device = run.stream.add_device(at, plugged).unwrap();
+        let minidriver = AllocatorFlawDriver(source, flaw, std::sync::Mutex::new(0));
+        let setup = DriverSetup { minidriver: Arc::new(minidriver), memory: run.memory.clone() };
+        let device = run.stream.add_device(at, setup).unwrap();
         let graph = run.open(at, device).unwrap();
         let other = run.stream.create_pin(at, graph.filter, 0, &format()).unwrap();
-        if bend == Bend::SharedContext {
+        if flaw == AllocatorFlaw::SharedContext {
             run.stream.connect(at, other, &FramingRequest::default()).unwrap();
         }
         let _ = run.stream.set_state(at, graph.pin, PinState::Acquire);
@@ -155,12 +157,12 @@ fn misaligned(bend: Bend) -> Vec<RuleId> {
 
 #[test]
 fn frames_and_contexts_that_differ_from_the_request_are_reported() {
-    assert_eq!(misaligned(Bend::NoContext), [RuleId::KS_ALLOC_003]);
-    assert_eq!(misaligned(Bend::SharedContext), [RuleId::KS_ALLOC_003]);
-    assert_eq!(misaligned(Bend::Short), [RuleId::KS_ALLOC_006]);
-    assert_eq!(misaligned(Bend::Crooked), [RuleId::KS_ALLOC_006]);
-    assert_eq!(misaligned(Bend::Paged), [RuleId::KS_ALLOC_006]);
-    assert_eq!(misaligned(Bend::Twice), [RuleId::KS_ALLOC_008]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::NoContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::SharedContext), [RuleId::KS_ALLOC_003]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::Short), [RuleId::KS_ALLOC_006]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::Misaligned), [RuleId::KS_ALLOC_006]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::Paged), [RuleId::KS_ALLOC_006]);
+    assert_eq!(rules_broken_by(AllocatorFlaw::Twice), [RuleId::KS_ALLOC_008]);
 }
 
 #[test]

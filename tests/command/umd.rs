@@ -39,6 +39,8 @@ fn a_file_is_flown_through_what_needs_a_user_mode_driver() {
     let (code, output) = text(&["check", "--umd", &file, "--scenario", "umd-texture"]);
     let first = format!("with the user-mode driver {file} on host deterministic, seed 1.\n");
     assert!(code == 0 && output.contains(&first), "{output}");
+    assert!(output.contains(" live rules of user-mode drivers never evaluated, "), "{output}");
+    let (_, output) = text(&["check", "--umd", &file, "--scenario", "umd-texture", "--verbose"]);
     assert!(output.contains("live rules of user-mode drivers never evaluated: "), "{output}");
     let (_, report) = json(&["check", "softgpu-allocation-lists", "--scenario", "umd-texture"]);
     assert_eq!(report["umd"], "built-in");
@@ -191,7 +193,7 @@ fn the_pages_quotes_are_real() {
         text(&[&["check", "--umd", &so(Some("releases-before-flush"))], &arguments[..]].concat());
     assert_eq!(code, 1, "{output}");
     let block = blocks(&page, "text").first().cloned().unwrap();
-    let finding = output.lines().skip_while(|text| !text.starts_with("  findings"));
+    let finding = output.lines().skip_while(|text| !text.starts_with("  error: "));
     let found: String = finding.take(block.lines().count()).flat_map(|text| [text, "\n"]).collect();
     let mut now = page.replace(&block, &found);
     let mut quoted = 0;

@@ -17,6 +17,7 @@ mod pausable;
 mod random_steps;
 pub mod raw_umd;
 mod recording_driver;
+pub mod schema;
 mod shared_context_allocation_driver;
 pub mod sync;
 mod test_case;

@@ -130,6 +130,11 @@ impl Kind {
         KINDS[self as usize].1
     }
 
+    /// The kind of that name.
+    pub fn find(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+
     /// The subject of this kind with that number.
     pub const fn subject(self, number: u32) -> Subject {
         Subject { kind: self, number }
@@ -153,7 +158,7 @@ impl FromStr for Subject {
     /// Reads `kind:number`, the form without a space.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (kind, number) = text.split_once(':').ok_or(())?;
-        let (kind, _) = KINDS.iter().find(|(_, name)| *name == kind).ok_or(())?;
+        let kind = Kind::find(kind).ok_or(())?;
         Ok(kind.subject(number.parse().map_err(|_| ())?))
     }
 }

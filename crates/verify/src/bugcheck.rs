@@ -22,6 +22,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "memory was touched at a level where it may not be",
     },
     BugCheck {
+        code: 0x19,
+        name: "BAD_POOL_HEADER",
+        about: "the header of a pool block is damaged, as by a write beyond a block",
+    },
+    BugCheck {
         code: 0x3B,
         name: "SYSTEM_SERVICE_EXCEPTION",
         about: "kernel code ran into an unhandled exception in a system call",
@@ -32,14 +37,44 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "kernel code touched memory that is not there",
     },
     BugCheck {
+        code: 0x7E,
+        name: "SYSTEM_THREAD_EXCEPTION_NOT_HANDLED",
+        about: "a system thread ran into an unhandled exception",
+    },
+    BugCheck {
+        code: 0xB8,
+        name: "ATTEMPTED_SWITCH_FROM_DPC",
+        about: "a deferred procedure call waited",
+    },
+    BugCheck {
         code: 0xC2,
         name: "BAD_POOL_CALLER",
         about: "a driver freed or took pool in a way that cannot be right, as a second free",
     },
     BugCheck {
+        code: 0xC4,
+        name: "DRIVER_VERIFIER_DETECTED_VIOLATION",
+        about: "Driver Verifier found a violation, as pool left at unload",
+    },
+    BugCheck {
+        code: 0xC5,
+        name: "DRIVER_CORRUPTED_EXPOOL",
+        about: "pool was damaged by a driver, and found so at a raised level",
+    },
+    BugCheck {
+        code: 0xC8,
+        name: "IRQL_UNEXPECTED_VALUE",
+        about: "the level is not what it must be, as after a driver did not restore it",
+    },
+    BugCheck {
         code: 0xD1,
         name: "DRIVER_IRQL_NOT_LESS_OR_EQUAL",
         about: "a driver touched memory at a level where it may not",
+    },
+    BugCheck {
+        code: 0xD5,
+        name: "DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL",
+        about: "a driver touched pool that it had freed",
     },
     BugCheck {
         code: 0x10E,
@@ -65,6 +100,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         code: 0x119,
         name: "VIDEO_SCHEDULER_INTERNAL_ERROR",
         about: "the GPU scheduler received an invalid result or fence",
+    },
+    BugCheck {
+        code: 0x133,
+        name: "DPC_WATCHDOG_VIOLATION",
+        about: "code ran at a raised level for too long",
     },
 ];
 
@@ -158,7 +198,7 @@ mod tests {
     fn rules_lead_there_with_their_parameters() {
         assert!(causes_found(0x119).contains(&("KMD-ISR-008", Some(1))));
         assert!(causes_found(0x119).contains(&("GATE-STATUS-002", Some(3))));
-        assert_eq!(causes_found(0xC2), [("WT-POOL-001", None)]);
+        assert_eq!(causes_found(0xC2), [("KS-BAG-003", None), ("WT-POOL-001", None)]);
         assert!(causes_found(0x10E).iter().any(|pair| pair.1 == Some(0xB)));
         assert!(!causes_found(0x117).is_empty());
         let out_of_order = causes(0x119)

@@ -24,6 +24,8 @@ pub struct Entry {
     pub check: String,
     /// What Windows does when it is broken, in the catalogue's abbreviations.
     pub on_breach: String,
+    /// For a live rule: what to change when a finding names it.
+    pub help: Option<String>,
     /// The first driver model it holds for.
     pub since: String,
     /// Its basis: `documented`, `inferred`, `observed` or `ours`.
@@ -129,12 +131,51 @@ impl Entry {
         words.into_iter().any(|text| text == name || text == bare)
     }
 
+    /// The address of the public page that states the rule, or on which it rests.
+    pub fn link(&self) -> Option<String> {
+        self.source.split("; ").find_map(page_address)
+    }
+
+    /// Where the rule comes from, if no public page is behind it.
+    pub fn origin(&self) -> Option<String> {
+        if self.link().is_some() {
+            return None;
+        }
+        let facts = |name| Some(format!("{}; see docs/facts/{name}", self.source));
+        match self.source.split([' ', ';']).next() {
+            Some("ours") => Some("a rule of Windtunnel without a Microsoft page".to_owned()),
+            Some("windows-behaviour") => facts("windows-behaviour.md"),
+            Some("observed-gates") => facts("observed-gates.md"),
+            Some("failures") => facts("failures.toml"),
+            _ => None,
+        }
+    }
+
     /// What Windows would have done, as text.
     pub fn windows(&self) -> String {
         let known = self.on_breach.replace(" / verifier error", "");
         let parts: Vec<String> = known.split("; ").filter_map(expand_sentence).collect();
         if parts.is_empty() { "not known".into() } else { parts.join("; ") }
     }
+}
+
+/// Microsoft's driver documentation.
+const PAGES: &str = "https://learn.microsoft.com/windows-hardware/drivers";
+
+/// The folders of the reference pages of headers, below `ddi`.
+const HEADERS: [&str; 7] =
+    ["d3d10umddi", "d3dkmddi", "d3dkmthk", "d3dukmdt", "d3dumddi", "dispmprt", "ks"];
+
+/// The folders of other pages.
+const GUIDES: [&str; 2] = ["display", "stream"];
+
+/// The address of one page of a source; `None` if it is not a page.
+fn page_address(page: &str) -> Option<String> {
+    let (folder, file) = page.split_once('/')?;
+    if HEADERS.contains(&folder) {
+        return Some(format!("{PAGES}/ddi/{folder}/{file}"));
+    }
+    GUIDES.contains(&folder).then(|| format!("{PAGES}/{folder}/{file}"))
 }
 
 /// One part of `on_breach` as text; `None` where it is not about Windows.
@@ -244,11 +285,38 @@ mod tests {
         assert_eq!(message("KMD-ISR-008"), "stops with bug check 0x119 (0x1)");
         assert_eq!(message("WT-POOL-001"), "stops with bug check 0xC2");
         assert_eq!(message("KMD-DESTROY-002"), "not known");
-        assert_eq!(message("WT-STUCK-001"), "not known");
+        assert_eq!(
+            message("WT-STUCK-001"),
+            "deadlock: the waiting threads hang, without a bug check"
+        );
         assert_eq!(message("ALLOC-CREATE-011"), "succeeds");
         for entry in catalogue() {
             let message = entry.windows();
             assert!(!message.contains("verifier") && !message.contains("bugcheck"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_source_leads_to_its_page() {
+        let link = |id| find(id).unwrap().link();
+        let drivers = "https://learn.microsoft.com/windows-hardware/drivers";
+        let page = "ddi/d3dkmthk/ns-d3dkmthk-_d3dkmt_createallocationflags";
+        assert_eq!(link("ALLOC-CREATE-001"), Some(format!("{drivers}/{page}")));
+        let guide = page_address("display/tdr-changes-in-windows-8");
+        assert_eq!(guide, Some(format!("{drivers}/display/tdr-changes-in-windows-8")));
+        assert_eq!((link("WT-POOL-001"), link("GATE-SEG-001")), (None, None));
+        let origin = find("GATE-SEG-001").unwrap().origin().unwrap();
+        assert_eq!(origin, "observed-gates §3; failures F-036; see docs/facts/observed-gates.md");
+    }
+
+    #[test]
+    fn a_live_rule_has_help_and_a_page_or_an_origin() {
+        for entry in catalogue().iter().filter(|entry| entry.judge.is_some()) {
+            assert!(entry.help.as_ref().is_some_and(|text| text.len() > 20), "{}", entry.id);
+            assert!(entry.link().is_some() != entry.origin().is_some(), "{}", entry.id);
+        }
+        for part in catalogue().iter().flat_map(|entry| entry.source.split("; ")) {
+            assert_eq!(part.contains('/'), page_address(part).is_some(), "{part}");
         }
     }
 

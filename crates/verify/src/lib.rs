@@ -23,6 +23,7 @@
 // What other crates use.
 pub use alias::{ALIASES, aliased, aliases};
 pub use catalogue::{Entry, Severity, catalogue, find};
+pub use cause::cause;
 pub use ddi::documented_level;
 pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
@@ -37,6 +38,7 @@ pub mod shadow;
 // Events in, findings out.
 mod alias;
 mod catalogue;
+mod cause;
 mod verifier;
 
 // The recorded state, and how events change it.

@@ -1,6 +1,7 @@
 //! The verifier: events in, findings out.
 
 use crate::catalogue::{self, Severity};
+use crate::cause::cause;
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadows;
 use crate::statuses;
@@ -9,6 +10,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
+
+/// Of more events, the first ones in a finding: the creation of what it is about.
+const FIRST_EVENTS: usize = 2;
+
+/// The maximum number of causes of one rule, component and place. Further ones count for the last.
+const CAUSES: usize = 12;
 
 /// A broken rule, with everything for the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +40,15 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// How often it happened; the other fields are from the first time.
     pub count: u64,
+}
+
+impl Finding {
+    /// Whether rule, component, place and cause agree: the same mistake, once more.
+    pub fn is_same_as(&self, other: &Finding) -> bool {
+        (self.rule, self.component, &self.argument)
+            == (other.rule, other.component, &other.argument)
+            && cause(&self.message) == cause(&other.message)
+    }
 }
 
 /// Reads events in order, judges each by every rule on events of its name, and records what later
@@ -60,11 +76,11 @@ impl Default for RulesByEvent {
     }
 }
 
-/// The findings, and the index of the first of each kind.
+/// The findings, and for each rule, component and place the causes with their indices.
 #[derive(Debug, Default)]
 struct FindingList {
     list: Vec<Finding>,
-    first: BTreeMap<(RuleId, Component, String), usize>,
+    causes: BTreeMap<(RuleId, Component, String), Vec<(String, usize)>>,
 }
 
 impl Verifier {
@@ -167,7 +183,9 @@ fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
     let mut events: Vec<u64> = numbers.filter(|seq| *seq != event.seq).collect();
     events.sort_unstable();
     events.dedup();
-    events.truncate(EVENTS - 1);
+    if events.len() >= EVENTS {
+        events.drain(FIRST_EVENTS..events.len() - (EVENTS - 1 - FIRST_EVENTS));
+    }
     events.push(event.seq);
     events
 }
@@ -184,12 +202,15 @@ impl FindingList {
     fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
         let Breach { rule, component, argument, message } = breach;
         let argument = argument.into_owned();
-        let key = (rule, component, argument.clone());
-        if let Some(first) = self.first.get(&key) {
+        let causes = self.causes.entry((rule, component, argument.clone())).or_default();
+        let cause = cause(&message);
+        let known = causes.iter().find(|(known, _)| *known == cause);
+        let full = if causes.len() < CAUSES { None } else { causes.last() };
+        if let Some((_, first)) = known.or(full) {
             self.list[*first].count += 1;
             return;
         }
-        self.first.insert(key, self.list.len());
+        causes.push((cause, self.list.len()));
         let entry = catalogue::find(rule.name());
         let windows = match rule {
             RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => statuses::bug_check_of(&argument),
@@ -207,5 +228,37 @@ impl FindingList {
             events: events(),
             count: 1,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn breach(message: &str) -> Breach {
+        let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
+        Breach { rule, component, argument: "here".into(), message: message.to_owned() }
+    }
+
+    #[test]
+    fn two_mistakes_in_one_place_are_two_findings() {
+        let mut findings = FindingList::default();
+        for message in ["pool block 1 has another tag", "0x1234 is no block", "0x77 is no block"] {
+            findings.add(breach(message), Vec::new);
+        }
+        let counts: Vec<_> =
+            findings.list.iter().map(|finding| (&*finding.message, finding.count)).collect();
+        assert_eq!(counts, [("pool block 1 has another tag", 1), ("0x1234 is no block", 2)]);
+        assert!(!findings.list[0].is_same_as(&findings.list[1]));
+    }
+
+    #[test]
+    fn the_causes_of_one_place_are_limited_and_all_are_counted() {
+        let mut findings = FindingList::default();
+        for letter in 'a'..='z' {
+            findings.add(breach(&format!("cause {letter}")), Vec::new);
+        }
+        assert_eq!(findings.list.len(), CAUSES);
+        assert_eq!(findings.list.iter().map(|finding| finding.count).sum::<u64>(), 26);
     }
 }

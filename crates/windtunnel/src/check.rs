@@ -4,7 +4,7 @@ use crate::allow::AllowList;
 use crate::driver::Driver;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::scenario::Scenario;
-use crate::scenario_report::ScenarioReport;
+use crate::scenario_report::{ReportedFinding, ScenarioReport};
 use flight::{HostError, RuleCounts, RuleId};
 use runtime::Umd;
 use std::collections::BTreeSet;
@@ -49,6 +49,47 @@ pub struct CheckReport {
     pub seeds: u64,
     /// The reports of the scenarios, in order.
     pub scenarios: Vec<ScenarioReport>,
+    /// Why the check stopped before all scenarios were flown: a fault of Windtunnel.
+    pub internal_error: Option<HostError>,
+}
+
+/// A finding of all scenarios in which it occurred: rule, component, place and cause agree.
+pub struct FindingGroup<'a> {
+    /// The first finding, with the flight that shows it.
+    pub first: &'a ReportedFinding,
+    /// The scenarios, in order; the first finding is from the first of them.
+    pub scenarios: Vec<&'static str>,
+    /// How often it occurred in all of them.
+    pub count: u64,
+    /// Why it is allowed, if it is.
+    pub reason: Option<&'a str>,
+}
+
+impl<'a> FindingGroup<'a> {
+    /// Groups findings, in the order of their first occurrence.
+    fn of(
+        findings: impl Iterator<Item = (&'static str, &'a ReportedFinding, Option<&'a str>)>,
+    ) -> Vec<Self> {
+        let mut groups: Vec<Self> = Vec::new();
+        for (scenario, found, reason) in findings {
+            let same = |group: &&mut Self| {
+                group.reason == reason && group.first.finding.is_same_as(&found.finding)
+            };
+            let count = found.finding.count;
+            match groups.iter_mut().find(same) {
+                Some(group) => {
+                    group.count += count;
+                    if group.scenarios.last() != Some(&scenario) {
+                        group.scenarios.push(scenario);
+                    }
+                }
+                None => {
+                    groups.push(Self { first: found, scenarios: vec![scenario], count, reason });
+                }
+            }
+        }
+        groups
+    }
 }
 
 /// The name of a built-in user-mode driver in reports.
@@ -62,34 +103,61 @@ pub enum CheckStep<'a> {
     ScenarioDone(&'a ScenarioReport),
 }
 
-/// Flies a driver through scenarios. Calls `after` for each finished flight and each scenario.
-pub fn check(
-    plan: &CheckPlan<'_>,
-    mut after: impl FnMut(CheckStep<'_>),
-) -> Result<CheckReport, HostError> {
-    let mut flights = Vec::new();
+/// Flies a driver through scenarios. Calls `after` for each finished flight and each scenario. A
+/// fault of Windtunnel ends the check; the report then has what was flown before.
+pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> CheckReport {
+    let mut report = CheckReport {
+        driver: plan.driver.name(),
+        streams: plan.driver.streams(),
+        umd: plan.umd_name(),
+        host: plan.host,
+        seeds: plan.seeds,
+        scenarios: Vec::new(),
+        internal_error: None,
+    };
     for scenario in plan.scenarios {
-        let mut report = ScenarioReport::new(scenario.name);
-        for turn in 0..plan.seeds {
-            let on = plan.host.with_seed_offset(turn);
-            let flown = match plan.driver {
-                Driver::Display(it) => fly_with_umd(it.make, plan.flight_umd(), scenario, on),
-                Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
-            };
-            let flown = flown.map_err(|HostError(reason)| {
-                HostError(format!("{}, {}: {reason}", scenario.name, on.name()))
-            })?;
-            after(CheckStep::FlightDone(&flown));
-            report.add(flown);
+        let (flown, error) = fly_scenario(plan, scenario, &mut after);
+        if flown.flights > 0 {
+            after(CheckStep::ScenarioDone(&flown));
+            report.scenarios.push(flown);
         }
-        if let Some(allow) = plan.allow {
-            report.apply_allow_list(plan.driver.name(), allow);
+        if error.is_some() {
+            report.internal_error = error;
+            break;
         }
-        after(CheckStep::ScenarioDone(&report));
-        flights.push(report);
     }
-    let (driver, streams, umd) = (plan.driver.name(), plan.driver.streams(), plan.umd_name());
-    Ok(CheckReport { driver, streams, umd, host: plan.host, seeds: plan.seeds, scenarios: flights })
+    report
+}
+
+/// Flies a driver through one scenario with all seeds.
+fn fly_scenario(
+    plan: &CheckPlan<'_>,
+    scenario: &'static Scenario,
+    after: &mut impl FnMut(CheckStep<'_>),
+) -> (ScenarioReport, Option<HostError>) {
+    let mut report = ScenarioReport::new(scenario.name);
+    let mut error = None;
+    for turn in 0..plan.seeds {
+        let on = plan.host.with_seed_offset(turn);
+        let flown = match plan.driver {
+            Driver::Display(listed) => fly_with_umd(listed.make, plan.flight_umd(), scenario, on),
+            Driver::Streaming(listed) => fly_builtin_stream(listed, scenario, on),
+        };
+        match flown {
+            Ok(flown) => {
+                after(CheckStep::FlightDone(&flown));
+                report.add(flown);
+            }
+            Err(HostError(reason)) => {
+                error = Some(HostError(format!("{}, {}: {reason}", scenario.name, on.name())));
+                break;
+            }
+        }
+    }
+    if let Some(allow) = plan.allow {
+        report.apply_allow_list(plan.driver.name(), allow);
+    }
+    (report, error)
 }
 
 impl CheckPlan<'_> {
@@ -114,6 +182,36 @@ impl CheckReport {
     /// The number of findings of a severity that are not allowed.
     pub fn count(&self, severity: Severity) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.count(severity)).sum()
+    }
+
+    /// The findings that are not allowed, each once over all scenarios: errors, then warnings,
+    /// then notes, each in the order of their first occurrence.
+    pub fn finding_groups(&self) -> Vec<FindingGroup<'_>> {
+        let mut groups =
+            FindingGroup::of(self.scenarios.iter().flat_map(|report| {
+                report.findings.iter().map(|found| (report.scenario, found, None))
+            }));
+        groups.sort_by_key(|group| std::cmp::Reverse(group.first.finding.severity));
+        groups
+    }
+
+    /// The findings that are allowed, each once over all scenarios.
+    pub fn allowed_groups(&self) -> Vec<FindingGroup<'_>> {
+        FindingGroup::of(self.scenarios.iter().flat_map(|report| {
+            let scenario = report.scenario;
+            let allowed = report.allowed.iter();
+            allowed.map(move |allowed| (scenario, &allowed.found, Some(allowed.reason.as_str())))
+        }))
+    }
+
+    /// The number of scenarios that reached their end in every flight.
+    pub fn completed_count(&self) -> usize {
+        self.scenarios.iter().filter(|report| report.needs.is_empty()).count()
+    }
+
+    /// The number of scenarios that began and did not reach their end in every flight.
+    pub fn ended_early_count(&self) -> usize {
+        self.scenarios.iter().filter(|report| report.ended_early > 0).count()
     }
 
     /// The number of objects left alive.
@@ -187,8 +285,12 @@ impl CheckReport {
             .collect()
     }
 
-    /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown.
+    /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check
+    /// stopped with an internal error.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
+        if self.internal_error.is_some() {
+            return 2;
+        }
         let errors = self.count(Severity::Error);
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };
         match (errors + warnings + self.live_count(), self.flown_count()) {

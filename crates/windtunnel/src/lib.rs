@@ -34,7 +34,7 @@ mod testbed;
 
 pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, NativeUmd, check};
+pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check};
 pub use driver::Driver;
 pub use expected_video::ExpectedVideo;
 pub use explain::{
@@ -43,6 +43,7 @@ pub use explain::{
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
+pub use report::{Colour, plural, sentence};
 pub use rule_counts::add_to_file as keep_tally;
 pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};

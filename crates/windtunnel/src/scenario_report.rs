@@ -32,6 +32,8 @@ pub struct ScenarioReport {
     pub scenario: &'static str,
     /// The number of flights: one for each seed.
     pub flights: u64,
+    /// The number of flights that began and did not reach the end of the scenario.
+    pub ended_early: u64,
     /// Findings that are not allowed, in the order of first occurrence.
     pub findings: Vec<ReportedFinding>,
     /// Findings that are allowed.
@@ -63,11 +65,7 @@ impl ScenarioReport {
     /// Adds the result of a flight.
     pub(crate) fn add(&mut self, flight_result: FlightResult) {
         for finding in flight_result.findings {
-            let same = |it: &&mut ReportedFinding| {
-                let it = &it.finding;
-                (it.rule, it.component, &it.argument)
-                    == (finding.rule, finding.component, &finding.argument)
-            };
+            let same = |known: &&mut ReportedFinding| known.finding.is_same_as(&finding);
             if let Some(first) = self.findings.iter_mut().find(same) {
                 first.finding.count += finding.count;
                 continue;
@@ -77,6 +75,9 @@ impl ScenarioReport {
                 flight_result.seed,
                 &flight_result.events,
             ));
+        }
+        if !flight_result.needs.is_empty() && !flight_result.events.is_empty() {
+            self.ended_early += 1;
         }
         for need in flight_result.needs {
             if !self.needs.contains(&need) {

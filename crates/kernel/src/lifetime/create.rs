@@ -182,7 +182,7 @@ impl Kernel {
             let why = described.as_ref().err().filter(|error| is_data_error(error));
             let broken = why.map(|error| {
                 format!(
-                    "the driver rejected its own private data in DxgkDdiCreateAllocation: {error:?}"
+                    "the driver rejected its own private data in DxgkDdiCreateAllocation: {error}"
                 )
             });
             judge_standard(driver, RuleId::KMD_STD_004, broken);

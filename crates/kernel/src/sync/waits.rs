@@ -135,10 +135,12 @@ impl Kernel {
                 },
             )
         });
-        if !state.is_satisfied(wait, false) {
+        // An object that is destroyed and that nothing signals any more releases the context.
+        let orphaned = state.orphaned_points(wait);
+        if !state.unmet_points(wait).iter().all(|point| orphaned.contains(point)) {
             return false;
         }
-        for point in state.orphaned_points(wait) {
+        for point in orphaned {
             self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
         }
         self.acquire_points(state, number, context, wait);
@@ -554,7 +556,7 @@ impl KernelState {
             SyncPoint::Object(number) => {
                 let often = points.list.iter().filter(|pair| pair.0 == *point).count();
                 let reached = |object: &SyncObject| object.is_reached(*value, often);
-                self.sync.objects.get(*number).is_none_or(reached) || self.is_orphaned(*point)
+                self.sync.objects.get(*number).is_none_or(reached)
             }
         };
         if any { points.list.iter().any(met) } else { points.list.iter().all(met) }

@@ -2,32 +2,36 @@
 
 use super::frames::FrameWriter;
 use super::progress::Progress;
+use super::repeat::Repeat;
+use super::text::Style;
 use super::{CommandError, Deny, json, text, unknown_name};
 use clap::{Args, ValueEnum};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
-    AllowFileError, AllowList, CheckPlan, CheckStep, Driver, FlightResult, HostKind, NativeUmd,
-    SCENARIOS, Scenario, baseline, check, find_scenario,
+    AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, FlightResult, HostKind,
+    NativeUmd, SCENARIOS, Scenario, baseline, check, find_scenario,
     steps::{self, StepError},
 };
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each switch of the command line")]
 pub(crate) struct Arguments {
     /// The driver to fly: a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-gpummu")]
-    driver: String,
+    pub(super) driver: String,
     /// Fly this user-mode driver on top of DRIVER, in place of the built-in one: a native shared
     /// object that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need a
     /// user-mode driver, unless --scenario names others: see docs/user-mode-drivers.md
     #[arg(long, value_name = "FILE.so")]
-    umd: Option<PathBuf>,
+    pub(super) umd: Option<PathBuf>,
     /// Fly only this scenario (repeatable). Bad clients are flown only when named here. A file, or
     /// a name that ends in .steps, is read as steps, one per line: see docs/steps.md
     #[arg(long = "scenario", value_name = "NAME|FILE")]
-    scenarios: Vec<String>,
+    pub(super) scenarios: Vec<String>,
     /// How the threads of the flight run
     #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
     host: HostArgument,
@@ -42,17 +46,17 @@ pub(crate) struct Arguments {
     /// Fly each scenario N times, with consecutive seeds starting at --seed, and merge the results
     /// into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
+    pub(super) seeds: u64,
     /// List the findings that this TOML file allows separately and do not count them: [[allow]]
     /// entries with rule, where and reason, optionally driver or scenario
     #[arg(long, value_name = "FILE")]
-    allow: Option<PathBuf>,
+    pub(super) allow: Option<PathBuf>,
     /// Write an allow file that covers every finding
     #[arg(long, value_name = "FILE")]
     write_baseline: Option<PathBuf>,
     /// Also fail on warnings
     #[arg(long)]
-    deny: Option<Deny>,
+    pub(super) deny: Option<Deny>,
     /// Write the events of each scenario to DIR/SCENARIO.trace, those of further seeds to
     /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
@@ -64,7 +68,10 @@ pub(crate) struct Arguments {
     /// Print live objects and what keeps each alive, at the moments each scenario selects
     #[arg(long)]
     live: bool,
-    /// Print JSON
+    /// List every scenario as it ends, and everything that was not judged
+    #[arg(long, short)]
+    verbose: bool,
+    /// Print JSON: docs/report.schema.json describes it
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -89,6 +96,12 @@ fn host_argument(text: &str) -> Result<HostArgument, String> {
 }
 
 impl Arguments {
+    /// How the text report is printed.
+    fn style(&self) -> Style {
+        let colour = colour(io::stdout().is_terminal(), |name| std::env::var_os(name));
+        Style { colour, verbose: self.verbose, live: self.live }
+    }
+
     fn host_kind(&self) -> Result<HostKind, CommandError> {
         match (self.host, self.seed) {
             (HostArgument::Deterministic, seed) if self.pressure => {
@@ -109,6 +122,13 @@ impl Arguments {
     }
 }
 
+/// Colour on a terminal that can show it, unless `NO_COLOR` is set (<https://no-color.org>).
+fn colour(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Colour {
+    let no_color = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = variable("TERM").is_some_and(|value| value == "dumb");
+    if terminal && !no_color && !dumb { Colour::On } else { Colour::Off }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let driver = Driver::find(&arguments.driver).ok_or_else(|| {
         unknown_name("driver", &arguments.driver, Driver::all().map(Driver::name))
@@ -119,6 +139,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let umd = arguments.umd.as_deref().map(load).transpose()?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
     let (on, seeds) = (arguments.host_kind()?, arguments.seeds);
+    refuse_unwritable(arguments)?;
+    let repeat = Repeat::new(arguments, &scenarios, on);
+    let style = arguments.style();
     if !arguments.json {
         text::print_header(driver, umd.as_ref(), on, seeds);
     }
@@ -142,29 +165,51 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         CheckStep::ScenarioDone(scenario_report) => {
             progress.clear();
             if !arguments.json {
-                text::print_scenario(scenario_report, arguments.live);
+                text::print_scenario(scenario_report, style);
             }
         }
     });
-    let check_report = check_report.map_err(|flight::HostError(why)| {
-        CommandError(format!("could not run; this is a bug in windtunnel: {why}"))
-    })?;
-    if let Some(why) = failed {
-        return Err(why);
-    }
     if let Some(path) = &arguments.write_baseline {
-        fs::write(path, baseline(&check_report)).map_err(|why| write_error(path, &why))?;
+        let written = fs::write(path, baseline(&check_report));
+        failed = failed.or(written.err().map(|why| write_error(path, &why)));
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
-    if !arguments.json {
-        frames.print_summary();
+    let deny_warnings = arguments.deny == Some(Deny::Warnings);
+    // A file that could not be written does not hide the findings, but is the last word.
+    if let Some(why) = failed {
+        if !arguments.json {
+            text::print(&check_report, allow, &repeat, deny_warnings, style);
+        }
+        return Err(why);
     }
     if arguments.json {
-        json::report(&check_report, allow, arguments.live);
+        json::report(&check_report, allow, &repeat, arguments.live, deny_warnings);
     } else {
-        text::print_summary(&check_report, allow);
+        frames.print_summary();
+        text::print(&check_report, allow, &repeat, deny_warnings, style);
     }
-    Ok(ExitCode::from(check_report.exit_code(arguments.deny == Some(Deny::Warnings))))
+    Ok(ExitCode::from(check_report.exit_code(deny_warnings)))
+}
+
+/// Refuses output paths that cannot be written, before anything is flown.
+fn refuse_unwritable(arguments: &Arguments) -> Result<(), CommandError> {
+    for directory in [&arguments.trace, &arguments.frames].into_iter().flatten() {
+        let probe = directory.join(format!(".windtunnel-{}", std::process::id()));
+        let written = fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&probe, ""))
+            .and_then(|()| fs::remove_file(&probe));
+        written.map_err(|why| write_error(directory, &why))?;
+    }
+    if let Some(path) = &arguments.write_baseline {
+        // The file may be the allow file of this run: its text stays until the new one is known.
+        let exists = path.exists();
+        let opened = fs::OpenOptions::new().append(true).create(true).open(path);
+        opened.map_err(|why| write_error(path, &why))?;
+        if !exists {
+            fs::remove_file(path).map_err(|why| write_error(path, &why))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads an allow file. Errors name file and line.
@@ -252,4 +297,22 @@ fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(
     let written = fs::create_dir_all(directory)
         .and_then(|()| fs::write(&path, flight::trace::text(&flown.events)));
     written.map_err(|why| write_error(&path, &why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_is_for_terminals_without_no_color() {
+        let with = |set: &'static str, value: &'static str| {
+            colour(true, move |name| (name == set).then(|| value.into()))
+        };
+        assert_eq!(with("", ""), Colour::On);
+        assert_eq!(with("NO_COLOR", ""), Colour::On);
+        assert_eq!(with("NO_COLOR", "1"), Colour::Off);
+        assert_eq!(with("TERM", "dumb"), Colour::Off);
+        assert_eq!(with("TERM", "xterm"), Colour::On);
+        assert_eq!(colour(false, |_| None), Colour::Off);
+    }
 }

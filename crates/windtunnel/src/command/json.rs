@@ -1,24 +1,32 @@
 //! Reports as JSON.
 
+use super::repeat::Repeat;
 use kernel::LiveObjects;
 use serde_json::{Value, json};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
-    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport,
+    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport, sentence,
 };
 
-/// The version of the JSON schema.
+/// The version of the JSON schema: `docs/report.schema.json` describes the report of a check.
 const SCHEMA: u32 = 1;
 
-pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowList)>, looks: bool) {
+/// Prints the report of a check.
+pub(crate) fn report(
+    check_report: &CheckReport,
+    allow: Option<(&Path, &AllowList)>,
+    repeat: &Repeat,
+    looks: bool,
+    deny_warnings: bool,
+) {
     let entries = check_report.entries();
     let called = entries.iter().filter(|pair| pair.1).count();
     let findings = check_report.count(Severity::Error) + check_report.count(Severity::Warning);
     let scenarios: Vec<Value> = check_report
         .scenarios
         .iter()
-        .map(|scenario_report| scenario(scenario_report, looks))
+        .map(|scenario_report| scenario(scenario_report, repeat, looks))
         .collect();
     let mut report = json!({
         "schema": SCHEMA,
@@ -29,6 +37,9 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
         "seed": check_report.host.seed(),
         "scenarios": scenarios,
         "findings": findings,
+        "distinct": distinct(check_report),
+        "result": result(check_report.exit_code(deny_warnings)),
+        "repeat": repeat.check(),
         "judged": {
             "entries": [called, entries.len()],
             "rules": [check_report.judged().len(), flight::RuleId::LIVE.len()],
@@ -49,10 +60,38 @@ pub(crate) fn report(check_report: &CheckReport, allow: Option<(&Path, &AllowLis
     if check_report.flown_count() == 0 {
         report["error"] = "no scenario could be flown; each one lists what it needs".into();
     }
+    if let Some(flight::HostError(reason)) = &check_report.internal_error {
+        let error = format!("could not run; this is a bug in windtunnel: {reason}");
+        report["error"] = error.into();
+    }
     print(&report);
 }
 
-fn scenario(scenario_report: &ScenarioReport, looks: bool) -> Value {
+/// The result of a check by its exit code.
+fn result(code: u8) -> &'static str {
+    match code {
+        0 => "pass",
+        1 => "fail",
+        _ => "could-not-run",
+    }
+}
+
+/// The findings of each severity, each once over all scenarios, as the text report counts them.
+fn distinct(check_report: &CheckReport) -> Value {
+    let groups = check_report.finding_groups();
+    let count =
+        |severity| groups.iter().filter(|group| group.first.finding.severity == severity).count();
+    json!({
+        "errors": count(Severity::Error),
+        "warnings": count(Severity::Warning),
+        "notes": count(Severity::Note),
+    })
+}
+
+fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> Value {
+    let finding = |found: &ReportedFinding| {
+        finding(found, &repeat.flight(scenario_report.scenario, found.seed))
+    };
     let allowed = |allowed_finding: &AllowedFinding| {
         let mut found = finding(&allowed_finding.found);
         found["reason"] = allowed_finding.reason.as_str().into();
@@ -62,6 +101,7 @@ fn scenario(scenario_report: &ScenarioReport, looks: bool) -> Value {
         "name": scenario_report.scenario,
         "result": scenario_report.outcome().name(),
         "needs": scenario_report.needs,
+        "ended_early": scenario_report.ended_early,
         "findings": scenario_report.findings.iter().map(finding).collect::<Vec<_>>(),
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
@@ -75,8 +115,9 @@ fn scenario(scenario_report: &ScenarioReport, looks: bool) -> Value {
     scenario
 }
 
-fn finding(found: &ReportedFinding) -> Value {
+fn finding(found: &ReportedFinding, repeat: &str) -> Value {
     let it = &found.finding;
+    let entry = verify::find(it.rule.name());
     json!({
         "rule": it.rule.name(),
         "severity": it.severity.name(),
@@ -84,11 +125,15 @@ fn finding(found: &ReportedFinding) -> Value {
         "source": it.source,
         "who": it.component.name(),
         "where": it.argument,
-        "message": it.message,
+        "message": sentence(&it.message),
         "windows": it.windows,
         "events": it.events,
         "count": it.count,
         "seed": found.seed,
+        "rule_text": entry.map(|entry| &entry.rule),
+        "help": entry.and_then(|entry| entry.help.as_ref()),
+        "link": entry.and_then(verify::Entry::link),
+        "repeat": repeat,
     })
 }
 
@@ -113,6 +158,7 @@ pub(crate) fn header() -> Value {
 pub(crate) fn error(why: &str) {
     let mut report = header();
     report["error"] = why.into();
+    report["result"] = result(2).into();
     print(&report);
 }
 

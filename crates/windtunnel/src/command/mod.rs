@@ -18,6 +18,7 @@ mod frames;
 mod json;
 mod list;
 mod progress;
+mod repeat;
 mod support;
 mod text;
 
@@ -34,6 +35,7 @@ Examples:
   windtunnel check --scenario my.steps      fly your own steps, one per line (docs/steps.md)
   windtunnel check --host threads           parallel threads instead of one at a time
   windtunnel check --seeds 100              a hundred seeds in one report
+  windtunnel check --verbose                list every scenario, and what was not judged
   windtunnel check --umd my-umd.so          fly a user-mode driver (docs/user-mode-drivers.md)
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
   windtunnel check capture --frames DIR     fly a streaming minidriver and save its frames
@@ -47,7 +49,7 @@ Examples:
   windtunnel bench --full                   also with a million live allocations
 
 Exit status: 0 no errors, 1 errors or objects left alive (--deny warnings: also warnings), 2 could
-not run or no scenario was flown.";
+not run or no scenario was flown (docs/reports.md).";
 
 /// A wind tunnel for Windows display drivers: flies a miniport through its life under a
 /// user-mode WDDM graphics kernel, and reports what went wrong, which component is at fault,

@@ -1,11 +1,34 @@
-//! The text report of `windtunnel check`.
+//! The text report of `windtunnel check`: what was flown, what was not judged, the findings, the
+//! summary, and a last line that says PASS or FAIL.
 
+use super::repeat::Repeat;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
-use windtunnel::{AllowList, BUILT_IN, CheckReport, Driver, HostKind, NativeUmd, ScenarioReport};
+use windtunnel::{
+    AllowList, BUILT_IN, CheckReport, Colour, Driver, FindingGroup, HostKind, NativeUmd, Outcome,
+    ScenarioReport, plural, sentence,
+};
 
 /// Points to the explanation of the terms in reports.
 pub(crate) const GLOSSARY_NOTE: &str = "terms: docs/GLOSSARY.md";
+
+/// The number of names in a list that is cut.
+const NAMES: usize = 3;
+
+/// The number of findings of one rule in one place that are printed in full.
+const IN_FULL: usize = 2;
+
+/// How the report is printed.
+#[derive(Clone, Copy)]
+pub(crate) struct Style {
+    /// Whether it is coloured.
+    pub(crate) colour: Colour,
+    /// Whether every scenario, and what was not judged, is listed.
+    pub(crate) verbose: bool,
+    /// Whether live objects are printed.
+    pub(crate) live: bool,
+}
 
 pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind, seeds: u64) {
     let message = match (on.seed(), seeds) {
@@ -21,83 +44,339 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
     println!("Flying {name} ({about}){umd} on host {}{message}.\n", on.name());
 }
 
-/// Prints a finished scenario: its line, then its findings.
-pub(crate) fn print_scenario(report: &ScenarioReport, live: bool) {
-    let (outcome, name) = (report.outcome(), report.scenario);
-    println!("  {:<10} {name:<24} {:>5} events", outcome.name(), report.events);
-    for need in &report.needs {
-        println!("             not flown: needs {need}");
+/// Prints what must be printed when a scenario has ended: its line with `--verbose`, and its live
+/// objects with `--live`.
+pub(crate) fn print_scenario(report: &ScenarioReport, style: Style) {
+    let looks = style.live && !report.live_snapshots.is_empty();
+    if style.verbose || looks {
+        println!("{}", scenario_line(outcome(report), report.scenario, 1, report.events));
     }
-    if live {
+    if style.verbose {
+        for need in &report.needs {
+            println!("             {}", stopped(report, need));
+        }
+    }
+    if looks {
         for (when, live_objects) in &report.live_snapshots {
             println!("             live objects, {when}:");
             print!("{}", indented(&live_objects.to_string(), 15));
         }
     }
-    for it in &report.allowed {
-        let finding = &it.found.finding;
-        let (rule, place) = (finding.rule.name(), &finding.argument);
-        println!("             allowed: {rule} in {place}{}: {}", it.found.times(), it.reason);
+}
+
+/// Prints the report after the last flight.
+pub(crate) fn print(
+    report: &CheckReport,
+    allow: Option<(&Path, &AllowList)>,
+    repeat: &Repeat,
+    deny_warnings: bool,
+    style: Style,
+) {
+    if !style.verbose {
+        print_folded(report);
     }
-    for found in &report.findings {
-        println!("\n{}", found.text(report.flights > 1));
+    if style.verbose {
+        print_not_judged(report);
+    } else {
+        print_not_judged_line(report);
     }
-    if report.live.count() > 0 {
-        println!("\n  left alive at the end:\n{}", indented(&report.live.to_string(), 4));
+    if let Some((path, allow)) = allow {
+        print_allowed(report, path, allow);
+    }
+    let groups = report.finding_groups();
+    print_findings(&groups, report, repeat, style);
+    for scenario in report.scenarios.iter().filter(|scenario| scenario.live.count() > 0) {
+        let live = indented(&scenario.live.to_string(), 4);
+        println!("\n  left alive at the end of {}:\n{live}", scenario.scenario);
+    }
+    print_summary(report);
+    println!("{}", verdict(report, &groups, repeat, deny_warnings, style.colour));
+}
+
+/// The outcome of a scenario, in one word.
+fn outcome(report: &ScenarioReport) -> &'static str {
+    match report.outcome() {
+        Outcome::NotFlown if report.ended_early > 0 => "ended",
+        outcome => outcome.name(),
     }
 }
 
-/// Prints the summary: what was not judged, what was allowed, and the totals.
-pub(crate) fn print_summary(report: &CheckReport, allow: Option<(&Path, &AllowList)>) {
+/// Why a scenario was not flown to its end.
+fn stopped(report: &ScenarioReport, need: &str) -> String {
+    match (report.ended_early, report.flights) {
+        (0, _) => format!("not flown: needs {need}"),
+        (_, 1) => format!("ended early, after {}: needs {need}", plural(report.events, "event")),
+        (some, all) => format!("ended early in {some} of {all} flights: needs {need}"),
+    }
+}
+
+fn scenario_line(outcome: &str, name: &str, scenarios: usize, events: usize) -> String {
+    let events = plural(events, "event");
+    let counts = match scenarios {
+        1 => events,
+        some => format!("{some} scenarios, {events}"),
+    };
+    format!("  {outcome:<10} {name:<24} {counts}")
+}
+
+/// Prints the scenarios: a line for each family and outcome, then those that were not flown by
+/// what they need, then those that ended early with the step at which they did.
+fn print_folded(report: &CheckReport) {
+    for kind in ["clean", "allowed", "findings"] {
+        let of_kind = report.scenarios.iter().filter(|scenario| outcome(scenario) == kind);
+        for (family, members) in grouped(of_kind, |scenario| family(scenario.scenario)) {
+            let name = if let [only] = members.as_slice() { only.scenario } else { &family };
+            let events = members.iter().map(|scenario| scenario.events).sum();
+            println!("{}", scenario_line(kind, name, members.len(), events));
+        }
+    }
+    let not_flown = report
+        .scenarios
+        .iter()
+        .filter(|scenario| scenario.ended_early == 0 && !scenario.needs.is_empty());
+    for (needs, members) in grouped(not_flown, |scenario| all_needs(&scenario.needs)) {
+        let names: Vec<&str> = members.iter().map(|scenario| scenario.scenario).collect();
+        let verb = if names.len() == 1 { "needs" } else { "need" };
+        let count = plural(names.len(), "scenario");
+        println!("  not-flown  {count} {verb} {needs}: {}", some_of(&names));
+    }
+    let early = report.scenarios.iter().filter(|scenario| scenario.ended_early > 0);
+    for (needs, members) in grouped(early, |scenario| all_needs(&scenario.needs)) {
+        if let [only] = members.as_slice() {
+            println!("  {:<10} {}, which {}", "ended", only.scenario, stopped(only, &needs));
+            continue;
+        }
+        let names: Vec<&str> = members.iter().map(|scenario| scenario.scenario).collect();
+        let count = plural(names.len(), "scenario");
+        println!("  ended      {count} ended early: each needs {needs}: {}", some_of(&names));
+    }
+}
+
+/// What a scenario needs, in one phrase.
+fn all_needs(needs: &[String]) -> String {
+    let entry = "a driver that implements ";
+    let entries: Option<Vec<&str>> = needs.iter().map(|need| need.strip_prefix(entry)).collect();
+    match entries {
+        Some(entries) if entries.len() > 1 => format!("{entry}{}", entries.join(", ")),
+        _ => needs.join(" and "),
+    }
+}
+
+/// Groups scenarios by a key, in the order of first occurrence.
+fn grouped<'a>(
+    scenarios: impl Iterator<Item = &'a ScenarioReport>,
+    key: impl Fn(&ScenarioReport) -> String,
+) -> Vec<(String, Vec<&'a ScenarioReport>)> {
+    let mut groups: Vec<(String, Vec<&ScenarioReport>)> = Vec::new();
+    for scenario in scenarios {
+        let key = key(scenario);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(scenario),
+            None => groups.push((key, vec![scenario])),
+        }
+    }
+    groups
+}
+
+/// The family of a scenario: the area that its name begins with.
+fn family(scenario: &str) -> String {
+    let area = scenario.split('-').next().unwrap_or(scenario);
+    if scenario.starts_with("keyed-mutex") { "keyed-mutex".to_owned() } else { area.to_owned() }
+}
+
+/// The first names of a list, and how many more there are.
+fn some_of(names: &[&str]) -> String {
+    match names.len().checked_sub(NAMES + 1) {
+        None => names.join(", "),
+        Some(more) => format!("{} and {} more", names[..NAMES].join(", "), more + 1),
+    }
+}
+
+/// Prints the findings. One mistake can corrupt memory in many ways: of the findings of one rule in
+/// one place, the first are printed in full, and the others as one sentence each.
+fn print_findings(
+    groups: &[FindingGroup<'_>],
+    report: &CheckReport,
+    repeat: &Repeat,
+    style: Style,
+) {
+    let place = |group: &FindingGroup<'_>| {
+        let finding = &group.first.finding;
+        (finding.rule, finding.component, finding.argument.clone())
+    };
+    let mut printed = BTreeSet::new();
+    for group in groups {
+        if !printed.insert(place(group)) {
+            continue;
+        }
+        let same: Vec<_> = groups.iter().filter(|other| place(other) == place(group)).collect();
+        let (in_full, others) = same.split_at(same.len().min(IN_FULL));
+        for (number, finding) in in_full.iter().enumerate() {
+            let last = number + 1 == in_full.len();
+            print_finding(finding, if last { others } else { &[] }, report, repeat, style);
+        }
+    }
+}
+
+/// How often a finding occurred, and in how many scenarios; nothing if once.
+fn times(group: &FindingGroup<'_>) -> String {
+    match (group.count, group.scenarios.len()) {
+        (1, _) => String::new(),
+        (count, 1) => format!(" ({count} times)"),
+        (count, scenarios) => format!(" ({count} times in {scenarios} scenarios)"),
+    }
+}
+
+/// Prints a finding with the scenarios in which it occurred, the command that repeats it, and the
+/// sentences of others in the same place.
+fn print_finding(
+    group: &FindingGroup<'_>,
+    others: &[&FindingGroup<'_>],
+    report: &CheckReport,
+    repeat: &Repeat,
+    style: Style,
+) {
+    let (first, scenarios) = (group.first, &group.scenarios);
+    let mut more = Vec::new();
+    if let (Some(seed), true) = (first.seed, report.seeds > 1) {
+        more.push(("seed", format!("{seed} is the first seed that shows it")));
+    }
+    if report.scenarios.len() > 1 {
+        more.push(("found in", some_of(scenarios)));
+    }
+    more.push(("repeat", repeat.flight(scenarios[0], first.seed)));
+    for other in others {
+        let message = sentence(&other.first.finding.message);
+        let place = some_of(&other.scenarios);
+        more.push(("also", format!("{message}{}, in {place}", times(other))));
+    }
+    print!("\n{}", first.text(&times(group), &more, style.colour));
+}
+
+/// Prints the totals.
+fn print_summary(report: &CheckReport) {
+    let (live, judged) = (flight::RuleId::LIVE.len(), report.judged().len());
+    let (all, done) = (report.scenarios.len(), report.completed_count());
+    let early = report.ended_early_count();
+    let not_flown = all - done - early;
+    let flown: String = [
+        Some(format!("{done} of {} flown to the end", plural(all, "scenario"))),
+        (early > 0).then(|| format!(", {early} ended early")),
+        (not_flown > 0).then(|| format!(", {not_flown} not flown")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    println!(
+        "\n{flown}; {}; {live} rules watched, {judged} evaluated; {}; {GLOSSARY_NOTE}",
+        plural(report.event_count(), "event"),
+        plural(report.live_count(), "live object"),
+    );
+}
+
+/// The last line: PASS or FAIL, the counts, and the command that repeats the check.
+fn verdict(
+    report: &CheckReport,
+    groups: &[FindingGroup<'_>],
+    repeat: &Repeat,
+    deny_warnings: bool,
+    colour: Colour,
+) -> String {
+    let count = |severity: Severity| {
+        let of = groups.iter().filter(|group| group.first.finding.severity == severity);
+        plural(of.count(), severity.name())
+    };
+    let mut counts = [Severity::Error, Severity::Warning, Severity::Note].map(count).join(", ");
+    if report.live_count() > 0 {
+        counts = format!("{counts}, {} left alive", plural(report.live_count(), "object"));
+    }
+    if report.flown_count() == 0 {
+        "no scenario could be flown".clone_into(&mut counts);
+    }
+    if let Some(flight::HostError(reason)) = &report.internal_error {
+        let bug = "the check stopped, which is a bug in windtunnel";
+        counts = format!("{counts}; {bug}: {reason}");
+    }
+    let code = report.exit_code(deny_warnings);
+    let word = match code {
+        0 => "PASS",
+        1 => "FAIL",
+        _ => "FAIL (could not run)",
+    };
+    format!("{}: {counts}; repeat with: {}", colour.passed(code == 0, word), repeat.check())
+}
+
+/// What the run did not judge, in one line.
+fn print_not_judged_line(report: &CheckReport) {
+    let entries = never_called(report).len();
+    let outside = flight::ExecutionContext::calls_without_context().len();
+    let catalogue = verify::catalogue().len();
+    let mut parts = Vec::new();
+    if entries > 0 {
+        let entry = if entries == 1 { "entry" } else { "entries" };
+        parts.push(format!("{entries} {entry} never called"));
+    }
+    let mut rules = report.not_judged();
+    let mut whose = "";
+    if tests_umd(report) {
+        rules.retain(|rule| rule.name().starts_with("UMD-"));
+        whose = " of user-mode drivers";
+    }
+    parts.push(format!("{}{whose} never evaluated", plural(rules.len(), "live rule")));
+    if !report.missing().is_empty() {
+        let functions = plural(report.missing().len(), "function");
+        parts.push(format!("{functions} used but not implemented yet"));
+    }
+    if outside > 0 {
+        let functions = plural(outside, "function");
+        parts.push(format!("{functions} called on a thread that runs no driver"));
+    }
+    let waiting = catalogue - flight::RuleId::LIVE.len();
+    parts.push(format!("{waiting} of {catalogue} rules not live"));
+    println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
+}
+
+/// Prints what the run did not judge, as lists.
+fn print_not_judged(report: &CheckReport) {
     let absent: Vec<&str> = report.missing().into_iter().collect();
     println!("\nNot judged:");
-    print_not_judged(report);
+    print_not_exercised(report);
     print_list("used, but not implemented yet", &absent);
     let outside = flight::ExecutionContext::calls_without_context();
     if !outside.is_empty() {
         print_list("called on a thread that runs no driver", &outside);
     }
-    let (live, judged) = (flight::RuleId::LIVE.len(), report.judged().len());
     let catalogue = verify::catalogue().len();
     println!(
-        "  rules not live: {} of {catalogue} ('windtunnel list rules' lists them)\n",
-        catalogue - live
+        "  rules not live: {} of {catalogue} ('windtunnel list rules' lists them)",
+        catalogue - flight::RuleId::LIVE.len()
     );
-    if let Some((path, allow)) = allow {
-        print_allowed(report, path, allow);
-    }
-    if report.flown_count() == 0 {
-        println!("No scenario could be flown; each one prints what it needs.");
-    }
-    let count = |severity| report.count(severity);
-    println!(
-        "{} of {} scenarios flown, {} events; {live} rules watched, {judged} evaluated; {} errors, \
-         {} warnings, {} notes; {} live objects.",
-        report.flown_count(),
-        report.scenarios.len(),
-        report.event_count(),
-        count(Severity::Error),
-        count(Severity::Warning),
-        count(Severity::Note),
-        report.live_count(),
-    );
-    println!("{GLOSSARY_NOTE}");
 }
 
-/// Prints which entries and rules were not exercised. When a user-mode driver is under test, the
-/// miniport below it is not, so entries of the miniport are left out.
-fn print_not_judged(report: &CheckReport) {
+/// Whether a user-mode driver is under test: the miniport below it is not.
+fn tests_umd(report: &CheckReport) -> bool {
+    report.umd.as_deref().is_some_and(|text| text != BUILT_IN)
+}
+
+/// The entries of the driver under test that were never called.
+fn never_called(report: &CheckReport) -> Vec<&'static str> {
+    if tests_umd(report) {
+        return Vec::new();
+    }
+    report.entries().iter().filter(|pair| !pair.1).map(|pair| pair.0).collect()
+}
+
+/// Prints which entries and rules were not exercised.
+fn print_not_exercised(report: &CheckReport) {
     let unjudged: Vec<&str> = report.not_judged().iter().map(|rule_id| rule_id.name()).collect();
-    if report.umd.as_deref().is_some_and(|text| text != BUILT_IN) {
+    if tests_umd(report) {
         let (own, others): (Vec<&str>, Vec<&str>) =
             unjudged.into_iter().partition(|text| text.starts_with("UMD-"));
         print_rules("live rules of user-mode drivers never evaluated", &own);
         println!("  other live rules never evaluated: {}", others.len());
         return;
     }
-    let entries = report.entries();
-    let never: Vec<&str> = entries.iter().filter(|pair| !pair.1).map(|pair| pair.0).collect();
-    print_list("entries never called", &never);
+    print_list("entries never called", &never_called(report));
     print_rules("live rules never evaluated", &unjudged);
 }
 
@@ -114,14 +393,24 @@ fn print_rules(what: &str, rules: &[&str]) {
     }
 }
 
-/// Prints how many findings the allow file covered, and its entries that did not occur.
+/// Prints the findings that the allow file covered, and its entries that did not occur. An entry
+/// covers a rule in a place, whatever the cause: one line for each.
 fn print_allowed(report: &CheckReport, path: &Path, allow: &AllowList) {
-    println!("Allowed by {}: {} findings", path.display(), report.allowed_count());
-    for it in allow.unused(report) {
-        let (rule, place) = (&it.rule, &it.place);
-        println!("  allowed, but did not occur: {rule} in {place} (line {})", it.line);
+    println!("\nAllowed by {}: {}", path.display(), plural(report.allowed_count(), "finding"));
+    let mut lines: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+    for group in report.allowed_groups() {
+        let finding = &group.first.finding;
+        let key = (finding.rule.name(), &*finding.argument, group.reason.unwrap_or_default());
+        *lines.entry(key).or_default() += group.count;
     }
-    println!();
+    for ((rule, place, reason), count) in lines {
+        let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+        println!("  allowed: {rule} in {place}{times}: {reason}");
+    }
+    for entry in allow.unused(report) {
+        let (rule, place) = (&entry.rule, &entry.place);
+        println!("  allowed, but did not occur: {rule} in {place} (line {})", entry.line);
+    }
 }
 
 fn print_list(what: &str, list: &[&str]) {
@@ -135,4 +424,24 @@ fn print_list(what: &str, list: &[&str]) {
 fn indented(text: &str, by: usize) -> String {
     let indent = " ".repeat(by);
     text.lines().flat_map(|text| [&indent, text, "\n"]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_cut_and_counted() {
+        assert_eq!(some_of(&["a"]), "a");
+        assert_eq!(some_of(&["a", "b", "c"]), "a, b, c");
+        assert_eq!(some_of(&["a", "b", "c", "d"]), "a, b, c and 1 more");
+        assert_eq!(some_of(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
+    }
+
+    #[test]
+    fn a_family_is_the_area() {
+        assert_eq!(family("destroy-two-nodes"), "destroy");
+        assert_eq!(family("keyed-mutex-alternate"), "keyed-mutex");
+        assert_eq!(family("mine"), "mine");
+    }
 }

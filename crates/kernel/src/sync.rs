@@ -140,6 +140,7 @@ pub enum SyncKind {
 
 /// A client's request to create an object (`D3DKMT_CREATESYNCHRONIZATIONOBJECT2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub struct CreateSyncRequest {
     /// The device.
     pub device: Handle,

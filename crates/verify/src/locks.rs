@@ -147,13 +147,15 @@ fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
+/// Why a pinned allocation may leave its segment.
+///
+/// WINDOWS: a reset and level three calls, of which a power transition is one (documented).
+const MAY_LEAVE: [&str; 4] =
+    ["the call failed", "it ends", "the power goes", crate::residency::LOST];
+
 fn capture_stays_pinned(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { why, .. } = &event.kind else { return Verdict::NotApplicable };
-    // WINDOWS: a reset and level three calls, of which a power transition is one, may move it
-    // (documented).
-    const FINE: [&str; 4] =
-        ["the call failed", "it ends", "the power goes", crate::residency::LOST];
-    let ends = FINE.contains(&&**why);
+    let ends = MAY_LEAVE.contains(&&**why);
     let Some(it) = shadows.lockable(event.subject).filter(|_| !ends) else {
         return Verdict::NotApplicable;
     };

@@ -257,8 +257,8 @@ impl Kernel {
         for number in all.map(|pair| pair.0).collect::<Vec<Id<GpuWait>>>() {
             self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
             let it = &mut state.sync.gpu_waits[number];
-            let mut released = SyncPoints::default();
-            released.list = it.points.list.iter().filter(|pair| pair.0 == point).copied().collect();
+            let list = it.points.list.iter().filter(|pair| pair.0 == point).copied().collect();
+            let released = SyncPoints { list, broadcast: None };
             it.points.list.retain(|pair| pair.0 != point);
             let (any, rest) = (it.any, it.points.clone());
             if any || state.is_satisfied(&rest, false) {

@@ -553,8 +553,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty_memory(memory::PRESERVES_HIBERNATE_ONLY, log);
     "kmd-misorders-banks" "reports segment banks that are not ascending" [KMD_SEG_012]
         |log| setup::faulty_memory(memory::MISORDERS_BANKS, log);
-    "kmd-places-paging-buffer-wrong" "reports a paging buffer segment that is not an aperture" [KMD_SEG_013]
+    "kmd-places-paging-buffer-wrong" "reports a paging buffer segment that is not an aperture" [GATE_SEG_001]
         |log| setup::faulty_memory(memory::PLACES_PAGING_BUFFER_WRONG, log);
+    "kmd-places-paging-buffer-nowhere" "reports a paging buffer segment that does not exist" [KMD_SEG_013]
+        |log| setup::faulty_memory(memory::PLACES_PAGING_BUFFER_NOWHERE, log);
     "kmd-reports-memory-segment-first" "reports a memory segment as its first segment" [GATE_SEG_001]
         |log| setup::faulty_memory(memory::REPORTS_MEMORY_SEGMENT_FIRST, log);
     "kmd-aligns-below-page-size" "aligns allocations to 4 KiB in a segment with larger pages" [KMD_SEG_015]

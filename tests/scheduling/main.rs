@@ -4,6 +4,7 @@ mod context_mix;
 mod interrupts;
 mod keyed_mutex;
 mod render;
+mod stuck;
 mod sync_objects;
 mod sync_random;
 mod tdr;

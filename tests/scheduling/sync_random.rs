@@ -60,9 +60,9 @@ fn a_stuck_context_reports_what_it_waits_for() {
         let fence = client.create_sync(at, device, SyncObject::Fence(1), 0).unwrap().object;
         let lock = client.create_sync(at, device, SyncObject::Mutex(true), 0).unwrap().object;
         client.wait_v2(at, context, &[fence, lock], 4).unwrap();
+        client.destroy_context(at, context).unwrap();
         client.destroy_sync(at, fence).unwrap();
         client.destroy_sync(at, lock).unwrap();
-        client.destroy_context(at, context).unwrap();
     });
     let graphs_found = graphs(&events);
     let missing = "context 1 waits for sync 1, which has 1, to have 4 and for sync 2, a mutex that \

@@ -99,6 +99,8 @@ pub(crate) const MISORDERS_BANKS: Fault = Fault::QueryAdapterInfo(|memory_featur
 });
 pub(crate) const PLACES_PAGING_BUFFER_WRONG: Fault =
     Fault::QueryAdapterInfo(|memory_features| memory_features.paging.segment = LOCAL);
+pub(crate) const PLACES_PAGING_BUFFER_NOWHERE: Fault =
+    Fault::QueryAdapterInfo(|memory_features| memory_features.paging.segment = 9);
 pub(crate) const REPORTS_MEMORY_SEGMENT_FIRST: Fault =
     Fault::QueryAdapterInfo(|memory_features| memory_features.segments.reverse());
 pub(crate) const ALIGNS_BELOW_PAGE_SIZE: Fault = Fault::QueryAdapterInfo(|memory_features| {

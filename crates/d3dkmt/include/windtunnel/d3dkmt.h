@@ -929,7 +929,9 @@ struct _D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS {
             UINT NoSignalMaxValueOnTdr : 1;
             UINT NoGPUAccess : 1;
             UINT SignalByKmd : 1;
-            UINT Reserved : 23;
+            UINT Reserved : 1;
+            UINT UnwaitCpuWaitersOnlyOnDestroy : 1;
+            UINT Reserved2 : 21;
         };
         UINT Value;
     };

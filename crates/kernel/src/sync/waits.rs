@@ -570,7 +570,7 @@ impl KernelState {
                     self.sync.objects.get(number).is_some_and(|object| object.handles == 0);
                 closed && !self.has_queued_signal(point)
             }
-            SyncPoint::Queue(number) => self.memory.paging_queue(number).is_none(),
+            SyncPoint::Queue(number) => self.signalled_value(number).is_none(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A room is a folder of `crates/kernel/src`. A call of a function that only rooms define which
 //! the caller may not call is an error. Functions are compared by name, and by type where the
-//! receiver's name tells it (`self`, `kernel`, `state`, `world`, `Type::`). Files beside the folders are no
+//! receiver's name tells it (`self`, `kernel`, `state`, `Type::`). Files beside the folders are no
 //! room: each room may call them (`progress.rs` is how a lower room reaches a higher one), and they
 //! may call each room. Nothing is checked before every folder of the table exists.
 

@@ -14,8 +14,7 @@ use crate::sync::waits::SyncPoint;
 use flight::{Component, Kind, Subject};
 use std::collections::BTreeSet;
 
-/// Contexts that have been visited.
-type Visited = BTreeSet<Id<Context>>;
+type ContextSet = BTreeSet<Id<Context>>;
 
 impl KernelState {
     /// The component that has left a wait for `about` without an end.
@@ -32,10 +31,10 @@ impl KernelState {
             Kind::KeyedMutex => return Component::Client,
             Kind::Sync | Kind::PagingQueue | Kind::Event => {
                 let (waits, events) = self.sync.cpu_waits_for(about);
-                let mut seen = Visited::new();
+                let held = self.held_contexts();
                 let waiting =
-                    waits.iter().all(|(wait, any)| self.is_unsignalled(wait, *any, &mut seen));
-                let notified = events.into_iter().any(|object| self.has_signal(object, &mut seen));
+                    waits.iter().all(|(wait, any)| self.is_unsignalled(wait, *any, &held));
+                let notified = events.into_iter().any(|object| self.has_signal(object, &held));
                 let client = waiting && !notified;
                 return if client { Component::Client } else { Component::Driver };
             }
@@ -60,33 +59,45 @@ impl KernelState {
 
     /// Whether only a client can let this context continue.
     pub(crate) fn is_held_by_client(&self, context: Id<Context>) -> bool {
-        self.is_held(context, &mut Visited::new())
+        let waits = self.contexts.get(context).is_some_and(|it| it.queue.blocking_wait().is_some());
+        waits && self.held_contexts().contains(&context)
     }
 
-    fn is_held(&self, context: Id<Context>, seen: &mut Visited) -> bool {
-        if !seen.insert(context) {
-            return true;
-        }
-        let wait = self.contexts.get(context).and_then(|context| context.queue.blocking_wait());
-        wait.is_some_and(|points| self.is_unsignalled(points, false, seen))
-    }
-
-    /// Whether a wait is not satisfied and no queued work can satisfy it.
-    fn is_unsignalled(&self, points: &SyncPoints, any: bool, seen: &mut Visited) -> bool {
-        let mut unmet = self.unmet_points(points).into_iter();
-        let mut lost = |point| match point {
-            SyncPoint::Queue(queue) => {
-                let device = self.memory.paging_queue(queue).map(|queue| queue.device);
-                let adapter =
-                    device.and_then(|device| self.devices.get(device)).map(|device| device.adapter);
-                adapter.is_none_or(|adapter| self.is_paging_idle(adapter))
+    /// The contexts that only clients can let continue: all that wait, less those that another
+    /// context can release, until none is left to take away.
+    fn held_contexts(&self) -> ContextSet {
+        let waits = |context: &Context| context.queue.blocking_wait().is_some();
+        let waiting = self.contexts.iter().filter(|pair| waits(pair.1));
+        let mut held: ContextSet = waiting.map(|pair| pair.0).collect();
+        loop {
+            let stays = |context: &Id<Context>| {
+                let wait = self.contexts[*context].queue.blocking_wait();
+                wait.is_some_and(|points| self.is_unsignalled(points, false, &held))
+            };
+            let remaining: ContextSet = held.iter().copied().filter(stays).collect();
+            if remaining.len() == held.len() {
+                return held;
             }
-            SyncPoint::Object(_) => !self.has_signal(point, seen),
+            held = remaining;
+        }
+    }
+
+    /// Whether a wait is not satisfied and no queued work can satisfy it. `held` are the contexts
+    /// that do not continue.
+    fn is_unsignalled(&self, points: &SyncPoints, any: bool, held: &ContextSet) -> bool {
+        let unmet = self.unmet_points(points);
+        let lost = |point: &SyncPoint| match point {
+            SyncPoint::Queue(queue) => {
+                let device = self.memory.paging_queue(*queue).map(|queue| queue.device);
+                let device = device.and_then(|device| self.devices.get(device));
+                device.is_none_or(|device| self.is_paging_idle(device.adapter))
+            }
+            SyncPoint::Object(_) => !self.has_signal(*point, held),
         };
         if any {
-            self.unmet_points(points).len() == points.count() as usize && unmet.all(lost)
+            unmet.len() == points.list.len() && unmet.iter().all(lost)
         } else {
-            unmet.any(&mut lost)
+            unmet.iter().any(lost)
         }
     }
 
@@ -108,15 +119,12 @@ impl KernelState {
 
     /// Whether a context that is not held has queued a signal of an object, has lost it with its
     /// device, or an address update that signals it is being applied.
-    fn has_signal(&self, point: SyncPoint, seen: &mut Visited) -> bool {
-        let signals: Vec<Id<Context>> = self
-            .contexts
-            .iter()
-            .filter(|(_, context)| context.queue.has_signal(point))
-            .map(|pair| pair.0)
-            .collect();
+    fn has_signal(&self, point: SyncPoint, held: &ContextSet) -> bool {
+        let signals = |(id, context): (Id<Context>, &Context)| {
+            context.queue.has_signal(point) && !held.contains(&id)
+        };
         self.sync.is_signal_dropped(point)
             || self.memory.is_updating()
-            || signals.into_iter().any(|context| !self.is_held(context, seen))
+            || self.contexts.iter().any(signals)
     }
 }

@@ -343,6 +343,10 @@ impl HardwareModel for Board {
         self.gpu.interrupt_asserted()
     }
 
+    fn interrupt_enabled(&self) -> Option<bool> {
+        self.gpu.interrupt_enabled()
+    }
+
     fn holds_work(&self, node: Option<u32>) -> Option<bool> {
         self.gpu.holds_work(node)
     }

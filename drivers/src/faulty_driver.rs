@@ -1,7 +1,7 @@
 //! A driver that forwards every call to an inner driver and can do one thing wrong.
 
 use crate::board::Board;
-use flight::{DeviceLevel, Dispatch, Fence, Passive};
+use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
@@ -35,8 +35,6 @@ pub(crate) enum Fault {
     EditsPrivateDataOnOpen,
     /// Destroys everything and returns `Busy`.
     FailsDestroyAllocation,
-    /// Returns false for every interrupt.
-    NeverReportsFence,
     /// Returns true for every interrupt.
     ClaimsEveryInterrupt,
     /// Does nothing in its DPC.
@@ -196,17 +194,7 @@ impl Miniport for FaultyDriver {
         self.inner.open_allocations(at, args)
     }
 
-    fn query_current_fence(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
-        if self.fault == Some(Fault::NeverReportsFence) {
-            return Err(DriverError::Busy);
-        }
-        self.inner.query_current_fence(at, node)
-    }
-
     fn interrupt_routine(&self, at: &mut DeviceLevel) -> DriverResult<bool> {
-        if self.fault == Some(Fault::NeverReportsFence) {
-            return Ok(false);
-        }
         let ours = self.inner.interrupt_routine(at)?;
         Ok(ours || self.fault == Some(Fault::ClaimsEveryInterrupt))
     }

@@ -290,6 +290,29 @@ pub const ALL: &[Listed] = drivers! {
     "kmd-leaks-on-transfer-start" "allocates pool memory at every TransferStart of one transfer"
         [KMD_PAGING_008] setup::leaks_on_transfer_start;
 
+    "kmd-reports-one-table-level" "describes page tables of one level" [KMD_SEG_016]
+        |log| setup::faulty_gpummu(memory::REPORTS_ONE_TABLE_LEVEL, log);
+    "kmd-hides-page-tables" "has the CPU write page tables in a segment that the CPU cannot access" [KMD_SEG_017]
+        |log| setup::faulty_gpummu(memory::HIDES_PAGE_TABLES, log);
+    "kmd-shares-cpu-visible-memory" "creates CPU-visible allocations in memory, shared ones too" [GATE_ALLOC_002]
+        |log| setup::faulty_memory(memory::SHARES_CPU_VISIBLE_MEMORY, log);
+    "kmd-omits-submit-command" "reports GPU virtual addresses and has no DxgkDdiSubmitCommand" [WT_ENTRY_001]
+        |log| setup::table_gpummu(&gpummu::OMITS_SUBMIT_COMMAND, log);
+    "kmd-omits-control-interrupt" "reports a video present source and has no DxgkDdiControlInterrupt" [WT_ENTRY_001]
+        |log| setup::table(&pnp::OMITS_CONTROL_INTERRUPT, log);
+    "kmd-creates-device-pending" "returns STATUS_PENDING from DxgkDdiCreateDevice without a device" [GATE_STATUS_002]
+        |log| setup::table(&device::CREATES_DEVICE_PENDING, log);
+    "kmd-keeps-vsync-after-stop" "leaves vsync interrupts enabled in DxgkDdiStopDevice" [KMD_PNP_005]
+        |log| setup::table(&pnp::KEEPS_VSYNC_AFTER_STOP, log);
+    "kmd-queues-dpc-after-remove" "calls DxgkCbQueueDpc in DxgkDdiUnload" [CB_IRQL_002]
+        |log| setup::table(&pnp::QUEUES_DPC_AFTER_REMOVE, log);
+    "kmd-leaks-unload-memory" "allocates pool memory in DxgkDdiUnload and never frees it" [WT_POOL_003]
+        |log| setup::table(&pnp::LEAKS_UNLOAD_MEMORY, log);
+    "kmd-refuses-own-interrupt" "returns FALSE for a vsync of its own hardware" [KMD_ISR_002]
+        |log| setup::table(&interrupt::REFUSES_OWN_INTERRUPT, log);
+    "kmd-dismisses-unclaimed-interrupt" "handles an interrupt and returns FALSE" [KMD_ISR_002]
+        |log| setup::table(&interrupt::DISMISSES_UNCLAIMED_INTERRUPT, log);
+
     "kmd-ignores-tlb-flush" "ignores all TLB flushes" [WT_TABLES_001]
         |log| setup::tables(MmuPlan::default(), Table::IgnoresTlbFlush, log);
     "kmd-flushes-one-tlb-page" "flushes one page of a TLB flush range" [WT_TABLES_001]
@@ -430,8 +453,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&irql::RETURNS_WITH_SPIN_LOCK, log);
     "kmd-reports-unsubmitted-fence" "reports a fence that was not submitted" [KMD_ISR_008]
         |log| setup::table(&adapter::REPORTS_UNSUBMITTED_FENCE, log);
-    "kmd-never-reports-fence" "never reports a completed fence" [KMD_SUBMIT_008]
-        |log| setup::faulty(Fault::NeverReportsFence, log);
+    "kmd-never-reports-fence" "acknowledges interrupts and never reports a completed fence" [KMD_SUBMIT_008]
+        |log| setup::table(&tdr::NEVER_REPORTS_FENCE, log);
     "kmd-requeues-dpc-forever" "queues its DPC in its DPC without end" [WT_CRASH_001]
         |log| setup::table(&adapter::REQUEUES_DPC_FOREVER, log);
     "kmd-notifies-interrupt-in-dpc" "calls DxgkCbNotifyInterrupt in its DPC" [KMD_ISR_005]

@@ -205,6 +205,11 @@ pub(crate) fn tables(mmu: MmuPlan, flaw: page_tables::Flaw, log: &Arc<Log>) -> D
     wrap_gpummu(mmu, log, |inner| PageTableFlawDriver::new(inner, flaw))
 }
 
+/// As above, with a fault in its description of page tables.
+pub(crate) fn faulty_gpummu(fault: memory::Fault, log: &Arc<Log>) -> DriverSetup {
+    wrap_gpummu(MmuPlan::default(), log, |inner| Memory::new(inner, fault))
+}
+
 /// As above, with save areas that it replaces.
 pub(crate) fn changing(log: &Arc<Log>) -> DriverSetup {
     around(MemoryPlan::default(), log, |inner, _| Changing::around(inner))

@@ -608,6 +608,8 @@ events! {
     /// A block that was allocated since the adapter started is still allocated after the driver
     /// stopped the adapter.
     PoolHeldAfterStop "pool.held-after-stop" {}
+    /// An interrupt of the hardware is enabled or asserted after the driver stopped the adapter.
+    InterruptLeft "interrupt.left-after-stop" {}
     /// A block is still allocated when its driver is unloaded.
     PoolLeaked "pool.leaked" {}
 

@@ -154,6 +154,12 @@ pub trait HardwareModel: Send + Sync {
         None
     }
 
+    /// Whether an interrupt is enabled that a stopped adapter must not raise. `None` if the model
+    /// does not report this.
+    fn interrupt_enabled(&self) -> Option<bool> {
+        None
+    }
+
     /// Whether the engine of the node, or any engine, has work, even if it makes no progress.
     /// `None` if the model does not report this.
     fn holds_work(&self, _node: Option<u32>) -> Option<bool> {

@@ -59,6 +59,6 @@ pub use slab::{Id, Object, Slab};
 pub use spawner::{Spawner, ThreadBody};
 pub use subject::{Fence, Kind, Subject};
 pub use support::Support;
-pub use thread::{Call, CallGuard, CallerGuard, caller, current as current_thread};
+pub use thread::{Call, CallGuard, CallerGuard, DDI_RETURN, caller, current as current_thread};
 pub use thread_table::{HostError, Role};
 pub use threaded::ThreadedHost;

@@ -72,6 +72,10 @@ pub(crate) fn set_irql(irql: Irql) -> Irql {
     with(|context| std::mem::replace(&mut context.irql, irql))
 }
 
+/// The place of a finding about the state in which a driver returns; the verifier replaces it by the
+/// name of the DDI.
+pub const DDI_RETURN: &str = "return from a DDI";
+
 /// Marks this thread as inside a driver call, until the guard drops.
 #[derive(Debug)]
 pub struct CallGuard(Option<Call>);

@@ -1,5 +1,6 @@
 //! Adapters: start and stop, power, escapes, queries, interrupts and TDR.
 
+pub(crate) mod entry_points;
 pub(crate) mod escape;
 pub(crate) mod interrupt;
 pub mod power;

@@ -154,7 +154,7 @@ fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
              leaves as it came, with none"
         )
     });
-    let (rule, place) = (RuleId::KMD_LEVEL_008, "return from a DDI");
+    let (rule, place) = (RuleId::KMD_LEVEL_008, flight::DDI_RETURN);
     let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
     services.log().judge(rule, Component::Driver, call, place, broken);
 }

@@ -115,6 +115,11 @@ impl TableDriver {
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
         judge_counts(services, sources, children);
         let counted = |number: u32| number != 0 && number != UNSET;
+        let missing = counted(sources) && self.table.DxgkDdiControlInterrupt.is_none();
+        let broken = missing.then(|| {
+            format!("the driver reports {sources} video present sources and has no DxgkDdiControlInterrupt")
+        });
+        judge(services, RuleId::WT_ENTRY_001, "DxgkInitialize", broken);
         if counted(sources) || counted(children) {
             services.log().emit(
                 services.adapter(),

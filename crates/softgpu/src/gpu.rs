@@ -50,6 +50,7 @@ pub(crate) struct State {
     /// How many packets were completed.
     packets: u64,
     vsync: Vsync,
+    vsync_enabled: bool,
 }
 
 /// The state of the display. Time does not pass here, so enabling vsync interrupts yields one
@@ -123,7 +124,9 @@ impl Gpu {
     /// Enables or disables vsync interrupts.
     pub fn set_vsync(&self, on: bool) {
         CallGuard::touch();
-        self.state().vsync = if on { Vsync::Due } else { Vsync::Idle };
+        let mut state = self.state();
+        state.vsync = if on { Vsync::Due } else { Vsync::Idle };
+        state.vsync_enabled = on;
     }
 
     /// Whether there is a vsync to acknowledge.
@@ -170,6 +173,7 @@ impl Gpu {
         CallGuard::touch();
         let mut state = self.state();
         state.vsync = Vsync::default();
+        state.vsync_enabled = false;
         for it in &mut state.engines {
             *it = engine(it);
         }
@@ -261,6 +265,10 @@ impl HardwareModel for Gpu {
         let state = self.state();
         let completions = state.engines.iter().any(|engine| !engine.completions.is_empty());
         Some(completions || state.vsync == Vsync::Asserted)
+    }
+
+    fn interrupt_enabled(&self) -> Option<bool> {
+        Some(self.state().vsync_enabled)
     }
 
     fn prefer_node(&self, node: u32) {

@@ -204,8 +204,8 @@ impl Client {
     ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
         let mut args = D3DKMT_CREATEDEVICE { hAdapter: adapter, ..D3DKMT_CREATEDEVICE::ZERO };
         // SAFETY: `args` outlives the call.
-        check_status(unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) })?;
-        Ok(args.hDevice)
+        let status = unsafe { table::D3DKMTCreateDevice(&self.session, at, &raw mut args) };
+        check_created(status, args.hDevice)
     }
 
     /// `D3DKMTDestroyDevice`.
@@ -243,8 +243,7 @@ impl Client {
         };
         // SAFETY: `args` and `private` outlive the call; `args` has the length of `private`.
         let status = unsafe { table::D3DKMTCreateContextVirtual(&self.session, at, &raw mut args) };
-        check_status(status)?;
-        Ok(args.hContext)
+        check_created(status, args.hContext)
     }
 
     /// `D3DKMTDestroyContext`.
@@ -557,6 +556,13 @@ pub(crate) fn list_pointer<T>(list: &[T]) -> *const T {
 
 pub(crate) fn size(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}
+
+/// The handle that a call created, or its status. A status such as `STATUS_PENDING` passes
+/// `NT_SUCCESS`, but nothing was created.
+fn check_created(status: NTSTATUS, handle: D3DKMT_HANDLE) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+    check_status(status)?;
+    if handle == 0 { Err(status) } else { Ok(handle) }
 }
 
 pub(crate) fn check_status(status: NTSTATUS) -> Result<(), NTSTATUS> {

@@ -4,6 +4,7 @@
 //! freed the objects it had to destroy, and no others.
 
 use crate::ddi::DESTROY_ALLOCATION;
+use crate::pool::written_place;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::{Block, DriverPointer, Shadows, call_of};
 use flight::{Component, Event, EventKind, Irql, Kind, RuleId, Subject};
@@ -124,15 +125,14 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
         }) else {
             return Verdict::NotApplicable;
         };
-        let argument =
-            shadows.call_of(event).map_or(DESTROY_ALLOCATION.into(), |call| call.name.clone());
+        let (argument, found) = written_place(event, shadows);
         let Block { bytes, tag, .. } = block;
         return Verdict::Broken(
             Component::Driver,
             argument,
             format!(
                 "the pool block behind the hAllocation of {of} ({bytes} bytes, tag {tag}) was \
-                 written to at offset {offset} after it was freed"
+                 written to at offset {offset} after it was freed{found}"
             ),
         );
     }
@@ -323,7 +323,8 @@ mod tests {
                      pool block behind its hAllocation was freed before, in ExFreePoolWithTag";
         check(id, &[FREED, DESTROYS], &[early]);
         let damaged = "the pool block behind the hAllocation of allocation 3 (64 bytes, tag Wtun) \
-                       was written to at offset 8 after it was freed";
+                       was written to at offset 8 after it was freed in ExFreePoolWithTag; found \
+                       when the next call had returned";
         check(
             id,
             &[DESTROYS, FREED, ENDED, "driver-pointer:1 pool.corrupted offset=8"],

@@ -3,7 +3,6 @@
 //! An allocation counts its views, a resource its members and views, a retirement the views it
 //! ends; a driver handle has the object it stands for and the pool block at that address.
 
-use crate::ddi;
 use crate::follow::decrement;
 use crate::shadow::memory::Memory;
 use crate::shadow::{
@@ -311,10 +310,10 @@ impl Shadows {
             _ if subject.number == 0 => (),
             EventKind::PoolAllocated { bytes, tag } => {
                 let (bytes, taken_in) = (*bytes, call_of(event));
-                let name = call.and_then(|serial| Some(&self.call(serial)?.name));
-                let added = name.is_some_and(|text| text == ddi::ADD_DEVICE);
+                let allocated_in = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
-                let block = Some(Block { bytes, tag: tag_of, taken_in, added, freed, leaked });
+                let block =
+                    Some(Block { bytes, tag: tag_of, taken_in, allocated_in, freed, leaked });
                 self.start(subject, DriverPointer { block, ..DriverPointer::default() });
                 if let Some(call) = self.call_mut(call) {
                     call.blocks.push((subject.into(), bytes, tag.clone()));

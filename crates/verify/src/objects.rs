@@ -54,7 +54,8 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
         let block = shadows
             .driver_pointer(event.subject)
             .and_then(|driver_pointer| driver_pointer.block.as_ref());
-        let Some(Block { bytes, tag, .. }) = block.filter(|block| block.added && !block.leaked)
+        let Some(Block { bytes, tag, .. }) =
+            block.filter(|block| block.is_added() && !block.leaked)
         else {
             return Verdict::NotApplicable;
         };
@@ -136,6 +137,11 @@ fn fails_only_for(event: &Event, ddi: &'static str, reasons: &[&str], but: &str)
     };
     // Neither is an error of the driver; for a failed look-up it has to return this error.
     if name != ddi || ["crashed", "absent", "no-handle"].contains(&&**result) {
+        return Verdict::NotApplicable;
+    }
+    // A code such as STATUS_PENDING is no failure; the rule on legal results judges it.
+    let code = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
+    if code.is_some_and(|code| code < 1 << 31) {
         return Verdict::NotApplicable;
     }
     let kept = result == "ok" || reasons.contains(&&**result);

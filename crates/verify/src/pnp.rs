@@ -9,7 +9,11 @@ use flight::{Component, Event, EventKind, RuleId, Text};
 /// The rules on plug and play, and on power.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.adapter"], RuleId::KMD_PNP_002, adapter_handle_passed),
-    Rule::on(&["pool.held-after-stop", "ddi.return"], RuleId::KMD_PNP_005, stop_releases_all),
+    Rule::on(
+        &["pool.held-after-stop", "interrupt.left-after-stop", "ddi.return"],
+        RuleId::KMD_PNP_005,
+        stop_releases_all,
+    ),
     Rule::on(&["ddi.call", "adapter.stopped"], RuleId::KMD_PNP_006, stopped_once),
     Rule::on(&["ddi.return"], RuleId::KMD_PNP_007, no_display_to_release),
     Rule::on(
@@ -41,6 +45,11 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
             name == STOP_DEVICE && result != "crashed" || name == RELEASE && result == "ok"
         };
         return status_if(event, stopped).map_or(Verdict::NotApplicable, |_| Verdict::Holds);
+    }
+    if let EventKind::InterruptLeft {} = event.kind {
+        let message = "the adapter has stopped, but an interrupt of its hardware is still enabled \
+                       or asserted";
+        return Verdict::Broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
     }
     let block = shadows
         .driver_pointer(event.subject)

@@ -1,7 +1,8 @@
 //! Pool memory: each block is freed once, is not written to afterwards, and none is leaked.
 
+use crate::ddi::{REMOVE_DEVICE, UNLOAD};
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadows;
+use crate::shadow::{DriverPointer, Shadows};
 use flight::{Component, Event, EventKind, RuleId, Text};
 
 /// The rules on pool memory.
@@ -28,8 +29,9 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     let block = describe(event, shadows);
-    let message = format!("{block} was written to at offset {offset} after it was freed");
-    Verdict::Broken(Component::Driver, ddi_of(event, shadows), message)
+    let (argument, found) = written_place(event, shadows);
+    let message = format!("{block} was written to at offset {offset} after it was freed{found}");
+    Verdict::Broken(Component::Driver, argument, message)
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
@@ -38,12 +40,16 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_ref());
-    if block.is_some_and(|block| block.leaked || block.added) {
+    if block.is_some_and(|block| block.leaked || block.is_added()) {
         return Verdict::NotApplicable;
     }
+    // A block of `DxgkDdiUnload` is not overdue in `DxgkDdiRemoveDevice`.
+    let allocated_in = block.and_then(|block| block.allocated_in.clone());
+    let last = allocated_in.clone().filter(|name| name == UNLOAD).unwrap_or(REMOVE_DEVICE.into());
+    let from = allocated_in.map_or(String::new(), |name| format!(", allocated in {name},"));
     let block = describe(event, shadows);
-    let message = format!("{block} is still out, but its driver has ended");
-    Verdict::Broken(Component::Driver, "DxgkDdiRemoveDevice".into(), message)
+    let message = format!("{block}{from} is still out, but its driver has ended");
+    Verdict::Broken(Component::Driver, last, message)
 }
 
 /// The block and its known properties, as text.
@@ -54,6 +60,20 @@ fn describe(event: &Event, shadows: &Shadows) -> String {
     let size =
         block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     format!("pool block {}{size}", event.subject.number)
+}
+
+/// Where a write to a freed block was made, as far as known: the call that freed the block, and the
+/// call in which the write was found. The write was made between the two.
+pub(crate) fn written_place(event: &Event, shadows: &Shadows) -> (Text, String) {
+    let freed = shadows.driver_pointer(event.subject).and_then(DriverPointer::freed).cloned();
+    let found = shadows.call_of(event).map(|call| call.name.clone());
+    let freed_in = freed.as_ref().map_or(String::new(), |name| format!(" in {name}"));
+    let text = match &found {
+        Some(found) if Some(found) == freed.as_ref() => format!("{freed_in}; found in this call"),
+        Some(found) => format!("{freed_in}; found in {found}"),
+        None => format!("{freed_in}; found when the next call had returned"),
+    };
+    (found.or(freed).unwrap_or("ExFreePoolWithTag".into()), text)
 }
 
 /// The DDI in which it happened or was noticed.
@@ -93,7 +113,8 @@ mod tests {
     fn a_freed_block_is_left_alone() {
         let id = RuleId::WT_POOL_002;
         let damaged = "driver-pointer:1 pool.corrupted offset=8";
-        let no = "pool block 1 (64 bytes, tag Wtun) was written to at offset 8 after it was freed";
+        let no = "pool block 1 (64 bytes, tag Wtun) was written to at offset 8 after it was freed in ExFreePoolWithTag; \
+                  found when the next call had returned";
         assert_eq!(messages(id, &[TAKEN, FREED, damaged].concat()), [no]);
         let given = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert!(messages(id, &[TAKEN, given, FREED, damaged].concat()).is_empty());

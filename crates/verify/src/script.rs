@@ -40,7 +40,10 @@ pub(crate) fn fly(script: &str) -> Verifier {
 /// The findings of one rule on a script; a repeated finding is repeated.
 pub(crate) fn messages(rule: RuleId, script: &str) -> Vec<String> {
     let verifier = fly(script);
-    let of_rule = verifier.findings().iter().filter(|finding| finding.rule == rule);
+    let all = verifier.findings().iter().flat_map(|finding| {
+        std::iter::once(finding).chain(&finding.consequences) // A script may break two rules.
+    });
+    let of_rule = all.filter(|finding| finding.rule == rule);
     of_rule.flat_map(|finding| (0..finding.count).map(|_| finding.message.clone())).collect()
 }
 

@@ -40,6 +40,9 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// How often it happened; the other fields are from the first time.
     pub count: u64,
+    /// Findings against other components that came later in the same flight: what a client does
+    /// or gets, and what the kernel can do, after a driver's error.
+    pub consequences: Vec<Finding>,
 }
 
 impl Finding {
@@ -48,6 +51,31 @@ impl Finding {
         (self.rule, self.component, &self.argument)
             == (other.rule, other.component, &other.argument)
             && cause(&self.message) == cause(&other.message)
+    }
+
+    /// Counts another occurrence of the same finding, with its consequences.
+    pub fn merge(&mut self, other: Finding) {
+        self.count += other.count;
+        for consequence in other.consequences {
+            match self.consequences.iter_mut().find(|known| known.is_same_as(&consequence)) {
+                Some(known) => known.count += consequence.count,
+                None => self.consequences.push(consequence),
+            }
+        }
+    }
+
+    /// Whether a later finding against a component counts as a consequence of this one.
+    ///
+    /// A kernel-mode driver's error leaves memory, page tables and packets in a state that its
+    /// clients and the kernel did not cause; a user-mode driver's error, the resources of its
+    /// client. In the other direction each must withstand what it is given.
+    fn explains(&self, component: Component) -> bool {
+        let drivers = match self.component {
+            Component::Driver => component != Component::Driver,
+            Component::Umd => matches!(component, Component::Client | Component::Kernel),
+            Component::Client | Component::Kernel => false,
+        };
+        drivers && self.severity == Severity::Error
     }
 }
 
@@ -76,12 +104,16 @@ impl Default for RulesByEvent {
     }
 }
 
-/// The findings, and for each rule, component and place the causes with their indices.
+/// The findings, and for each rule, component and place the causes with the places of their
+/// findings.
 #[derive(Debug, Default)]
 struct FindingList {
     list: Vec<Finding>,
-    causes: BTreeMap<(RuleId, Component, String), Vec<(String, usize)>>,
+    causes: BTreeMap<(RuleId, Component, String), Vec<(String, FindingPlace)>>,
 }
+
+/// The index of a finding, and of the consequence of it that is meant.
+type FindingPlace = (usize, Option<usize>);
 
 impl Verifier {
     /// A verifier that has read no event.
@@ -109,7 +141,10 @@ impl Verifier {
         }
         match &event.kind {
             EventKind::RuleBroken { rule, component, argument, message } => {
-                let (argument, message) = (argument.clone(), message.to_string());
+                // The door that judges the state at a return does not know the DDI.
+                let returned = returned_ddi(&self.shadows, event, argument);
+                let (argument, message) =
+                    (returned.unwrap_or_else(|| argument.clone()), message.to_string());
                 let breach = Breach { rule: *rule, component: *component, argument, message };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
@@ -137,7 +172,7 @@ impl Verifier {
         self.shadows.follow(event);
     }
 
-    /// The findings, in the order of their first occurrence.
+    /// The findings, in the order of their first occurrence, each with its consequences.
     pub fn findings(&self) -> &[Finding] {
         &self.findings.list
     }
@@ -167,6 +202,12 @@ impl Verifier {
     pub(crate) fn shadow_count(&self) -> usize {
         self.shadows.len()
     }
+}
+
+/// The DDI that returned, if the place is the return from one.
+fn returned_ddi(shadows: &Shadows, event: &Event, argument: &Text) -> Option<Text> {
+    let call = shadows.call_of(event).filter(|_| argument == flight::DDI_RETURN);
+    call.map(|call| call.name.clone())
 }
 
 /// The rules that judge events of that name.
@@ -206,17 +247,26 @@ impl FindingList {
         let cause = cause(&message);
         let known = causes.iter().find(|(known, _)| *known == cause);
         let full = if causes.len() < CAUSES { None } else { causes.last() };
-        if let Some((_, first)) = known.or(full) {
-            self.list[*first].count += 1;
+        if let Some((_, (first, consequence))) = known.or(full) {
+            let first = &mut self.list[*first];
+            match consequence {
+                Some(index) => first.consequences[*index].count += 1,
+                None => first.count += 1,
+            }
             return;
         }
-        causes.push((cause, self.list.len()));
+        let root = self.list.iter().position(|finding| finding.explains(component));
+        let place = match root {
+            Some(root) => (root, Some(self.list[root].consequences.len())),
+            None => (self.list.len(), None),
+        };
+        causes.push((cause, place));
         let entry = catalogue::find(rule.name());
         let windows = match rule {
             RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => statuses::bug_check_of(&argument),
             _ => entry.map(catalogue::Entry::windows),
         };
-        self.list.push(Finding {
+        let finding = Finding {
             rule,
             severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
             component,
@@ -227,7 +277,12 @@ impl FindingList {
             source: entry.map_or("ours", |entry| &entry.source),
             events: events(),
             count: 1,
-        });
+            consequences: Vec::new(),
+        };
+        match root {
+            Some(root) => self.list[root].consequences.push(finding),
+            None => self.list.push(finding),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::scenario_report::{ReportedFinding, ScenarioReport};
 use flight::{HostError, RuleCounts, RuleId};
 use runtime::Umd;
 use std::collections::BTreeSet;
-use verify::Severity;
+use verify::{Finding, Severity};
 
 /// The flights to make.
 pub struct CheckPlan<'a> {
@@ -63,6 +63,8 @@ pub struct FindingGroup<'a> {
     pub count: u64,
     /// Why it is allowed, if it is.
     pub reason: Option<&'a str>,
+    /// Findings against other components that came later in its flights, each once.
+    pub consequences: Vec<&'a Finding>,
 }
 
 impl<'a> FindingGroup<'a> {
@@ -72,19 +74,22 @@ impl<'a> FindingGroup<'a> {
     ) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (scenario, found, reason) in findings {
-            let same = |group: &&mut Self| {
+            let same = |group: &Self| {
                 group.reason == reason && group.first.finding.is_same_as(&found.finding)
             };
-            let count = found.finding.count;
-            match groups.iter_mut().find(same) {
-                Some(group) => {
-                    group.count += count;
-                    if group.scenarios.last() != Some(&scenario) {
-                        group.scenarios.push(scenario);
-                    }
-                }
-                None => {
-                    groups.push(Self { first: found, scenarios: vec![scenario], count, reason });
+            let index = groups.iter().position(same).unwrap_or_else(|| {
+                let (scenarios, consequences) = (Vec::new(), Vec::new());
+                groups.push(Self { first: found, scenarios, count: 0, reason, consequences });
+                groups.len() - 1
+            });
+            let group = &mut groups[index];
+            group.count += found.finding.count;
+            if group.scenarios.last() != Some(&scenario) {
+                group.scenarios.push(scenario);
+            }
+            for consequence in &found.finding.consequences {
+                if !group.consequences.iter().any(|known| known.is_same_as(consequence)) {
+                    group.consequences.push(consequence);
                 }
             }
         }

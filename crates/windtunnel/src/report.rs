@@ -102,7 +102,8 @@ impl FlightResult {
         }
         for finding in &self.findings {
             let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
-            let found = found.text(&found.times(), &[], Colour::Off);
+            let more: Vec<_> = finding.consequences.iter().map(consequence_line).collect();
+            let found = found.text(&found.times(), &more, Colour::Off);
             let _ = write!(text, "\n{found}"); // As above.
         }
         if self.live.count() > 0 {
@@ -110,6 +111,13 @@ impl FlightResult {
         }
         text
     }
+}
+
+/// The line of a finding against another component that came later, under the finding before it.
+pub fn consequence_line(finding: &Finding) -> (&'static str, String) {
+    let (rule, component) = (finding.rule.name(), finding.component.name());
+    let message = sentence(&finding.message);
+    ("then", format!("{component}, in {}: {message} ({rule})", finding.argument))
 }
 
 /// An event as in a trace. Of a broken rule only the id: its sentence is in its own finding.

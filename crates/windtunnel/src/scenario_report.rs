@@ -67,7 +67,7 @@ impl ScenarioReport {
         for finding in flight_result.findings {
             let same = |known: &&mut ReportedFinding| known.finding.is_same_as(&finding);
             if let Some(first) = self.findings.iter_mut().find(same) {
-                first.finding.count += finding.count;
+                first.finding.merge(finding);
                 continue;
             }
             self.findings.push(ReportedFinding::new(

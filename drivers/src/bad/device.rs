@@ -6,11 +6,13 @@ use crate::memory::{MEMORY, create_context_with_area};
 use crate::table::GOOD;
 use abi::display::{DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use abi::status::STATUS_SUCCESS;
+use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PVOID};
 
 pub(crate) const RETURNS_NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(returns_null_device), ..GOOD };
+pub(crate) const CREATES_DEVICE_PENDING: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(creates_device_pending), ..GOOD };
 pub(crate) const LEAKS_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(leaks_device), ..GOOD };
 pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
@@ -52,6 +54,14 @@ unsafe extern "win64-unwind" fn returns_null_device(
         unsafe { destroy_device(created.hDevice) };
     }
     status
+}
+
+/// Creates no device and returns `STATUS_PENDING`.
+unsafe extern "win64-unwind" fn creates_device_pending(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    STATUS_PENDING
 }
 
 /// Frees the device's address space and keeps its block.

@@ -19,6 +19,9 @@ use abi::{HANDLE, NTSTATUS};
 pub(crate) const READS_REPEATED_ENTRIES: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiBuildPagingBuffer: Some(reads_repeated_entries), ..GPUMMU };
 
+pub(crate) const OMITS_SUBMIT_COMMAND: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiSubmitCommand: None, ..GPUMMU };
+
 pub(crate) const COUNTS_CPU_UPDATE_COMMANDS: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiBuildPagingBuffer: Some(counts_cpu_update_commands),

@@ -42,6 +42,10 @@ pub(crate) const CLAIMS_EVERY_INTERRUPT: DRIVER_INITIALIZATION_DATA =
     with_interrupt_routine(claims);
 pub(crate) const LEAVES_INTERRUPT_ASSERTED: DRIVER_INITIALIZATION_DATA =
     with_interrupt_routine(leaves_interrupt_asserted);
+pub(crate) const REFUSES_OWN_INTERRUPT: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(refuses_own_vsync);
+pub(crate) const DISMISSES_UNCLAIMED_INTERRUPT: DRIVER_INITIALIZATION_DATA =
+    with_interrupt_routine(dismisses_unclaimed_interrupt);
 pub(crate) const NOTIFIES_FROM_PAGED_POOL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiStartDevice: Some(start_with_paged_block),
@@ -135,6 +139,27 @@ unsafe extern "win64-unwind" fn leaves_interrupt_asserted(context: PVOID, messag
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { interrupt_routine(context, message) }
+}
+
+/// Returns FALSE for a vsync and leaves it asserted.
+unsafe extern "win64-unwind" fn refuses_own_vsync(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    if it.board().shows_vsync() {
+        return 0;
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { interrupt_routine(context, message) }
+}
+
+/// Handles each interrupt and returns FALSE.
+unsafe extern "win64-unwind" fn dismisses_unclaimed_interrupt(
+    context: PVOID,
+    message: u32,
+) -> BOOLEAN {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    let _claimed = unsafe { interrupt_routine(context, message) };
+    0
 }
 
 /// Keeps an interrupt structure in paged pool, in the member where another driver has registers.

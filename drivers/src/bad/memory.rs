@@ -5,6 +5,7 @@ use kernel::miniport::{
     AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Features,
     Miniport,
 };
+use kernel::mmu::{MmuFeatures, UpdateMode};
 use kernel::operation::{BuildPagingBufferArgs, Operation};
 use kernel::segment::{MemoryFeatures, SegmentPreference, SegmentSet};
 use softgpu::{APERTURE, LOCAL, SoftGpu, VISIBLE};
@@ -21,6 +22,8 @@ pub(crate) struct Memory {
 pub(crate) enum Fault {
     /// Changes the description of its memory.
     QueryAdapterInfo(fn(&mut MemoryFeatures)),
+    /// Changes the description of its page tables.
+    QueryPageTables(fn(&mut MmuFeatures)),
     /// Changes the description of new allocations.
     CreateAllocation(fn(&mut AllocationInfo)),
     /// Changes the result of building paging commands.
@@ -42,6 +45,9 @@ impl Miniport for Memory {
         let mut features = self.inner.query_adapter_info(at)?;
         if let (Fault::QueryAdapterInfo(wrong), Some(memory)) = (self.fault, &mut features.memory) {
             wrong(memory);
+        }
+        if let (Fault::QueryPageTables(wrong), Some(mmu)) = (self.fault, &mut features.mmu) {
+            wrong(mmu);
         }
         Ok(features)
     }
@@ -75,6 +81,22 @@ fn first(memory: &mut MemoryFeatures, number: u32) -> &mut kernel::segment::Segm
     let place = usize::try_from(number).unwrap_or(1) - 1;
     &mut memory.segments[place]
 }
+
+pub(crate) const REPORTS_ONE_TABLE_LEVEL: Fault =
+    Fault::QueryPageTables(|mmu_features| mmu_features.levels.truncate(1));
+
+/// The CPU writes page tables in memory that the CPU cannot access.
+pub(crate) const HIDES_PAGE_TABLES: Fault = Fault::QueryPageTables(|mmu_features| {
+    mmu_features.mode = UpdateMode::Cpu;
+    mmu_features.levels.iter_mut().for_each(|level| level.segment = LOCAL);
+});
+
+/// Describes all allocations as CPU-visible, in memory and in the aperture.
+pub(crate) const SHARES_CPU_VISIBLE_MEMORY: Fault = Fault::CreateAllocation(|info| {
+    info.requirements.flags.cpu_visible = true;
+    info.requirements.segments = SegmentSet::of(&[VISIBLE, APERTURE]);
+    info.requirements.preferred = [None; 5];
+});
 
 pub(crate) const OVERLAPS_SEGMENTS: Fault = Fault::QueryAdapterInfo(|memory_features| {
     let base = first(memory_features, APERTURE).base;

@@ -4,8 +4,8 @@
 use crate::block::{Kind, find, pointer, take};
 use crate::handle_queries::{HANDLE_QUERIES, unmap};
 use crate::table::{
-    Adapter, GOOD, add_device, notify_surprise_removal, reset_device, set_power_state,
-    start_device, stop_device,
+    Adapter, GOOD, add_device, notify_surprise_removal, remove_device, reset_device,
+    set_power_state, start_device, stop_device,
 };
 use abi::miniport::{
     DEVICE_POWER_STATE, DRIVER_INITIALIZATION_DATA, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO,
@@ -13,6 +13,7 @@ use abi::miniport::{
 };
 use abi::status::{STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{NTSTATUS, PDEVICE_OBJECT, PVOID};
+use std::cell::Cell;
 
 pub(crate) const LEAKS_ADD_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(leaks_add_device_memory), ..GOOD };
@@ -39,6 +40,72 @@ pub(crate) const FAILS_SURPRISE_REMOVAL: DRIVER_INITIALIZATION_DATA = DRIVER_INI
     DxgkDdiNotifySurpriseRemoval: Some(fails_surprise_removal),
     ..GOOD
 };
+
+pub(crate) const KEEPS_VSYNC_AFTER_STOP: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStopDevice: Some(keeps_vsync_after_stop), ..GOOD };
+pub(crate) const QUEUES_DPC_AFTER_REMOVE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiRemoveDevice: Some(keeps_interface_after_remove),
+    DxgkDdiUnload: Some(queues_dpc_in_unload),
+    ..GOOD
+};
+pub(crate) const LEAKS_UNLOAD_MEMORY: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiUnload: Some(leaks_unload_memory), ..GOOD };
+pub(crate) const OMITS_CONTROL_INTERRUPT: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiStartDevice: Some(reports_one_source),
+    DxgkDdiControlInterrupt: None,
+    ..GOOD
+};
+
+thread_local! {
+    /// What `DxgkDdiRemoveDevice` leaves for `DxgkDdiUnload`, which has no argument.
+    static INTERFACE_AFTER_REMOVE: Cell<Option<DXGKRNL_INTERFACE>> = const { Cell::new(None) };
+}
+
+/// Stops without a reset of the board, so that vsync interrupts stay enabled.
+unsafe extern "win64-unwind" fn keeps_vsync_after_stop(_context: PVOID) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Keeps the kernel's functions for later.
+unsafe extern "win64-unwind" fn keeps_interface_after_remove(context: PVOID) -> NTSTATUS {
+    // SAFETY: The handle is the adapter's, which is freed below.
+    let interface = unsafe { find::<Adapter>(context) }.map(|adapter| adapter.interface);
+    INTERFACE_AFTER_REMOVE.set(interface);
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { remove_device(context) }
+}
+
+/// Queues the DPC of an adapter that is removed.
+unsafe extern "win64-unwind" fn queues_dpc_in_unload() {
+    if let Some(interface) = INTERFACE_AFTER_REMOVE.take()
+        && let Some(call) = interface.DxgkCbQueueDpc
+    {
+        // SAFETY: The function and its argument came from the kernel.
+        unsafe { call(interface.DeviceHandle) };
+    }
+}
+
+/// Allocates a block at unload that is never freed.
+unsafe extern "win64-unwind" fn leaks_unload_memory() {
+    take(LeakedBlock { times: 1 });
+}
+
+/// Reports a video present source.
+unsafe extern "win64-unwind" fn reports_one_source(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    let status = unsafe { start_device(context, info, interface, sources, children) };
+    // SAFETY: The output can hold a number.
+    unsafe { sources.write(1) };
+    // SAFETY: As above.
+    unsafe { children.write(1) };
+    status
+}
 
 /// The driver's records.
 #[repr(C)]

@@ -51,8 +51,12 @@ pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA =
 pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
-        ..reporting(ignores_interrupts)
+        ..reporting(acknowledges_silently)
     };
+pub(crate) const NEVER_REPORTS_FENCE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryCurrentFence: None,
+    ..reporting(acknowledges_silently)
+};
 pub(crate) const FAILS_CANCEL_COMMAND: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCancelCommand: Some(fails_cancel_command), ..GOOD };
 pub(crate) const FAILS_QUERY_ENGINE_STATUS: DRIVER_INITIALIZATION_DATA =
@@ -232,9 +236,18 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     unsafe { report_by(context, message, by) }
 }
 
-/// Returns FALSE for every interrupt.
-unsafe extern "win64-unwind" fn ignores_interrupts(_context: PVOID, _message: u32) -> BOOLEAN {
-    0
+/// Acknowledges completed packets without a report.
+unsafe extern "win64-unwind" fn acknowledges_silently(context: PVOID, _message: u32) -> BOOLEAN {
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let gpu = &adapter.board().gpu;
+    let taken: Vec<_> = (0..NODES).flat_map(|node| gpu.take_completions(node)).collect();
+    let vsync = adapter.board().acknowledge_vsync();
+    if vsync {
+        adapter.notify_vsync();
+        adapter.queue_dpc();
+    }
+    BOOLEAN::from(vsync || !taken.is_empty())
 }
 
 /// Returns the last completed fence without reporting it.

@@ -1,5 +1,6 @@
 //! Adapters: starting and stopping a driver, and opening its adapter for processes.
 
+use crate::adapter::entry_points::check_entry_points;
 use crate::adapter::power::PowerStatus;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -325,7 +326,8 @@ impl Kernel {
         let ram = driver.hardware.ram();
         let sane = |features: &Features| {
             let passed = self.check_features(driver.adapter.subject(), features);
-            let passed = crate::memory::address::check::check_mmu(features) && passed;
+            let passed = self.check_mmu(driver.adapter.subject(), features) && passed;
+            let passed = check_entry_points(driver, features) && passed;
             let backed = features.memory.is_none() || ram.is_some();
             (1..=MAX_NODES).contains(&features.nodes) && passed && backed
         };
@@ -646,6 +648,9 @@ fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: Adapt
     if !released {
         // The driver has stopped, whatever status it returns.
         let _ = driver.stop_device(at, permit);
+    }
+    if ending != AdapterEnding::SurpriseRemoved {
+        driver.report_interrupt_left();
     }
 }
 

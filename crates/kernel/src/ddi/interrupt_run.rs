@@ -3,7 +3,7 @@
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
-use flight::{CallGuard, Component, RuleId};
+use flight::{CallGuard, Component, EventKind, RuleId};
 use smallvec::SmallVec;
 
 /// The interrupt state of an adapter.
@@ -57,18 +57,30 @@ impl Driver {
         routine: impl FnOnce() -> DriverResult<bool>,
     ) -> DriverResult<bool> {
         let own = self.hardware.interrupt_asserted();
-        let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
+        let mut alone = false;
+        let listed = self.begin_interrupt_run(|interrupts| {
+            alone = interrupts.runs.is_empty();
+            InterruptRun::Isr(InterruptReport::default())
+        });
         let result = routine();
         let run = listed.and_then(InterruptRunGuard::finish);
         if let (Some(own), Ok(claimed)) = (own, &result) {
             let remaining = self.hardware.interrupt_asserted() == Some(true);
+            // Another thread of the driver may have acknowledged it meanwhile.
+            let dismissed =
+                !remaining && alone && CallGuard::current().is_some_and(|it| it.touched);
             let broken = match (own, *claimed) {
-                (false, true) => Some("that its hardware did not raise"),
-                (true, true) if remaining => Some("and left its interrupt source asserted"),
+                (false, true) => Some("TRUE for an interrupt that its hardware did not raise"),
+                (true, true) if remaining => {
+                    Some("TRUE for an interrupt and left its interrupt source asserted")
+                }
+                (true, false) if remaining => Some("FALSE for an interrupt of its own hardware"),
+                (true, false) if dismissed => {
+                    Some("FALSE for an interrupt of its own hardware, which it dismissed")
+                }
                 _ => None,
             };
-            let broken =
-                broken.map(|text| format!("the driver returned TRUE for an interrupt {text}"));
+            let broken = broken.map(|text| format!("the driver returned {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
         if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
@@ -99,6 +111,14 @@ impl Driver {
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiDpcRoutine", broken);
         }
         result
+    }
+
+    /// Logs that the hardware can still interrupt after the driver stopped it.
+    pub(crate) fn report_interrupt_left(&self) {
+        let hardware = &self.hardware;
+        if [hardware.interrupt_asserted(), hardware.interrupt_enabled()].contains(&Some(true)) {
+            self.log.emit(self.adapter.subject(), EventKind::InterruptLeft {});
+        }
     }
 
     fn begin_interrupt_run(

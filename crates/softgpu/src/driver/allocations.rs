@@ -4,7 +4,6 @@ use super::SoftGpu;
 use crate::allocation::Allocation;
 use crate::blocks::build;
 use crate::description::read_allocation_info;
-use crate::format;
 use crate::plan::PAGE;
 use crate::records::View;
 use flight::Passive;
@@ -29,7 +28,7 @@ impl SoftGpu {
             (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
             return Ok(info);
         }
-        let size = format::read_description(private)?.next_multiple_of(PAGE);
+        let size = read_allocation_info(private)?.size;
         Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
     }
 

@@ -41,12 +41,19 @@ pub struct Block {
     pub tag: Text,
     /// The call it was allocated in.
     pub taken_in: Option<Serial<Call>>,
-    /// Whether that call was the one that added the adapter.
-    pub added: bool,
+    /// The entry it was allocated in, if the driver was in one.
+    pub allocated_in: Option<Text>,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
     /// Whether it was reported as not freed when it should have been.
     pub leaked: bool,
+}
+
+impl Block {
+    /// Whether it was allocated in the call that added the adapter.
+    pub fn is_added(&self) -> bool {
+        self.allocated_in.as_ref().is_some_and(|name| name == crate::ddi::ADD_DEVICE)
+    }
 }
 
 /// An object that a driver handle stands for.

@@ -4,7 +4,7 @@ use super::repeat::Repeat;
 use kernel::LiveObjects;
 use serde_json::{Value, json};
 use std::path::Path;
-use verify::Severity;
+use verify::{Finding, Severity};
 use windtunnel::{
     AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport, sentence,
 };
@@ -134,6 +134,18 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "help": entry.and_then(|entry| entry.help.as_ref()),
         "link": entry.and_then(verify::Entry::link),
         "repeat": repeat,
+        "consequences": it.consequences.iter().map(consequence).collect::<Vec<_>>(),
+    })
+}
+
+/// A finding against another component that came later in the same flight.
+fn consequence(finding: &Finding) -> Value {
+    json!({
+        "rule": finding.rule.name(),
+        "who": finding.component.name(),
+        "where": finding.argument,
+        "message": sentence(&finding.message),
+        "count": finding.count,
     })
 }
 

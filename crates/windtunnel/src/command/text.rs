@@ -7,7 +7,7 @@ use std::path::Path;
 use verify::Severity;
 use windtunnel::{
     AllowList, BUILT_IN, CheckReport, Colour, Driver, FindingGroup, HostKind, NativeUmd, Outcome,
-    ScenarioReport, plural, sentence,
+    ScenarioReport, consequence_line, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -250,6 +250,7 @@ fn print_finding(
         let place = some_of(&other.scenarios);
         more.push(("also", format!("{message}{}, in {place}", times(other))));
     }
+    more.extend(group.consequences.iter().copied().map(consequence_line));
     print!("\n{}", first.text(&times(group), &more, style.colour));
 }
 

@@ -21,6 +21,13 @@ pub(crate) const ALL: &[Scenario] = &[
         needs: VSYNC,
         body: DisplayBody(interrupt_vsync_control),
     },
+    Scenario {
+        name: "interrupt-vsync-at-stop",
+        about: "leaves vsync interrupts enabled when the adapter stops",
+        breaks: &[],
+        needs: VSYNC,
+        body: DisplayBody(interrupt_vsync_at_stop),
+    },
 ];
 
 /// How often vsync interrupts are switched in a row.
@@ -43,27 +50,38 @@ fn interrupt_vsync_control(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     let client = testbed.test_client()?;
     let context = client.create_context(testbed.at)?;
     let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
-    let switch = |testbed: &mut Testbed<'_>, on| {
-        let answer = kernel.control_interrupt(testbed.at, adapter, Interrupt::Vsync, on);
-        let text = |reason: DriverError| {
-            ScenarioStopped(format!(
-                "DxgkDdiControlInterrupt to succeed; it answered {}",
-                reason.name()
-            ))
-        };
-        answer.map_err(text)
-    };
     for turn in 0..SWITCHES {
         client.submit(testbed.at, context, &[])?;
-        switch(testbed, turn % 2 == 0)?;
+        switch_vsync(testbed, turn % 2 == 0)?;
     }
     // The driver fails other interrupt types; a rule judges the returned status.
     let _ = kernel.control_interrupt(testbed.at, adapter, Interrupt::Completed, true);
     for on in [false, true] {
-        switch(testbed, on)?;
+        switch_vsync(testbed, on)?;
     }
     testbed.run_until_idle();
     kernel.judge_vsync(adapter);
-    switch(testbed, false)?;
+    switch_vsync(testbed, false)?;
     client.close(testbed.at, &[context])
+}
+
+/// The driver turns vsync interrupts off when it stops: the hardware must not interrupt any more.
+fn interrupt_vsync_at_stop(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.test_client()?;
+    switch_vsync(testbed, true)?;
+    testbed.run_until_idle();
+    testbed.kernel.judge_vsync(testbed.adapter);
+    client.close(testbed.at, &[])
+}
+
+fn switch_vsync(testbed: &mut Testbed<'_>, on: bool) -> Result<(), ScenarioStopped> {
+    let result =
+        testbed.kernel.control_interrupt(testbed.at, testbed.adapter, Interrupt::Vsync, on);
+    let text = |reason: DriverError| {
+        ScenarioStopped(format!(
+            "DxgkDdiControlInterrupt to succeed; it returned {}",
+            reason.name()
+        ))
+    };
+    result.map_err(text)
 }

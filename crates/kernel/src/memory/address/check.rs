@@ -1,24 +1,57 @@
 //! Checks of a driver's page-table description.
 
 use crate::ddi::miniport::Features;
+use crate::ddi::mmu::{TableLevel, UpdateMode};
+use crate::kernel::Kernel;
 use crate::memory::address::geometry::Geometry;
 use crate::memory::segment_index;
+use flight::{Component, EventKind, RuleId, Subject};
 
-/// Checks whether a driver's page-table description is possible.
-pub(crate) fn check_mmu(features: &Features) -> bool {
-    // The driver may describe no MMU, but an MMU needs memory.
-    let Some(mmu) = &features.mmu else { return true };
-    let Some(memory) = &features.memory else { return false };
-    let segment = |number: u32| segment_index(number).and_then(|index| memory.segments.get(index));
-    let holds = |number: u32| segment(number).is_some_and(|info| !info.flags.aperture);
-    let seen = |number: u32| segment(number).is_some_and(|info| info.cpu_address.is_some());
-    let whole = Geometry::new(mmu).is_ok();
-    let all = mmu.levels.iter().all(|table_level| {
-        let cpu = mmu.mode != crate::ddi::mmu::UpdateMode::Cpu || seen(table_level.segment);
-        holds(table_level.segment)
-            && holds(table_level.system_segment)
-            && seen(table_level.system_segment)
-            && cpu
-    });
-    whole && all
+const ARGUMENT: &str = "DxgkDdiQueryAdapterInfo.pOutputData";
+
+impl Kernel {
+    /// Checks a driver's page-table description. Returns whether its adapter can start.
+    ///
+    /// WINDOWS: where the CPU writes page tables, their segments must be CPU-visible, else bug check
+    /// 0x10E (observed by two driver projects). Page tables of the system process are always
+    /// written by the CPU here (our decision).
+    pub(crate) fn check_mmu(&self, about: Subject, features: &Features) -> bool {
+        // The driver may describe no MMU, but an MMU needs memory.
+        let Some(mmu) = &features.mmu else { return true };
+        let Some(memory) = &features.memory else { return false };
+        let judge = |rule: RuleId, broken: Option<String>| {
+            let passed = broken.is_none();
+            self.log.judge(rule, Component::Driver, about, ARGUMENT, broken);
+            passed
+        };
+        let segment =
+            |number: u32| segment_index(number).and_then(|index| memory.segments.get(index));
+        let segments = |level: &TableLevel| [level.segment, level.system_segment];
+        let mut numbers = mmu.levels.iter().flat_map(segments);
+        let unknown = numbers.clone().find(|number| segment(*number).is_none());
+        let geometry = Geometry::new(mmu).err();
+        let unknown = unknown
+            .map(|number| format!("page tables are in segment {number}, which does not exist"));
+        let consistent = judge(RuleId::KMD_SEG_016, geometry.or(unknown));
+        let hidden = |number: &u32| segment(*number).is_some_and(|info| info.cpu_address.is_none());
+        let by_cpu = mmu.levels.iter().find_map(|level| {
+            let written =
+                segments(level).into_iter().skip(usize::from(mmu.mode != UpdateMode::Cpu));
+            written.clone().find(hidden)
+        });
+        let visible = judge(
+            RuleId::KMD_SEG_017,
+            by_cpu.map(|number| {
+                format!(
+                    "the CPU writes page tables in segment {number}, which the CPU cannot access"
+                )
+            }),
+        );
+        if numbers.any(|number| segment(number).is_some_and(|info| info.flags.aperture)) {
+            let name = "page tables in an aperture segment".into();
+            self.log.emit(about, EventKind::EntryMissing { name });
+            return false;
+        }
+        consistent && visible
+    }
 }

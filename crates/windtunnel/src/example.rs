@@ -45,6 +45,12 @@ pub enum ExampleFlight {
         driver: String,
         /// The scenario.
         scenario: String,
+        /// Whether memory is scarce and the hardware late (`--pressure`).
+        #[serde(default)]
+        pressure: bool,
+        /// Whether the rule only judges what breaks it, so that no good flight can evaluate it.
+        #[serde(default)]
+        silent: bool,
     },
     /// A client of the tests, which no scenario can be.
     Test {
@@ -81,12 +87,15 @@ impl ExampleFlight {
             Self::ChangedTrace { change, edit, .. } => {
                 format!("only by a changed trace of this flight: {change} ({edit})")
             }
-            Self::Flight { driver, scenario } => {
+            Self::Flight { driver, scenario, silent, .. } => {
                 let client = scenario::find(scenario).filter(|body| !body.breaks.is_empty());
                 let bad = Driver::find(driver).filter(|driver| !driver.breaks().is_empty());
                 match (bad, client) {
                     (Some(driver), _) => format!("driver {}: {}", driver.name(), driver.about()),
                     (None, Some(client)) => format!("client {}: {}", client.name, client.about),
+                    (None, None) if *silent => format!(
+                        "driver {driver} in {scenario} (the rule is evaluated only where it is broken)"
+                    ),
                     (None, None) => format!("driver {driver} in {scenario}"),
                 }
             }
@@ -100,8 +109,9 @@ impl ExampleFlight {
             Self::ChangedTrace { driver, scenario, .. } => {
                 format!("windtunnel check {driver} --scenario {scenario} --seed 1 --trace DIR")
             }
-            Self::Flight { driver, scenario } => {
-                format!("windtunnel check {driver} --scenario {scenario}")
+            Self::Flight { driver, scenario, pressure, .. } => {
+                let pressure = if *pressure { " --pressure" } else { "" };
+                format!("windtunnel check {driver} --scenario {scenario}{pressure}")
             }
             Self::Test { test, .. } => {
                 format!("cargo test -p windtunnel-tests --test {test}")

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn every_decision_and_failure_that_a_rule_cites_has_a_text() {
-        let ids: BTreeSet<&str> = all_decisions().iter().map(|decision| decision.id.as_str()).collect();
+        let ids: BTreeSet<&str> =
+            all_decisions().iter().map(|decision| decision.id.as_str()).collect();
         assert_eq!(ids.len(), all_decisions().len(), "each once");
         assert!(all_decisions().iter().all(|decision| decision.text.len() > 10));
         let failures = all_failures().iter().map(|failure| failure.id.as_str());

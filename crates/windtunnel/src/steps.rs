@@ -162,8 +162,7 @@ pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
 
 /// The limit that a step passes, with the value and the limit; `None` if its syntax is wrong.
 fn passed_limit(words: &[&str]) -> Option<String> {
-    let is_number =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let numbers = [("process", 'p', words.first()), ("device", 'd', words.get(1))];
     for (object, letter, word) in numbers {
         let Some(digits) = word.and_then(|text| text.strip_prefix(letter)) else { continue };

@@ -8,7 +8,8 @@ use verify::Entry;
 use verify::bugcheck::{BugCheck, BugCheckCause};
 use windtunnel::{
     Decision, Driver, EntryPoint, ExampleFlight, Explanation, Failure, SCENARIOS, Scenario, Status,
-    UnknownText, UserResult, bug_check_rules, citing_rules, code_43_rules, example, explain, plural,
+    UnknownText, UserResult, bug_check_rules, citing_rules, code_43_rules, example, explain,
+    plural,
 };
 
 /// How many lines a list of names and a list of rules may have, and how long a rule's line is.
@@ -367,6 +368,14 @@ fn cited(id: &str, limits: &Limits) {
     rule_lines(texts(rules), limits);
 }
 
+fn lead_there(count: usize) -> String {
+    if count == 1 {
+        "1 leads there when broken".to_owned()
+    } else {
+        format!("{count} lead there when broken")
+    }
+}
+
 fn plural_cites(count: usize) -> String {
     format!("{} {}", plural(count, "rule"), if count == 1 { "cites" } else { "cite" })
 }
@@ -380,7 +389,7 @@ fn code_43(limits: &Limits) {
     println!("code 43: {CODE_43}\n");
     line("to find it", "fly the driver: a rule below that it breaks is a finding");
     let rules = code_43_rules();
-    line("rules", &format!("{} lead there when broken", rules.len()));
+    line("rules", &lead_there(rules.len()));
     rule_lines(rules.into_iter().map(|entry| (entry, entry.windows())), limits);
 }
 
@@ -493,7 +502,7 @@ fn stop(it: &BugCheck, parameter: Option<u32>, limits: &Limits) {
             let known = known.join(", ");
             line("rules", &format!("none known to lead there; known parameters are {known}"));
         }
-        (false, _) => line("rules", &format!("{} lead there when broken", ways.len())),
+        (false, _) => line("rules", &lead_there(ways.len())),
     }
     let ways = ways.into_iter().map(|way| {
         let parameter = way.parameter.map(|number| format!("parameter {number:#X}, "));

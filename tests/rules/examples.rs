@@ -87,7 +87,7 @@ fn flight(driver: Driver, scenario: &Scenario, pressure: bool) -> ExampleFlight 
 }
 
 /// A good driver in the scenario of the broken example, or in a good scenario of its family, for a
-/// rule that only judges what breaks it.
+/// rule that no good flight evaluates.
 fn find_silent(broken: &ExampleFlight, flights: &Flights) -> Option<ExampleFlight> {
     let ExampleFlight::Flight { scenario, .. } = broken else { return None };
     let own = find_scenario(scenario)?;

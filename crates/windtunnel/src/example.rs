@@ -48,7 +48,7 @@ pub enum ExampleFlight {
         /// Whether memory is scarce and the hardware late (`--pressure`).
         #[serde(default)]
         pressure: bool,
-        /// Whether the rule only judges what breaks it, so that no good flight can evaluate it.
+        /// Whether the flight does not evaluate the rule, because no good built-in flight does.
         #[serde(default)]
         silent: bool,
     },
@@ -94,7 +94,7 @@ impl ExampleFlight {
                     (Some(driver), _) => format!("driver {}: {}", driver.name(), driver.about()),
                     (None, Some(client)) => format!("client {}: {}", client.name, client.about),
                     (None, None) if *silent => format!(
-                        "driver {driver} in {scenario} (the rule is evaluated only where it is broken)"
+                        "driver {driver} in {scenario} (no good built-in flight evaluates the rule)"
                     ),
                     (None, None) => format!("driver {driver} in {scenario}"),
                 }

@@ -8,7 +8,8 @@
 //! exports the types that a miniport and its tests use, and the other crates are re-exported
 //! under their own names ([`kernel`], [`nt`], [`thunk`], [`abi`], [`softgpu`], …). A user-mode
 //! driver written in Rust implements the traits of [`umd`] and flies with [`umd_from_rust`]; a
-//! streaming minidriver implements the trait of [`stream`] and flies with [`StreamFlight`].
+//! streaming minidriver implements the trait of [`stream`] and flies with [`StreamFlight`]; the
+//! [`stream_prelude`] exports its types.
 #![forbid(unsafe_code)]
 
 mod allow;
@@ -30,6 +31,7 @@ mod scenario_report;
 mod scenarios;
 pub mod steps;
 mod stream_flight;
+pub mod stream_prelude;
 mod stream_testbed;
 mod support;
 mod testbed;

@@ -340,12 +340,27 @@ fn scenario_json(it: &Scenario) -> Value {
 
 fn decision(it: &Decision, limits: &Limits) {
     println!("{}: a decision: {}\n", it.id, it.title);
-    for text in it.text.lines() {
+    for text in it.text.lines().flat_map(wrapped) {
         println!("  {text}");
     }
     println!();
     cited(&it.id, limits);
     line("all decisions", "docs/facts/decisions.md");
+}
+
+/// A paragraph as lines of at most a hundred characters.
+fn wrapped(paragraph: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in paragraph.split_whitespace() {
+        match lines.last_mut() {
+            Some(last) if last.len() + word.len() < 98 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn failure(it: &Failure, limits: &Limits) {

@@ -22,9 +22,9 @@ struct Block {
 fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned()];
     for file in fs::read_dir(root().join("docs")).unwrap() {
-        let name = file.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(format!("docs/{}", path.file_name().unwrap().display()));
         }
     }
     pages.sort();

@@ -124,7 +124,7 @@ fn list(name: &str, values: &[&str], limits: &Limits) {
     for (number, mut text) in lines.into_iter().enumerate() {
         match (number + 1 == count, left) {
             (true, 0) => (),
-            (true, _) => text.push_str(&format!(" and {left} more (--all)")),
+            (true, _) => text = format!("{text} and {left} more (--all)"),
             (false, _) => text.push(','),
         }
         line(if number == 0 { name } else { "" }, &text);

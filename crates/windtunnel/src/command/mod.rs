@@ -87,7 +87,7 @@ enum Command {
     /// what it means, which calls return it, which rules lead to it, which command shows it
     Explain {
         /// A rule (KMD-DESTROY-002) or a family of rules (KMD-DESTROY), an entry point, DDI or
-        /// callback (pfnDeallocateCb, DestroyResource), a status or result by number or name
+        /// callback (pfnDeallocateCb), a status or result by number or name
         /// (0xC000000D, 0x80070057), a bug check (0x119, 0x119/2, 'bugcheck 0x119 (0x2)'),
         /// 'code 43', a driver, a scenario, a decision (D-53) or a failure (F-028)
         #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]

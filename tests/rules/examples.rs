@@ -121,16 +121,12 @@ fn test_example(file: &str, test: &str, about: &str) -> ExampleFlight {
 /// The changed trace that breaks a rule.
 fn changed_trace(case: &Case) -> ExampleFlight {
     let (change, edit) = (case.about.to_owned(), case.change.text());
-    match driver_and_scenario(case.flight) {
-        Some((driver, scenario)) => {
-            let (driver, scenario) = (driver.to_owned(), scenario.to_owned());
-            ExampleFlight::ChangedTrace { driver, scenario, change, edit }
-        }
-        None => {
-            let about = format!("a changed trace of a client of the tests: {change} ({edit})");
-            test_example("tests/rules/kernel.rs", CHANGED_TRACES, &about)
-        }
+    if let Some((driver, scenario)) = driver_and_scenario(case.flight) {
+        let (driver, scenario) = (driver.to_owned(), scenario.to_owned());
+        return ExampleFlight::ChangedTrace { driver, scenario, change, edit };
     }
+    let about = format!("a changed trace of a client of the tests: {change} ({edit})");
+    test_example("tests/rules/kernel.rs", CHANGED_TRACES, &about)
 }
 
 fn case_of(rule: RuleId) -> Option<&'static Case> {
@@ -181,12 +177,10 @@ fn find_broken(rule: RuleId, flights: &Flights) -> Option<ExampleFlight> {
 
 /// Finds a flight that judges a rule and keeps it: in the scenario of the broken one if possible.
 fn find_kept(rule: RuleId, broken: &ExampleFlight, flights: &Flights) -> Option<ExampleFlight> {
-    if let Some(case) = case_of(rule) {
-        if let Some((driver, scenario)) = driver_and_scenario(case.flight) {
-            let (driver, scenario) = (Driver::find(driver)?, find_scenario(scenario)?);
-            if flights.fly(driver, scenario, false).keeps(rule) {
-                return Some(flight(driver, scenario, false));
-            }
+    if let Some((driver, scenario)) = case_of(rule).and_then(|it| driver_and_scenario(it.flight)) {
+        let (driver, scenario) = (Driver::find(driver)?, find_scenario(scenario)?);
+        if flights.fly(driver, scenario, false).keeps(rule) {
+            return Some(flight(driver, scenario, false));
         }
     }
     if let ExampleFlight::Flight { scenario, .. } = broken

@@ -499,8 +499,12 @@ fn with(event: &Event, name: &str, value: &str) -> Event {
 /// The driver and the scenario of a recorded flight; `None` if a test flies it without a scenario.
 pub(crate) fn driver_and_scenario(flight: &'static str) -> Option<(&'static str, &'static str)> {
     match flight {
-        MANY_NAMES | FIRST_GENERATION => None,
-        memory::PAGED | memory::LOCKED | memory::QUERIED | memory::RECLAIMED => None,
+        MANY_NAMES
+        | FIRST_GENERATION
+        | memory::PAGED
+        | memory::LOCKED
+        | memory::QUERIED
+        | memory::RECLAIMED => None,
         pnp::TABLE => Some(("table", "pnp-restart")),
         sync::SEEN => Some(("softgpu-memory", "sync-cpu-signal-and-wait")),
         other => {

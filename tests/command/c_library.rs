@@ -154,6 +154,13 @@ fn a_leak_is_reported_with_the_call_that_created_it() {
     let caller = format!("called   by main at tests/c/leaks.c:{}", line("with an invalid handle"));
     assert!(report.contains(&caller), "no '{caller}' in:\n{report}");
     assert!(report.ends_with(" 2 objects left alive\n"), "{report}");
+    // README.md quotes the first lines about it. Addresses of sources are those of the build.
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let quote = readme.split("```report leaks.c\n").nth(1).unwrap().split("```").next().unwrap();
+    let plain = |text: &str| text.replace("tests/c/leaks.c", "leaks.c");
+    for line in quote.lines() {
+        assert!(report.lines().any(|text| plain(text) == line), "no '{line}' in:\n{report}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod golden;
 mod house;
 mod report;
 mod run;
+mod samples;
 mod steps;
 mod streams;
 mod support;

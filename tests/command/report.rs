@@ -59,7 +59,7 @@ fn the_findings_come_last_and_each_says_what_to_change() {
         "    where    driver, in DxgkDdiDestroyAllocation, pAllocationList",
         "    rule     KMD-DESTROY-002 (documented): ",
         "    page     https://learn.microsoft.com/windows-hardware/drivers/ddi/d3dkmddi/ns-d3dkmddi-_dxgkarg_destroyallocation\n",
-        "    Windows  not known\n",
+        "    Windows  no bug check: the pool stays allocated until the system restarts; pool left at ",
         "    events\n",
         "  <- here\n",
         "    help     ",

@@ -188,6 +188,76 @@ fn rules_are_listed_and_explained() {
     assert!(output.contains("windtunnel check kmd-leaks-destroyed-allocation"), "{output}");
     let (_, output) = text(&["explain", "KMD-DEV-003"]);
     assert!(output.contains("live               no: needs device information"), "{output}");
+    // One line for each rule: id, party and text.
+    let (_, output) = text(&["list", "rules"]);
+    for entry in verify::catalogue() {
+        let line = output.lines().find(|line| line.split(' ').next() == Some(&entry.id));
+        let line = line.unwrap_or_else(|| panic!("{} is not listed", entry.id));
+        assert!(line.ends_with(&entry.rule), "{line}");
+        assert!(line.split_whitespace().any(|word| word == entry.obligation), "{line}");
+    }
+    let live = verify::catalogue().iter().filter(|entry| entry.judge.is_some());
+    let unknown = live.filter(|entry| entry.windows_is_unknown()).count();
+    let last = format!(
+        "For {unknown} live rules it is not known what Windows does when they are broken.\n"
+    );
+    assert!(output.ends_with(&last), "{output}");
+}
+
+#[test]
+fn a_rule_is_explained_with_a_flight_that_breaks_it_and_one_that_keeps_it() {
+    let (_, rule) = json(&["explain", "KMD-DESTROY-002"]);
+    assert!(rule["help"].as_str().unwrap().starts_with("In DxgkDdiDestroyAllocation"), "{rule}");
+    assert!(rule["link"].as_str().unwrap().starts_with("https://learn.microsoft.com/"), "{rule}");
+    for (key, expected) in [("broken", 1), ("kept", 0)] {
+        let command = rule[key]["command"].as_str().unwrap();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        let (code, report) = json(&words);
+        assert_eq!(code, expected, "{command}: {report}");
+        let found = report["scenarios"][0]["findings"].as_array().unwrap();
+        let found = found.iter().any(|finding| finding["rule"] == "KMD-DESTROY-002");
+        assert_eq!(found, key == "broken", "{command}");
+    }
+    // A rule of the kernel: only a changed trace breaks it.
+    let (_, output) = text(&["explain", "HANDLE-FORM-001"]);
+    let changed = "broken             only by a changed trace of this flight: a local handle that \
+                   ends in one (in the first event with 'handle.published of=device:1', set handle \
+                   to 0x40000041)\n";
+    assert!(output.contains(changed), "{output}");
+    let command = "windtunnel check softgpu --scenario create-resource --seed 1 --trace DIR\n";
+    assert!(output.contains(command), "{output}");
+}
+
+#[test]
+fn words_that_people_meet_are_explained_in_a_screenful() {
+    for (word, expected) in [
+        ("STATUS_INVALID_PARAMETER", "returned           D3DKMT"),
+        ("STATUS_SUCCESS", "success"),
+        ("DestroyResource", "pfnDestroyResource: Functions of a user-mode driver"),
+        ("PFND3DDDI_DESTROYRESOURCE", "UMD-DESTROY-002"),
+        ("code 43", "start refused"),
+        ("0x7E", "SYSTEM_THREAD_EXCEPTION_NOT_HANDLED"),
+        ("0xC4", "DRIVER_VERIFIER_DETECTED_VIOLATION"),
+        ("KMD-DESTROY", "a family of 12 rules"),
+        ("D-53", "Rules that observation overrides"),
+        ("F-028", "refused a submission while busy"),
+        ("softgpu-memory", "breaks             no rule: it flies clean"),
+        ("kmd-leaks-destroyed-allocation", "breaks             KMD-DESTROY-002: "),
+        ("destroy-deferred", "windtunnel check --scenario destroy-deferred"),
+    ] {
+        let (code, output) = text(&["explain", word]);
+        assert!(code == 0 && output.contains(expected), "{word}: {output}");
+        assert!(output.lines().count() <= 40, "{word}: {output}");
+        assert_eq!(json(&["explain", word]).0, 0, "{word}");
+    }
+    let (_, short) = text(&["explain", "STATUS_INVALID_PARAMETER"]);
+    let (_, long) = text(&["explain", "STATUS_INVALID_PARAMETER", "--all"]);
+    assert!(short.contains("more: --all lists them\n"), "{short}");
+    assert!(long.lines().count() > 100 && !long.contains("--all"), "{long}");
+    let output = windtunnel(&["explain", "softgpu-memry"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("the nearest are: softgpu-memory, "), "{message}");
 }
 
 #[test]
@@ -209,6 +279,15 @@ fn support_tables_are_shown() {
     assert_eq!(find("callback", "DxgkCbEvalAcpiMethod")["state"], "absent");
     assert_eq!(find("callback", "DxgkCbNotifyDpc")["state"], "done");
     assert_eq!(find("import", "ExFreePool")["state"], "done");
+    // Names that Windows has and this project has not are listed and counted.
+    assert_eq!(find("d3dkmt", "D3DKMTPresent")["state"], "absent");
+    assert_eq!(find("import", "IofCallDriver")["state"], "absent");
+    let rows = report["support"].as_object().unwrap().values();
+    let rows: Vec<_> = rows.flat_map(|table| table.as_array().unwrap()).collect();
+    let absent = rows.iter().filter(|row| row["state"] == "absent").count();
+    let total = format!("Of {} names, ", rows.len());
+    let line = output.lines().find(|line| line.starts_with(&total)).unwrap();
+    assert!(line.ends_with(&format!(" {absent} absent.")), "{line}");
 }
 
 #[test]

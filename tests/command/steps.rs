@@ -32,7 +32,10 @@ fn steps_are_written_as_they_are_read() {
 fn a_bad_line_is_reported_with_its_number_and_the_expected_syntax() {
     for (text, line, expected) in [
         ("p1 d1 create alone a1 2\np1 d1 creat alone a2 2", 2, "expected 'pN dN create alone"),
-        ("p1 d1 create alone a1 0", 1, "expected 'pN dN create alone"),
+        ("p1 d1 create alone a1 0", 1, "a step creates 1 to 1000 allocations; found 0"),
+        ("p1 d1 create into r a1 1001", 1, "a step creates 1 to 1000 allocations; found 1001"),
+        ("p4294967296 kill", 1, "the number of a process is at most 4294967295; found 4294967296"),
+        ("p1 d99999999999 fill a", 1, "the number of a device is at most 4294967295; found 9999"),
         ("p1 d1 create alone 1a 1", 1, "expected 'pN dN create alone"),
         (
             "\n# nothing\np1 d1 fill r1",

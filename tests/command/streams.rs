@@ -54,7 +54,7 @@ const NOT_FLOWN: [&str; 4] =
 fn code_in_the_page_is_code_of_these_files() {
     let files = ["tests/command/streams.rs", "tests/tutorial/minidriver.rs"].map(read);
     let blocks = blocks(&read("docs/avstream.md"), "rust");
-    assert_eq!(blocks.len(), 2);
+    assert_eq!(blocks.len(), 3);
     for block in blocks {
         assert!(files.iter().any(|text| text.contains(&block)), "no file has:\n{block}");
     }

@@ -174,6 +174,38 @@ fn my_user_mode_driver_flies_clean() {
 }
 
 #[test]
+fn a_driver_that_only_creates_and_destroys_is_judged() {
+    let driver = "softgpu-allocation-lists";
+    let file = build_c("examples/c/minimal_umd.c", "minimal_umd.so", &["-shared", "-fPIC"]);
+    let file = file.display().to_string();
+    let (code, report) = json(&["check", driver, "--umd", &file]);
+    assert_eq!((code, &report["result"]), (0, &"pass".into()), "{report}");
+    let scenarios = report["scenarios"].as_array().unwrap();
+    let clean = |value: &&Value| value["result"] == "clean";
+    let clean: Vec<&Value> = scenarios.iter().filter(clean).map(|value| &value["name"]).collect();
+    assert!(clean.contains(&&"umd-create-and-destroy".into()), "{clean:?}");
+    let umd = umd_from_rust::<TwoPassDriver>();
+    let below = drivers::find(driver).unwrap();
+    let scenario = windtunnel::find_scenario("umd-create-and-destroy").unwrap();
+    let flown = windtunnel::fly_with_umd(below.make, Some(umd), scenario, 1).unwrap();
+    flown.assert_clean();
+    // What the page lists is what the example fills.
+    let (page, source) = (read("docs/user-mode-drivers.md"), read("examples/c/minimal_umd.c"));
+    let table = page.split("## What a minimal driver needs").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let named = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let named: Vec<&str> = named.collect();
+    assert!(named.len() > 6, "{named:?}");
+    for name in &named {
+        assert!(source.contains(name), "{name} is not in the example");
+    }
+    let filled = source.lines().filter_map(|line| line.split_once("Funcs->")?.1.split(' ').next());
+    for name in filled {
+        assert!(named.contains(&name), "{name} is not in the page");
+    }
+}
+
+#[test]
 fn code_in_the_page_is_code_of_these_files() {
     let files = ["tests/command/umd.rs", "tests/tutorial/umd.rs"].map(read);
     let blocks = blocks(&read("docs/user-mode-drivers.md"), "rust");

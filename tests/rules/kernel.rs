@@ -26,7 +26,7 @@ use verify::{Severity, rule};
 
 /// One changed event of a trace. An event is identified by parts of its line: the first line that
 /// has all of them.
-enum Change {
+pub(crate) enum Change {
     /// The event is removed.
     Missing(&'static str),
     /// The event is moved before another.
@@ -40,13 +40,13 @@ enum Change {
 use Change::{Early, Late, Missing, Set};
 
 /// A rule, and the change that breaks it.
-struct Case {
-    rule: RuleId,
+pub(crate) struct Case {
+    pub(crate) rule: RuleId,
     /// Rules that every change for this rule also breaks.
     along: &'static [RuleId],
-    flight: &'static str,
-    about: &'static str,
-    change: Change,
+    pub(crate) flight: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) change: Change,
 }
 
 const fn case(rule: RuleId, flight: &'static str, about: &'static str, change: Change) -> Case {
@@ -362,7 +362,7 @@ const CASES: &[Case] = &[
 ];
 
 /// All cases.
-fn cases() -> impl Iterator<Item = &'static Case> {
+pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
     CASES
         .iter()
         .chain(memory::CASES)
@@ -381,7 +381,7 @@ const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 
 /// Rules that bind the kernel and are not in the table: the thunks judge them on a client's
 /// arguments, so a client shows them (`windows.rs`, and the scenario of that name).
-const AT_THE_DOOR: &[(RuleId, &str)] = &[
+pub(crate) const AT_THE_DOOR: &[(RuleId, &str)] = &[
     (RuleId::ALLOC_CREATE_006, "windows_observations.rs"),
     (RuleId::ALLOC_CREATE_011, "windows_observations.rs"),
     (RuleId::ALLOC_DESTROY_003, "windows_observations.rs"),
@@ -430,6 +430,22 @@ fn check(case: &Case, events: &[Event]) {
 }
 
 impl Change {
+    /// The change as text: what to do with which event.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Missing(event) => format!("remove the first event with '{event}'"),
+            Early(event, other) => {
+                format!("move the first event with '{event}' before that with '{other}'")
+            }
+            Late(event, other) => {
+                format!("move the first event with '{event}' behind the next with '{other}'")
+            }
+            Set(event, name, value) => {
+                format!("in the first event with '{event}', set {name} to {value}")
+            }
+        }
+    }
+
     /// The trace with this one change; its events are renumbered.
     fn apply(&self, events: &[Event]) -> Vec<Event> {
         let mut events = events.to_vec();
@@ -480,26 +496,41 @@ fn with(event: &Event, name: &str, value: &str) -> Event {
     line.join(" ").parse().unwrap()
 }
 
-/// The trace of a flight of the built-in driver.
-fn recorded(flight: &'static str) -> Vec<Event> {
-    let events = match flight {
-        MANY_NAMES => run(1, softgpu, many_names),
-        FIRST_GENERATION => side_by_side(Generation::One),
-        pnp::TABLE => return flown("table", "pnp-restart", 1).events,
-        sync::SEEN => return flown("softgpu-memory", "sync-cpu-signal-and-wait", 1).events,
-        memory::PAGED => harness::memory_client::fly_paging(4096),
-        memory::LOCKED => harness::memory_client::locked(),
-        memory::QUERIED => harness::memory_client::queried(),
-        memory::RECLAIMED => harness::memory_client::reclaimed(),
+/// The driver and the scenario of a recorded flight; `None` if a test flies it without a scenario.
+pub(crate) fn driver_and_scenario(flight: &'static str) -> Option<(&'static str, &'static str)> {
+    match flight {
+        MANY_NAMES
+        | FIRST_GENERATION
+        | memory::PAGED
+        | memory::LOCKED
+        | memory::QUERIED
+        | memory::RECLAIMED => None,
+        pnp::TABLE => Some(("table", "pnp-restart")),
+        sync::SEEN => Some(("softgpu-memory", "sync-cpu-signal-and-wait")),
         other => {
             let named = address::DRIVERS.iter().find_map(|(before, driver)| {
                 other.strip_prefix(before).map(|scenario| (*driver, scenario))
             });
             let named = named.or_else(|| render::flight(other));
             let named = named.or_else(|| other.split_once(' '));
-            let (driver, scenario) = named.unwrap_or(("softgpu", other));
-            return flown(driver, scenario, 1).events;
+            Some(named.unwrap_or(("softgpu", other)))
         }
+    }
+}
+
+/// The trace of a good flight.
+pub(crate) fn recorded(flight: &'static str) -> Vec<Event> {
+    if let Some((driver, scenario)) = driver_and_scenario(flight) {
+        return flown(driver, scenario, 1).events;
+    }
+    let events = match flight {
+        MANY_NAMES => run(1, softgpu, many_names),
+        FIRST_GENERATION => side_by_side(Generation::One),
+        memory::PAGED => harness::memory_client::fly_paging(4096),
+        memory::LOCKED => harness::memory_client::locked(),
+        memory::QUERIED => harness::memory_client::queried(),
+        memory::RECLAIMED => harness::memory_client::reclaimed(),
+        other => panic!("no flight {other}"),
     };
     windtunnel::keep_tally(verified(&events).rule_counts());
     events

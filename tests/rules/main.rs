@@ -1,6 +1,7 @@
 //! Rules: each is broken by the driver or the trace made for it, and by no other.
 
 mod drivers;
+mod examples;
 mod kernel;
 mod streams;
 mod user_mode;

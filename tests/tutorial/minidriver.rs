@@ -1,8 +1,7 @@
 //! A capture source in safe Rust: one pin, its own allocator, frames filled synchronously.
 
-use flight::Passive;
 use std::sync::{Arc, Mutex};
-use stream::*;
+use windtunnel::stream_prelude::*;
 
 /// Bytes per picture.
 pub(crate) const BYTES: u32 = 32;

@@ -502,6 +502,13 @@ fn frames_are_written_as_images() {
     assert!(output.contains(&format!("5 frames written to {path}")), "{output}");
     let first = fs::read(directory.join("ks-state-transitions-000.png")).unwrap();
     assert_eq!(first[..8], *b"\x89PNG\r\n\x1a\n");
-    assert_eq!(fs::read_dir(&directory).unwrap().count(), 5);
+    // Width and height, of the frame of 16 by 12 pixels and of five of them on the sheet.
+    let size =
+        |image: &[u8]| [16, 20].map(|at| u32::from_be_bytes(image[at..at + 4].try_into().unwrap()));
+    assert_eq!(size(&first), [256, 192]);
+    assert!(output.contains("and together to contact-sheet.png"), "{output}");
+    let sheet = fs::read(directory.join("contact-sheet.png")).unwrap();
+    assert_eq!(size(&sheet), [5 * (64 + 4) + 4, 48 + 2 * 4]);
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 5 + 1);
     fs::remove_dir_all(&directory).unwrap();
 }

@@ -1,7 +1,7 @@
 //! Counts the instructions of a pair, a packet, a user-mode driver's pair and a frame with
 //! callgrind. Guards against regressions, because counts repeat and times do not.
 
-use crate::{cargo, root};
+use crate::{announce, cargo, root};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -115,6 +115,7 @@ fn collected(watch: &str, pairs: u64) -> Result<u64, String> {
     let runner = r#"target."cfg(all())".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]"#;
     let mut run = cargo(&["run", "--release", "--quiet", "--config", runner]);
     run.args(["--package", "windtunnel-cost", "--bin", "pairs", "--", watch, &pairs.to_string()]);
+    announce(&run);
     let told = run.output().map_err(|reason| format!("{run:?} did not start: {reason}"))?;
     let said = String::from_utf8_lossy(&told.stderr);
     let number =

@@ -1,14 +1,15 @@
-//! Installs the C library.
+//! Installs the command and the C library.
 
 use crate::{cargo, root, run as done, target};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const COMMAND: &str = "windtunnel";
 const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
 const HEADERS: [(&str, &str); 3] =
     [("d3dkmt", "d3dkmt.h"), ("runtime", "d3dumddi.h"), ("d3dkmt", "softgpu.h")];
 
-/// `--prefix DIR`: installs the library, its headers and a pkg-config file.
+/// `--prefix DIR`: installs the command, the library, its headers and a pkg-config file.
 pub(crate) fn run() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(2).collect();
     let prefix = match arguments.as_slice() {
@@ -18,15 +19,17 @@ pub(crate) fn run() -> Result<(), String> {
     into(&prefix)
 }
 
-/// Builds the library and installs everything below `prefix`.
+/// Builds the command and the library, and installs everything below `prefix`.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
-    done(&mut cargo(&["build", "--release", "--package", "windtunnel-d3dkmt"]))?;
+    let packages = ["--package", "windtunnel", "--package", "windtunnel-d3dkmt"];
+    done(cargo(&["build", "--release"]).args(packages))?;
     let built = target().join("release");
     let folder = |name: &str| {
         let path = prefix.join(name);
         fs::create_dir_all(&path).map_err(|reason| format!("{}: {reason}", path.display()))?;
         Ok::<_, String>(path)
     };
+    copy(&built.join(COMMAND), &folder("bin")?.join(COMMAND))?;
     copy(&built.join(LIBRARY), &folder("lib")?.join(LIBRARY))?;
     let include = folder("include/windtunnel")?;
     let source = root().join("crates/d3dkmt");
@@ -48,7 +51,9 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Copies a file. One that is there is removed before, because a running program cannot be written.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    let _ = fs::remove_file(to); // There may be none.
     fs::copy(from, to)
         .map_err(|reason| format!("{} to {}: {reason}", from.display(), to.display()))?;
     println!("wrote {}", to.display());

@@ -2,8 +2,8 @@
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
-//! `cargo xtask install` puts the C library somewhere; `cargo xtask measure` counts what the project
-//! wants less of.
+//! `cargo xtask install` puts the command and the C library somewhere; `cargo xtask measure` counts
+//! what the project wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
@@ -39,21 +39,72 @@ cargo xtask bench-page
                     measures for some minutes and rewrites the tables of docs/benchmarks.md
 cargo xtask headers rewrites the C header of the library
 cargo xtask install --prefix DIR
-                    builds and installs the C library, with headers and a pkg-config file";
+                    builds and installs the command, and the C library with headers and a
+                    pkg-config file";
+
+/// The commands, each with the flags that it knows.
+const FLAGS: &[(&str, &[&str])] = &[
+    ("test", &["--long"]),
+    ("fuzz", &[]),
+    ("sanitize", &[]),
+    ("bless", &[]),
+    ("count", &[]),
+    ("docs", &[]),
+    ("bench-page", &[]),
+    ("headers", &[]),
+    ("install", &["--prefix"]),
+    ("measure", &["--json"]),
+];
+
+/// The exit status for arguments that are not understood.
+const USAGE_STATUS: u8 = 2;
+
+/// Why arguments are refused: a command with a flag or a word that it does not know.
+fn refusal(arguments: &[String]) -> Option<String> {
+    let (command, rest) = arguments.split_first()?;
+    let (name, flags) = FLAGS.iter().find(|row| row.0 == command)?;
+    let mut rest = rest.iter();
+    let mut prefix = false;
+    while let Some(word) = rest.next() {
+        if !flags.contains(&word.as_str()) {
+            return Some(format!("cargo xtask {name} does not know '{word}'"));
+        }
+        if word == "--prefix" {
+            prefix = true;
+            if rest.next().is_none() {
+                return Some(format!("cargo xtask {name}: --prefix needs a directory"));
+            }
+        }
+    }
+    let needs_prefix = flags.contains(&"--prefix") && !prefix;
+    needs_prefix.then(|| format!("cargo xtask {name} needs --prefix DIR"))
+}
 
 fn main() -> ExitCode {
-    let done = match std::env::args().nth(1).as_deref() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(reason) = refusal(&arguments) {
+        eprintln!("{reason}\n\n{HELP}\n{}", measure::HELP);
+        return ExitCode::from(USAGE_STATUS);
+    }
+    let done = match arguments.first().map(String::as_str) {
         Some("test") => test::run(),
         Some("fuzz") => long::fuzz(),
         Some("sanitize") => long::sanitize(),
         Some("bless") => rewrite(&["golden"]).and_then(|()| count::bless()),
         Some("count") => count::check(),
-        Some("docs") => rewrite(&["support", "house", "tutorial", "umd", "streams"]),
+        Some("docs") => rewrite(&["support", "house", "tutorial", "umd", "streams", "samples"]),
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         Some("measure") => measure::run(),
-        _ => Err(format!("{HELP}\n{}", measure::HELP)),
+        other => {
+            let known = matches!(other, Some("help" | "--help" | "-h"));
+            if let Some(word) = other.filter(|_| !known) {
+                eprintln!("there is no command '{word}'\n");
+            }
+            eprintln!("{HELP}\n{}", measure::HELP);
+            return if known { ExitCode::SUCCESS } else { ExitCode::from(USAGE_STATUS) };
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -94,12 +145,56 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command. Fails if it does not succeed.
+/// Runs a command, and says so before: it may build, or wait for another cargo that builds. Fails
+/// if the command does not succeed.
 fn run(command: &mut Command) -> Result<(), String> {
     let text = format!("{command:?}");
+    announce(command);
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{text} ended with {status}")),
         Err(reason) => Err(format!("{text} did not start: {reason}")),
+    }
+}
+
+/// Prints the command that is about to run.
+fn announce(command: &Command) {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = command.get_args().map(|word| word.to_string_lossy());
+    let words: Vec<_> = std::iter::once(program.to_string_lossy()).chain(words).collect();
+    eprintln!("xtask: {}", words.join(" "));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(words: &[&str]) -> Option<String> {
+        refusal(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn flags_that_a_command_does_not_know_are_refused() {
+        for words in [&["test"][..], &["test", "--long"], &["measure", "--json"], &["docs"]] {
+            assert_eq!(refused(words), None, "{words:?}");
+        }
+        assert_eq!(refused(&["install", "--prefix", "/tmp/there"]), None);
+        for (words, reason) in [
+            (&["test", "--lnog"][..], "cargo xtask test does not know '--lnog'"),
+            (&["docs", "all"], "cargo xtask docs does not know 'all'"),
+            (&["install"], "cargo xtask install needs --prefix DIR"),
+            (&["install", "--prefix"], "cargo xtask install: --prefix needs a directory"),
+        ] {
+            assert_eq!(refused(words).as_deref(), Some(reason), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn every_command_with_flags_is_in_the_help() {
+        for (name, flags) in FLAGS {
+            let help = format!("{HELP}\n{}", measure::HELP);
+            assert!(help.contains(&format!("cargo xtask {name}")), "{name}");
+            assert!(flags.iter().all(|flag| help.contains(flag)), "{name}: {flags:?}");
+        }
     }
 }

@@ -35,7 +35,7 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     times.begin("lints");
     done(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     times.begin("documentation");
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps"]);
     done(doc.env("RUSTDOCFLAGS", "--deny warnings"))?;
     let mut total = Total::default();
     run_tests(&mut total, times, long)?;
@@ -52,16 +52,18 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     times.begin("instructions of a pair, counted by callgrind");
     instructions::check()?;
     times.begin("the command of the README");
-    done(&mut cargo(&["run", "--release", "--quiet", "--", "check"]))?;
+    done(&mut cargo(&["run", "--release", "--", "check"]))?;
     times.begin("the C library of the README");
     run_installed()?;
     Ok(total)
 }
 
-/// Installs the C library, then builds and runs the example with it.
+/// Installs the command and the C library, runs the command, then builds and runs the example with
+/// the library.
 fn run_installed() -> Result<(), String> {
     let prefix = target().join("installed");
     install::into(&prefix)?;
+    done(Command::new(prefix.join("bin/windtunnel")).arg("--version"))?;
     let mut asked = Command::new("pkg-config");
     asked.args(["--cflags", "--libs", "windtunnel-d3dkmt"]);
     asked.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"));

@@ -67,6 +67,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "the level is not what it must be, as after a driver did not restore it",
     },
     BugCheck {
+        code: 0xCE,
+        name: "DRIVER_UNLOADED_WITHOUT_CANCELLING_PENDING_OPERATIONS",
+        about: "a driver was unloaded while a timer, a DPC or a work item of it was pending",
+    },
+    BugCheck {
         code: 0xD1,
         name: "DRIVER_IRQL_NOT_LESS_OR_EQUAL",
         about: "a driver touched memory at a level where it may not",

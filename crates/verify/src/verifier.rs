@@ -272,7 +272,7 @@ impl FindingList {
             component,
             argument,
             message,
-            windows: windows.unwrap_or_else(|| "not known".into()),
+            windows: windows.unwrap_or_else(|| catalogue::NOT_KNOWN.into()),
             basis: entry.map_or("ours", |entry| &entry.basis),
             source: entry.map_or("ours", |entry| &entry.source),
             events: events(),

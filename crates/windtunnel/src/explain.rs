@@ -1,5 +1,9 @@
-//! Looks up what a name or number means: a rule, an entry point, a status, a result, a bug check.
+//! Looks up what a name or number means: a rule or a family of rules, an entry point, a status, a
+//! result, a bug check, a driver, a scenario, a decision, a failure.
 
+use crate::driver::Driver;
+use crate::facts::{Decision, Failure, all_decisions, all_failures};
+use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::support::{Row, legal_statuses, support};
 use abi::status::NAMES;
 use abi::{HRESULT, NTSTATUS, hresult};
@@ -21,6 +25,18 @@ pub enum Explanation {
     Result(UserResult),
     /// A bug check, with the requested parameter.
     BugCheck(&'static BugCheck, Option<u32>),
+    /// The rules whose ids begin alike, with that beginning.
+    Family(String, Vec<&'static Entry>),
+    /// A built-in driver.
+    Driver(Driver),
+    /// A scenario.
+    Scenario(&'static Scenario),
+    /// A decision between sources.
+    Decision(&'static Decision),
+    /// A failure of a public project.
+    Failure(&'static Failure),
+    /// Code 43 of the Device Manager.
+    Code43,
 }
 
 /// A status, and where it occurs.
@@ -58,8 +74,9 @@ pub struct UnknownText {
     pub nearest: Vec<String>,
 }
 
-/// Finds what a text means: a rule's id, the name of an entry point, a status or result by name
-/// or number, a bug check by name or as `0x119`, `0x119/2` or `bugcheck 0x119 (0x2)`.
+/// Finds what a text means: a rule's id or its beginning, the name of an entry point, a status or
+/// result by name or number, a bug check by name or as `0x119`, `0x119/2` or
+/// `bugcheck 0x119 (0x2)`, the name of a driver, a scenario, a decision or a failure, `code 43`.
 pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     let wanted = text.trim().to_uppercase();
     if let Some(rule) = verify::find(&wanted) {
@@ -81,29 +98,94 @@ pub fn explain(text: &str) -> Result<Explanation, UnknownText> {
     if let Some(point) = EntryPoint::find(&wanted) {
         return Ok(Explanation::EntryPoint(point));
     }
+    // A family and a scenario can have one name: rules are written in upper case.
+    let upper = text.trim() == wanted;
+    let family = || find_family(&wanted);
+    let found = family().filter(|_| upper).or_else(|| find_named(&wanted)).or_else(family);
+    if let Some(found) = found {
+        return Ok(found);
+    }
     if let Some(query) = NumberQuery::read(&wanted) {
         return query.find();
     }
-    if wanted.contains('_') {
-        let results = hresult::NAMES.iter().map(|pair| pair.1);
-        let names = NAMES
-            .iter()
-            .map(|pair| pair.1)
-            .chain(BUG_CHECKS.iter().map(|bug_check| bug_check.name));
-        return Err(UnknownText {
-            kind: CODE_KIND,
-            nearest: nearest_names(&wanted, names.chain(results)),
-        });
-    }
-    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|text| wanted.starts_with(text)) {
-        let tables = support();
-        let names = tables.iter().flat_map(|support_table| &support_table.rows).map(|row| row.name);
-        return Err(UnknownText { kind: "entry point", nearest: nearest_names(&wanted, names) });
-    }
-    let aliases = verify::ALIASES.iter().map(|pair| pair.0).filter(|_| wanted.starts_with("KS"));
-    let ids = catalogue().iter().map(|entry| entry.id.as_str()).chain(aliases);
-    Err(UnknownText { kind: "rule", nearest: nearest_names(&wanted, ids) })
+    Err(unknown(&wanted))
 }
+
+/// A driver, a scenario, a decision, a failure or code 43, by a name in upper case.
+fn find_named(wanted: &str) -> Option<Explanation> {
+    let named = |name: &str| name.eq_ignore_ascii_case(wanted);
+    if let Some(driver) = Driver::all().find(|driver| named(driver.name())) {
+        return Some(Explanation::Driver(driver));
+    }
+    let mut scenarios = SCENARIOS.iter().copied().flatten();
+    if let Some(scenario) = scenarios.find(|scenario| named(scenario.name)) {
+        return Some(Explanation::Scenario(scenario));
+    }
+    if let Some(decision) = all_decisions().iter().find(|decision| named(&decision.id)) {
+        return Some(Explanation::Decision(decision));
+    }
+    if let Some(failure) = all_failures().iter().find(|failure| named(&failure.id)) {
+        return Some(Explanation::Failure(failure));
+    }
+    CODE_43.contains(&wanted).then_some(Explanation::Code43)
+}
+
+/// The rules whose ids begin with a text in upper case.
+fn find_family(wanted: &str) -> Option<Explanation> {
+    let family = wanted.trim_end_matches(['*', '.', '…', '-']);
+    let belongs =
+        |entry: &&Entry| entry.id.strip_prefix(family).is_some_and(|rest| rest.starts_with('-'));
+    let rules: Vec<_> = catalogue().iter().filter(belongs).collect();
+    (!rules.is_empty()).then(|| Explanation::Family(family.to_owned(), rules))
+}
+
+/// How people write code 43, in upper case.
+const CODE_43: [&str; 5] = ["43", "CODE 43", "CODE43", "(CODE 43)", "CM_PROB_FAILED_POST_START"];
+
+/// The rules for which Windows does not start the adapter: the Device Manager shows code 43.
+pub fn code_43_rules() -> Vec<&'static Entry> {
+    const ENDS: [&str; 3] = ["start refused", "initialisation fails", "display does not"];
+    let leads = |entry: &&Entry| ENDS.iter().any(|text| entry.on_breach.contains(text));
+    catalogue().iter().filter(leads).collect()
+}
+
+/// The error for a text that nothing has as its name.
+fn unknown(wanted: &str) -> UnknownText {
+    let points = || {
+        let tables = support().into_iter();
+        tables.flat_map(|support_table| support_table.rows).map(|row| row.name)
+    };
+    let codes = || {
+        let stops = BUG_CHECKS.iter().map(|bug_check| bug_check.name);
+        let results = hresult::NAMES.iter().map(|pair| pair.1);
+        NAMES.iter().map(|pair| pair.1).chain(stops).chain(results)
+    };
+    let ids = || {
+        let ids = catalogue().iter().map(|entry| entry.id.as_str());
+        ids.chain(verify::ALIASES.iter().map(|pair| pair.0))
+    };
+    if ["PFN", "DXGK", "D3DKMT", "AVSTRMINI"].iter().any(|text| wanted.starts_with(text)) {
+        return UnknownText { kind: "entry point", nearest: nearest_names(wanted, points()) };
+    }
+    if wanted.contains('_') {
+        return UnknownText { kind: CODE_KIND, nearest: nearest_names(wanted, codes()) };
+    }
+    let mut families = catalogue().iter().filter_map(|entry| entry.id.split('-').next());
+    let first = wanted.split('-').next().unwrap_or_default();
+    if wanted.contains('-') && families.any(|family| family == first) {
+        return UnknownText { kind: "rule", nearest: nearest_names(wanted, ids()) };
+    }
+    let scenarios = SCENARIOS.iter().copied().flatten().map(|scenario| scenario.name);
+    let facts = all_decisions().iter().map(|decision| decision.id.as_str());
+    let facts = facts.chain(all_failures().iter().map(|failure| failure.id.as_str()));
+    let all = ids().chain(Driver::all().map(Driver::name)).chain(scenarios).chain(facts);
+    let bare = points().map(|name| name.strip_prefix("pfn").unwrap_or(name));
+    let nearest = nearest_names(wanted, all.chain(codes()).chain(bare));
+    UnknownText { kind: ANY_KIND, nearest }
+}
+
+/// The kinds that a name can have.
+const ANY_KIND: &str = "rule, entry point, code, driver, scenario, decision or failure";
 
 /// The kinds that a name with an underscore can have.
 const CODE_KIND: &str = "status, result or bug check";
@@ -259,9 +341,9 @@ impl UserResult {
 impl EntryPoint {
     /// Finds the row of a name in upper case.
     fn find(wanted: &str) -> Option<Self> {
+        let wanted = spelling(wanted);
         support().into_iter().find_map(|support_table| {
-            let row =
-                support_table.rows.into_iter().find(|row| row.name.eq_ignore_ascii_case(wanted))?;
+            let row = support_table.rows.into_iter().find(|row| spelling(row.name) == wanted)?;
             Some(Self { table: support_table.title, columns: support_table.columns, row })
         })
     }
@@ -274,6 +356,15 @@ impl EntryPoint {
             |entry: &&Entry| entry.is_about(self.row.name) || judged.contains(&entry.id.as_str());
         catalogue().iter().filter(of).collect()
     }
+}
+
+/// A function's name without what differs between its spellings: the member of a table
+/// (`pfnDestroyResource`), the function (`DestroyResource`) and its type
+/// (`PFND3DDDI_DESTROYRESOURCE`, `DXGKDDI_DESTROYALLOCATION`).
+fn spelling(name: &str) -> String {
+    let name = name.to_uppercase().replace('_', "");
+    let bare = name.strip_prefix("PFND3DDDI").or_else(|| name.strip_prefix("PFN"));
+    bare.unwrap_or(&name).to_owned()
 }
 
 /// The rules that lead to a bug check, filtered by `parameter` if given, and the known parameters.
@@ -381,7 +472,67 @@ mod tests {
         );
         assert_eq!(why("STATUS_INVALID_PARAMETR").nearest[0], "STATUS_INVALID_PARAMETER");
         assert_eq!(why("KMD-DESTROY-02").nearest[0], "KMD-DESTROY-002");
-        assert_eq!(why("0x119/x").kind, "rule");
+        assert_eq!(why("0x119/x").kind, ANY_KIND);
+        assert_eq!(why("softgpu-gpumu").nearest[0], "softgpu-gpummu");
+        assert_eq!(why("DestroyResorce").nearest[0], "DestroyResource");
+        assert_eq!(why("destroy-defered").nearest[0], "destroy-deferred");
+        assert_eq!(why("KMD-DESTROY-02").kind, "rule");
+    }
+
+    #[test]
+    fn a_function_is_found_by_each_of_its_spellings() {
+        let name = |text: &str| match explain(text) {
+            Ok(Explanation::EntryPoint(point)) => Some(point.row.name),
+            _ => None,
+        };
+        for text in ["DestroyResource", "pfnDestroyResource", "PFND3DDDI_DESTROYRESOURCE"] {
+            assert_eq!(name(text), Some("pfnDestroyResource"), "{text}");
+        }
+        assert_eq!(name("DXGKDDI_DESTROYALLOCATION"), Some("DxgkDdiDestroyAllocation"));
+        assert_eq!(name("PFND3DKMT_DESTROYALLOCATION2"), Some("D3DKMTDestroyAllocation2"));
+        let mut spellings = std::collections::BTreeMap::new();
+        for row in support().into_iter().flat_map(|table| table.rows) {
+            let other = spellings.insert(spelling(row.name), row.name);
+            assert_eq!(other, None, "{} is spelled like another", row.name);
+            if verify::aliased(&row.name.to_uppercase()).is_some() {
+                continue; // A rule of Driver Verifier has the name of the function.
+            }
+            let bare = row.name.strip_prefix("pfn").unwrap_or(row.name);
+            assert_eq!((name(row.name), name(bare)), (Some(row.name), Some(row.name)));
+        }
+    }
+
+    #[test]
+    fn every_driver_scenario_family_decision_and_failure_is_found() {
+        for driver in Driver::all() {
+            let found = explain(driver.name());
+            assert!(matches!(found, Ok(Explanation::Driver(it)) if it.name() == driver.name()));
+        }
+        for scenario in SCENARIOS.iter().copied().flatten() {
+            let found = explain(scenario.name);
+            assert!(matches!(found, Ok(Explanation::Scenario(it)) if it.name == scenario.name));
+        }
+        for entry in catalogue() {
+            let (family, _) = entry.id.rsplit_once('-').unwrap();
+            for text in [family.to_owned(), format!("{family}-*"), format!("{family}…")] {
+                let Ok(Explanation::Family(_, rules)) = explain(&text) else { panic!("{text}") };
+                assert!(rules.iter().any(|rule| rule.id == entry.id), "{text}");
+            }
+        }
+        for text in ["D-53", "d-1"] {
+            assert!(matches!(explain(text), Ok(Explanation::Decision(_))), "{text}");
+        }
+        assert!(matches!(explain("F-028"), Ok(Explanation::Failure(_))));
+        for text in ["43", "code 43", "Code 43"] {
+            assert!(matches!(explain(text), Ok(Explanation::Code43)), "{text}");
+        }
+        assert!(code_43_rules().len() > 10);
+        for bug_check in BUG_CHECKS {
+            for text in [bug_check.name.to_owned(), format!("{:#x}", bug_check.code)] {
+                let found = explain(&text);
+                assert!(matches!(found, Ok(Explanation::BugCheck(it, None)) if it == bug_check));
+            }
+        }
     }
 
     #[test]

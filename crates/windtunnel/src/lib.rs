@@ -8,15 +8,18 @@
 //! exports the types that a miniport and its tests use, and the other crates are re-exported
 //! under their own names ([`kernel`], [`nt`], [`thunk`], [`abi`], [`softgpu`], …). A user-mode
 //! driver written in Rust implements the traits of [`umd`] and flies with [`umd_from_rust`]; a
-//! streaming minidriver implements the trait of [`stream`] and flies with [`StreamFlight`].
+//! streaming minidriver implements the trait of [`stream`] and flies with [`StreamFlight`]; the
+//! [`stream_prelude`] exports its types.
 #![forbid(unsafe_code)]
 
 mod allow;
 mod application;
 mod check;
 mod driver;
+mod example;
 mod expected_video;
 mod explain;
+mod facts;
 mod flight_test;
 mod fly;
 mod handle_allocator;
@@ -28,18 +31,23 @@ mod scenario_report;
 mod scenarios;
 pub mod steps;
 mod stream_flight;
+pub mod stream_prelude;
 mod stream_testbed;
 mod support;
 mod testbed;
+mod windows_names;
 
 pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
 pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check};
 pub use driver::Driver;
+pub use example::{Example, ExampleFlight, example};
 pub use expected_video::ExpectedVideo;
 pub use explain::{
-    EntryPoint, Explanation, Status, UnknownText, UserResult, bug_check_rules, explain,
+    EntryPoint, Explanation, Status, UnknownText, UserResult, bug_check_rules, code_43_rules,
+    explain,
 };
+pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
@@ -49,7 +57,9 @@ pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenar
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};
 pub use stream_flight::StreamFlight;
 pub use stream_testbed::StreamTestbed;
-pub use support::{ANY_FAILURE, Cell, Row, SupportTable, legal_statuses, support, support_page};
+pub use support::{
+    ANY_FAILURE, Cell, Row, SupportTable, legal_statuses, support, support_page, support_totals,
+};
 pub use testbed::{ScenarioStopped, TestClient, Testbed};
 
 pub use drivers::{load_umd, umd_from_rust};

@@ -14,11 +14,12 @@ use kernel::Kernel;
 use softgpu::format::{self, Command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingStatus};
 
-/// The most allocations that one step creates.
-const MAX_COUNT: usize = 1000;
+/// How many allocations one step can create.
+const COUNTS: RangeInclusive<usize> = 1..=1000;
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,8 +135,10 @@ pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
         }
         let bad = |why| StepError { line, reason: why };
         let words: Vec<&str> = message.split_whitespace().collect();
-        let step =
-            Step::parse(&words).ok_or_else(|| bad(format!("{EXPECTED}; found '{message}'")))?;
+        let step = Step::parse(&words).ok_or_else(|| {
+            let limit = passed_limit(&words);
+            bad(limit.unwrap_or_else(|| format!("{EXPECTED}; found '{message}'")))
+        })?;
         if let Some(name) = step.used_names().into_iter().find(|text| !known.contains(*text)) {
             return Err(bad(format!(
                 "expected a name that an earlier line defines; found '{name}'"
@@ -155,6 +158,23 @@ pub fn read(text: &str) -> Result<Vec<Step>, StepError> {
         return Err(StepError { line, reason: format!("{EXPECTED}; found no step at all") });
     }
     Ok(steps)
+}
+
+/// The limit that a step passes, with the value and the limit; `None` if its syntax is wrong.
+fn passed_limit(words: &[&str]) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers = [("process", 'p', words.first()), ("device", 'd', words.get(1))];
+    for (object, letter, word) in numbers {
+        let Some(digits) = word.and_then(|text| text.strip_prefix(letter)) else { continue };
+        if is_number(digits) && digits.parse::<u32>().is_err() {
+            let limit = u32::MAX;
+            return Some(format!("the number of a {object} is at most {limit}; found {digits}"));
+        }
+    }
+    let [_, _, "create", .., count] = words else { return None };
+    let counted = is_number(count) && !count.parse().is_ok_and(|it| COUNTS.contains(&it));
+    let (least, most) = (COUNTS.start(), COUNTS.end());
+    counted.then(|| format!("a step creates {least} to {most} allocations; found {count}"))
 }
 
 /// Writes steps as [`read`] reads them.
@@ -205,7 +225,7 @@ impl Step {
 impl Action {
     fn parse(words: &[&str]) -> Option<Self> {
         let create = |home, name: &str, count: &str| {
-            let count = count.parse().ok().filter(|index| (1..=MAX_COUNT).contains(index))?;
+            let count = count.parse().ok().filter(|count| COUNTS.contains(count))?;
             Some(Action::Create { home, name: parse_name(name)?, count })
         };
         match words {

@@ -169,6 +169,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             }
         }
     });
+    if let Err(why) = frames.write_sheet() {
+        failed.get_or_insert(why);
+    }
     if let Some(path) = &arguments.write_baseline {
         let written = fs::write(path, baseline(&check_report));
         failed = failed.or(written.err().map(|why| write_error(path, &why)));

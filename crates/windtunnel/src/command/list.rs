@@ -108,20 +108,28 @@ fn rules(as_json: bool) {
                 "basis": entry.basis,
                 "severity": entry.severity().name(),
                 "source": entry.source,
+                "obligation": entry.obligation,
+                "function": entry.function,
+                "rule": entry.rule,
+                "windows": entry.windows(),
             })
         };
         json::print(&verify::catalogue().iter().map(rule).collect::<Value>());
         return;
     }
+    let mut unknown = 0;
     for it in verify::catalogue() {
         let state = if live(&it.id) { "live" } else { "not live" };
+        unknown += usize::from(live(&it.id) && it.windows_is_unknown());
         println!(
-            "{:<20} {state:<9} {:<8} {:<11} {}",
+            "{:<20} {state:<8} {:<7} {:<6} {}: {}",
             it.id,
             it.severity().name(),
-            it.basis,
-            it.function
+            it.obligation,
+            it.function,
+            it.rule
         );
     }
     println!("\n{} of {} rules are live.", RuleId::LIVE.len(), verify::catalogue().len());
+    println!("For {unknown} live rules it is not known what Windows does when they are broken.");
 }

@@ -39,7 +39,7 @@ Examples:
   windtunnel check --umd my-umd.so          fly a user-mode driver (docs/user-mode-drivers.md)
   windtunnel check DRIVER --write-baseline known.toml, then --allow known.toml
   windtunnel check capture --frames DIR     fly a streaming minidriver and save its frames
-  windtunnel explain KMD-DESTROY-002        what a rule requires, and its basis
+  windtunnel explain KMD-DESTROY-002        what a rule requires, what breaks it, what keeps it
   windtunnel explain 0xC000000D             which calls return a status, which rules name it
   windtunnel explain pfnDeallocateCb        what an entry point does, which rules apply to it
   windtunnel explain 0x119/2                which rules lead to a bug check
@@ -83,14 +83,18 @@ enum Command {
     /// Measure what an allocation costs: create, open, close, destroy with other allocations live;
     /// compared with two floors, with checks on and off, on two threads, through the C library
     Bench(bench::Arguments),
-    /// Explain a rule, an entry point, a status, a result or a bug check: what it means, which
-    /// calls return it, which rules lead to it
+    /// Explain a rule, an entry point, a status, a result, a bug check, a driver or a scenario:
+    /// what it means, which calls return it, which rules lead to it, which command shows it
     Explain {
-        /// A rule (KMD-DESTROY-002), an entry point, DDI or callback (pfnDeallocateCb), a status
-        /// or result by number or name (0xC000000D, 0x80070057), or a bug check (0x119, 0x119/2,
-        /// 'bugcheck 0x119 (0x2)')
+        /// A rule (KMD-DESTROY-002) or a family of rules (KMD-DESTROY), an entry point, DDI or
+        /// callback (pfnDeallocateCb), a status or result by number or name
+        /// (0xC000000D, 0x80070057), a bug check (0x119, 0x119/2, 'bugcheck 0x119 (0x2)'),
+        /// 'code 43', a driver, a scenario, a decision (D-53) or a failure (F-028)
         #[arg(required = true, num_args = 1.., allow_negative_numbers = true)]
         what: Vec<String>,
+        /// List everything, not only a screenful
+        #[arg(long)]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -113,7 +117,7 @@ pub(crate) fn run() -> ExitCode {
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
         Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
-        Command::Explain { what, json } => (json, explain::run(&what.join(" "), json)),
+        Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };
     answer.unwrap_or_else(|CommandError(why)| {
         if json {

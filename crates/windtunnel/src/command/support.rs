@@ -3,7 +3,7 @@
 use super::{json, text};
 use serde_json::{Map, Value, json};
 use std::process::ExitCode;
-use windtunnel::{Cell, Row, SupportTable, support};
+use windtunnel::{Cell, Row, SupportTable, support, support_totals};
 
 pub(crate) fn run(as_json: bool) -> ExitCode {
     let surfaces = support();
@@ -19,6 +19,9 @@ pub(crate) fn run(as_json: bool) -> ExitCode {
         for surface in &surfaces {
             print(surface);
         }
+        let [done, part, absent] = support_totals(&surfaces);
+        let all = done + part + absent;
+        println!("Of {all} names, {done} are done, {part} in part, {absent} absent.");
         println!("{}", text::GLOSSARY_NOTE);
     }
     ExitCode::SUCCESS

@@ -33,6 +33,8 @@ macro_rules! scenarios {
 /// Every good scenario of this file.
 pub(crate) const ALL: &[Scenario] = scenarios! {
     "umd-texture" "fills, copies, reads and destroys a texture" [] umd_texture;
+    "umd-create-and-destroy" "creates and destroys textures and groups of surfaces, and draws nothing" []
+        umd_create_and_destroy;
     "umd-destroy-in-flight" "destroys a texture while the GPU draws with it" [] umd_destroy_in_flight;
     "umd-deferred-destroy" "destroys textures in use, whose allocations the driver frees later" [] umd_deferred_destroy;
     "umd-surface-group" "draws with the surfaces of one resource and destroys the resource" [] umd_surface_group;
@@ -73,6 +75,28 @@ fn umd_texture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     app.destroy_resource(testbed.at, one)?;
     app.destroy_resource(testbed.at, two)?;
     app.flush(testbed.at)?;
+    app.close(testbed.at)
+}
+
+/// Creates and destroys surfaces, alone and in groups, in and out of order, on two devices. A
+/// driver that implements nothing else is judged here.
+fn umd_create_and_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let app = testbed.application()?;
+    let texture = ResourceDescription::texture(SMALL.width, SMALL.height);
+    let one = app.create_resource(testbed.at, &texture)?;
+    let group = ResourceDescription::group(3, SMALL.width, SMALL.height);
+    let chain = app.create_resource(testbed.at, &group)?;
+    let two = app.create_resource(testbed.at, &texture)?;
+    app.destroy_resource(testbed.at, one)?;
+    let three = app.create_resource(testbed.at, &texture)?;
+    app.flush(testbed.at)?;
+    for resource in [chain, three, two] {
+        app.destroy_resource(testbed.at, resource)?;
+    }
+    let other = app.another_device(testbed.at)?;
+    let four = other.create_resource(testbed.at, &texture)?;
+    other.destroy_resource(testbed.at, four)?;
+    other.destroy_device(testbed.at)?;
     app.close(testbed.at)
 }
 

@@ -1,5 +1,6 @@
 //! Rules: each is broken by the driver or the trace made for it, and by no other.
 
+mod blame;
 mod drivers;
 mod kernel;
 mod streams;

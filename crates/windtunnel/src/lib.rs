@@ -34,7 +34,9 @@ mod testbed;
 
 pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check};
+pub use check::{
+    BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check, default_scenarios,
+};
 pub use driver::Driver;
 pub use expected_video::ExpectedVideo;
 pub use explain::{

@@ -3,5 +3,6 @@
 mod blame;
 mod drivers;
 mod kernel;
+mod legal;
 mod streams;
 mod user_mode;

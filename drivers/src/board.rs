@@ -30,6 +30,8 @@ pub struct Board {
     pub(crate) features: Option<MemoryFeatures>,
     /// The address translation, if it has any.
     pub(crate) mmu: Option<MmuPlan>,
+    /// The flags that a driver adds to each allocation on this board.
+    pub(crate) allocation_flags: u32,
     state: Mutex<State>,
 }
 
@@ -66,6 +68,11 @@ impl Board {
         let gpu = Gpu::with_memory(ram, &plan)?;
         let features = gpu.cpu_address().map(|value| plan.features(value));
         Some(Self { gpu, features, mmu: plan.mmu, ..Self::default() })
+    }
+
+    /// The same board, for a driver that adds these flags to each allocation.
+    pub(crate) fn with_allocation_flags(self, allocation_flags: u32) -> Self {
+        Self { allocation_flags, ..self }
     }
 
     /// Whether the board has video memory.

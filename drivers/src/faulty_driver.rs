@@ -29,6 +29,10 @@ pub(crate) struct FaultyDriver {
 pub(crate) enum Fault {
     /// Reports a size of zero for an allocation.
     ReturnsZeroSize,
+    /// Reports a size of all ones for an allocation.
+    ReturnsOverflowingSize,
+    /// Reports an alignment of three pages for an allocation.
+    ReturnsOddAlignment,
     /// Reports a `PitchAlignedSize` below the size.
     ReturnsSmallPitchAlignedSize,
     /// Writes to read-only private data when another device opens the allocation.
@@ -147,6 +151,8 @@ impl Miniport for FaultyDriver {
         for (_, layout) in &mut created.allocations {
             match self.fault {
                 Some(Fault::ReturnsZeroSize) => layout.size = 0,
+                Some(Fault::ReturnsOverflowingSize) => layout.size = u64::MAX,
+                Some(Fault::ReturnsOddAlignment) => layout.alignment = 3 * 4096,
                 Some(Fault::ReturnsSmallPitchAlignedSize) => {
                     layout.pitch_aligned_size = layout.size / 2;
                 }

@@ -54,6 +54,10 @@ pub(crate) const CAPTURE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DAT
     ..MEMORY
 };
 
+/// The same driver, which adds the board's flags to each allocation.
+pub(crate) const WITH_BOARD_FLAGS: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(create_with_board_flags), ..MEMORY };
+
 /// The set of all segments of the board.
 pub(crate) const ALL_SEGMENTS: u32 = 0b111;
 
@@ -171,6 +175,31 @@ unsafe extern "win64-unwind" fn create_pinned<const FLAG: u32>(
         // SAFETY: The kernel passes an array of this length.
         for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
             info.FlagsWddm2.Value |= FLAG;
+        }
+    }
+    status
+}
+
+/// Creates allocations with the flags that the board has for them.
+unsafe extern "win64-unwind" fn create_with_board_flags(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    let status = unsafe { create_in_any_segment(adapter, args) };
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
+    let known = unsafe { find::<Adapter>(adapter) };
+    if let Some(known) = known.filter(|_| status == STATUS_SUCCESS) {
+        // SAFETY: The kernel passes a valid structure.
+        let args = unsafe { args.read() };
+        // SAFETY: The kernel passes an array of this length.
+        for info in unsafe { list_mut(args.pAllocationInfo, args.NumAllocations) } {
+            // The CPU locks only what can be in an aperture.
+            let flags = known.board().allocation_flags;
+            let locks = flags & AllocationFlags::CpuVisible != 0;
+            if !locks || info.SupportedWriteSegmentSet & APERTURE != 0 {
+                info.FlagsWddm2.Value |= flags;
+            }
         }
     }
     status

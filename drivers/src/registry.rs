@@ -9,6 +9,7 @@ use crate::bad::{
     standard, submit, tdr, view,
 };
 use crate::faulty_driver::Fault;
+use crate::free_list;
 use crate::gpummu::GPUMMU;
 use crate::handle_queries::HANDLE_QUERIES;
 use crate::memory::{CAPTURE, MEMORY, OVERLAY};
@@ -110,6 +111,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty(Fault::ReturnsZeroSize, log);
     "kmd-returns-small-pitch-aligned-size" "returns a PitchAlignedSize below the Size" [KMD_ALLOC_003]
         |log| setup::faulty(Fault::ReturnsSmallPitchAlignedSize, log);
+    "kmd-returns-overflowing-size" "returns a Size that overflows when it is rounded up to pages" [WT_ALLOC_001]
+        |log| setup::faulty(Fault::ReturnsOverflowingSize, log);
+    "kmd-returns-odd-alignment" "returns an Alignment that is not a power of two" [WT_ALLOC_001]
+        |log| setup::faulty(Fault::ReturnsOddAlignment, log);
     "kmd-sets-reserved-allocation-flag" "sets a reserved allocation flag" [KMD_ALLOC_008]
         |log| setup::table(&create::SETS_RESERVED_ALLOCATION_FLAG, log);
     "kmd-sets-cached-without-cpuvisible" "sets Cached without CpuVisible" [KMD_FLAGS_001]
@@ -162,6 +167,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_CTX_002] |log| setup::table_memory(&device::PUTS_DMA_BUFFERS_IN_MEMORY, log);
     "kmd-leaks-add-device-memory" "allocates pool memory in DxgkDdiAddDevice and never frees it" [KMD_PNP_003]
         |log| setup::table(&pnp::LEAKS_ADD_DEVICE_MEMORY, log);
+    "kmd-fails-start-device" "fails DxgkDdiStartDevice with STATUS_UNSUCCESSFUL" [WT_START_001]
+        |log| setup::table(&pnp::FAILS_START_DEVICE, log);
     "kmd-omits-start-counts" "does not set the source and child counts in DxgkDdiStartDevice" [KMD_PNP_004]
         |log| setup::table(&pnp::OMITS_START_COUNTS, log);
     "kmd-leaks-start-device-memory" "allocates pool memory in DxgkDdiStartDevice and never frees it" [KMD_PNP_005]
@@ -209,6 +216,10 @@ pub const ALL: &[Listed] = drivers! {
 
     "kmd-leaks-destroyed-allocation" "does not free an allocation in DxgkDdiDestroyAllocation" [KMD_DESTROY_002]
         |log| setup::table(&destroy::LEAKS_DESTROYED_ALLOCATION, log);
+    "kmd-reuses-free-list-block" "keeps the blocks of destroyed allocations on a free list and uses them again" [KMD_DESTROY_002]
+        |log| setup::table(&free_list::REUSES_BLOCKS, log);
+    "kmd-frees-list-at-stop" "keeps the blocks of destroyed allocations until DxgkDdiStopDevice" [KMD_DESTROY_002]
+        |log| setup::table(&free_list::FREES_AT_STOP, log);
     "kmd-writes-destroyed-allocation" "writes to an allocation that it has destroyed" [KMD_DESTROY_003]
         |log| setup::table(&destroy::WRITES_DESTROYED_ALLOCATION, log);
     "kmd-ignores-destroyresource-flag" "does not free a resource when DestroyResource is set"

@@ -101,6 +101,15 @@ pub(crate) fn table(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> Drive
 /// Sets up a table of this crate, on a board with memory.
 pub(crate) fn table_memory(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
     let board = Board::with_memory(ram(), MemoryPlan::default()).expect("the RAM is large enough");
+    table_on(board, table, log)
+}
+
+/// Sets up a table of this crate, on this board.
+pub(crate) fn table_on(
+    board: Board,
+    table: &DRIVER_INITIALIZATION_DATA,
+    log: &Arc<Log>,
+) -> DriverSetup {
     // SAFETY: The tables of this crate are the good table and variants of it.
     let (setup, _board) = unsafe { set_up_on(board, table, log) };
     setup
@@ -124,7 +133,7 @@ pub(crate) fn softgpu(log: &Arc<Log>) -> DriverSetup {
 }
 
 /// The machine's memory.
-fn ram() -> Arc<Ram> {
+pub(crate) fn ram() -> Arc<Ram> {
     Ram::new(MACHINE_MEMORY).expect("the machine has memory")
 }
 

@@ -89,6 +89,23 @@ pub const GOOD: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     ..DRIVER_INITIALIZATION_DATA::ZERO
 };
 
+/// The driver with the entry points that every driver needs, and no others.
+pub(crate) const MINIMAL: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    Version: DXGKDDI_INTERFACE_VERSION_WDDM2_0,
+    DxgkDdiAddDevice: Some(add_device),
+    DxgkDdiStartDevice: Some(start_device),
+    DxgkDdiStopDevice: Some(stop_device),
+    DxgkDdiRemoveDevice: Some(remove_device),
+    DxgkDdiQueryAdapterInfo: Some(query_minimal),
+    DxgkDdiCreateDevice: Some(create_device),
+    DxgkDdiDestroyDevice: Some(destroy_device),
+    DxgkDdiCreateAllocation: Some(create_allocation),
+    DxgkDdiDestroyAllocation: Some(destroy_allocation),
+    DxgkDdiOpenAllocation: Some(open_allocation),
+    DxgkDdiCloseAllocation: Some(close_allocation),
+    ..DRIVER_INITIALIZATION_DATA::ZERO
+};
+
 /// Offset of `GpuEngineTopology.NbAsymetricProcessingNodes` in `DXGK_DRIVERCAPS`.
 const NODE_COUNT: usize = 76;
 
@@ -340,6 +357,25 @@ pub(crate) unsafe extern "win64-unwind" fn query_adapter_info(
     let resets = args.pOutputData.wrapping_byte_add(RESETS_ENGINES).cast::<u8>();
     // SAFETY: As above.
     unsafe { resets.write(1) };
+    STATUS_SUCCESS
+}
+
+/// Reports its nodes, and no other capability.
+unsafe extern "win64-unwind" fn query_minimal(
+    _adapter: HANDLE,
+    args: *const DXGKARG_QUERYADAPTERINFO,
+) -> NTSTATUS {
+    // SAFETY: The kernel passes a valid structure.
+    let args = unsafe { args.read() };
+    if args.Type != DXGKQAITYPE_DRIVERCAPS {
+        return STATUS_NOT_SUPPORTED;
+    }
+    if (args.OutputDataSize as usize) < NODE_COUNT + size_of::<u32>() {
+        return STATUS_BUFFER_TOO_SMALL;
+    }
+    let nodes = args.pOutputData.wrapping_byte_add(NODE_COUNT).cast::<u32>();
+    // SAFETY: The address lies inside the output buffer.
+    unsafe { nodes.write_unaligned(NODES) };
     STATUS_SUCCESS
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct View {
     /// The allocation.
     pub(crate) allocation: HANDLE,
     /// The allocation's memory on the board.
-    memory: u64,
+    pub(crate) memory: u64,
     /// The client's handle of the allocation.
     pub(crate) name: u32,
 }

@@ -104,14 +104,19 @@ fn calls(events: &[Event]) -> Vec<&str> {
         .collect()
 }
 
-/// Findings blame the driver; a driver that fails before it did anything breaks no rule.
+/// Findings blame the driver; a driver that fails before it did anything breaks no rule, except
+/// that its start failed: the kernel does not know that this test injects the failure.
 fn judge(events: &[Event], way: Way, which: &str) {
     let verifier = verified(events);
     windtunnel::keep_tally(verifier.rule_counts());
     for finding in verifier.findings() {
         assert_eq!(finding.component, Component::Driver, "{which}: {}", finding.message);
-        assert_ne!(way, Way::RefusesBefore, "{which}: {}", finding.message);
+        let start = finding.rule == RuleId::WT_START_001 && which.contains(START);
+        assert!(start || way != Way::RefusesBefore, "{which}: {}", finding.message);
     }
+    let failed = verifier.findings().iter().any(|finding| finding.rule == RuleId::WT_START_001);
+    let refuses = matches!(way, Way::RefusesBefore | Way::RefusesAfter);
+    assert_eq!(failed, which.contains(START) && refuses, "{which}");
     let left = events.iter().any(|event| event.kind == EventKind::PoolLeaked {});
     // Memory that a driver allocated and forgot is not freed by any other component.
     let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
@@ -394,4 +399,41 @@ fn every_pnp_rule_is_evaluated() {
     for rule in pnp {
         assert!(tally.count_of(*rule) > 0, "{} judged nothing", rule.name());
     }
+}
+
+/// A driver without nodes.
+struct NoNodes(Arc<dyn Miniport>);
+
+impl Miniport for NoNodes {
+    fn delegate(&self) -> Option<&dyn Miniport> {
+        Some(&*self.0)
+    }
+
+    fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
+        Ok(Features { nodes: 0, ..self.0.query_adapter_info(at)? })
+    }
+}
+
+#[test]
+fn a_driver_that_reports_zero_nodes_is_told_so() {
+    let (miniport, hardware) = softgpu::SoftGpu::new();
+    let flown = windtunnel::Flight::new(Arc::new(NoNodes(miniport)), hardware).fly(|_| Ok(()));
+    let expected = "a driver that starts: DxgkDdiQueryAdapterInfo succeeded and reported zero \
+                    nodes; an adapter has 1 to 64";
+    assert_eq!(flown.needs, [expected]);
+}
+
+#[test]
+fn a_start_that_fails_is_a_finding_only_on_modelled_hardware() {
+    let fly = |modelled: bool| {
+        let make = move |log: &Arc<Log>| {
+            let setup = set_up(log, "softgpu", START, Way::RefusesBefore, 1);
+            let bare: Arc<dyn flight::HardwareModel> = Arc::new(windtunnel::NoHardware);
+            DriverSetup { hardware: if modelled { setup.hardware.clone() } else { bare }, ..setup }
+        };
+        let flown = windtunnel::Flight::with_setup(make).fly(|_| Ok(()));
+        flown.findings.iter().map(|finding| finding.rule).collect::<Vec<_>>()
+    };
+    assert_eq!(fly(true), [RuleId::WT_START_001]);
+    assert_eq!(fly(false), []);
 }

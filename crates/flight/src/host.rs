@@ -145,6 +145,11 @@ pub trait HardwareModel: Send + Sync {
     /// Executes one step, and raises the interrupt if the step requires it.
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine);
 
+    /// Whether a driver finds the hardware it expects here, so that it has to start.
+    fn models_hardware(&self) -> bool {
+        true
+    }
+
     /// Lets the engine of this node execute the next step, if it has work.
     fn prefer_node(&self, _node: u32) {}
 

@@ -6,6 +6,9 @@ use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, Kind, RuleId};
 
+/// The size of a page.
+const PAGE: u64 = 4096;
+
 /// The rules on creation.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["resource-view.retiring"], RuleId::ALLOC_CREATE_007, handle_local_to_device),
@@ -16,6 +19,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_002, has_size),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_size_sufficient),
+    Rule::on(&["allocation.created"], RuleId::WT_ALLOC_001, layout_is_possible),
     Rule::on(&["ddi.resource"], RuleId::KMD_ALLOC_010, last_driver_handle_used),
     Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, failed_create_undone),
     Rule::on(&["view.opened"], RuleId::KMD_OPEN_001, view_handle_set),
@@ -147,6 +151,25 @@ fn pitch_size_sufficient(event: &Event, _shadows: &Shadows) -> Verdict {
             event.subject
         )
     })
+}
+
+/// No address has this size or this alignment, with memory segments or without.
+fn layout_is_possible(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::AllocationCreated { size, pitch_size, alignment, .. } = event.kind else {
+        return Verdict::NotApplicable;
+    };
+    let overflows = |bytes: u64| bytes.checked_next_multiple_of(PAGE).is_none();
+    let sizes = [("Size", size), ("PitchAlignedSize", pitch_size)];
+    let (member, why) = if let Some((member, bytes)) = sizes.iter().find(|(_, it)| overflows(*it)) {
+        (*member, format!("a {member} of {bytes:#x}, but that overflows when it is rounded up"))
+    } else if alignment != 0 && !alignment.is_power_of_two() {
+        ("Alignment", format!("an Alignment of {alignment:#x}, but that is no power of two"))
+    } else {
+        return Verdict::Holds;
+    };
+    let place = format!("{CREATE_ALLOCATION}, {member}");
+    let message = format!("{CREATE_ALLOCATION} gave {} {why}", event.subject);
+    Verdict::Broken(Component::Driver, place.into(), message)
 }
 
 fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
@@ -292,6 +315,14 @@ mod tests {
         check(RuleId::KMD_ALLOC_003, &created(4096, 0, 1), 0);
         check(RuleId::KMD_ALLOC_003, &created(4096, 4096, 1), 0);
         check(RuleId::KMD_ALLOC_003, &created(4096, 4095, 1), 1);
+        let (possible, largest) = (RuleId::WT_ALLOC_001, u64::MAX - 4095);
+        check(possible, &created(largest, largest, 1), 0);
+        check(possible, &created(largest + 1, 0, 1), 1);
+        check(possible, &created(4096, u64::MAX, 1), 1);
+        for (alignment, count) in [(1, 0), (4096, 0), (3 * 4096, 1)] {
+            let aligned = format!("alignment={alignment}");
+            check(possible, &created(4096, 0, 1).replace("alignment=0", &aligned), count);
+        }
     }
 
     #[test]

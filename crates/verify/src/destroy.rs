@@ -12,7 +12,17 @@ use flight::{Component, Event, EventKind, Irql, Kind, RuleId, Subject};
 /// The rules on `DxgkDdiDestroyAllocation`.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_001, destroyed_once),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_002, allocation_freed),
+    Rule::on(
+        &[
+            "driver-handle.ended",
+            "driver-handle.set",
+            "pool.freed",
+            "pool.held-after-stop",
+            "pool.leaked",
+        ],
+        RuleId::KMD_DESTROY_002,
+        allocation_freed,
+    ),
     Rule::on(&["ddi.destroys", "pool.corrupted"], RuleId::KMD_DESTROY_003, freed_data_unreachable),
     Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed),
     Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, kept_resource_not_freed),
@@ -67,13 +77,43 @@ fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
+/// The block behind each `hAllocation` is freed before the call returns.
+///
+/// WINDOWS: a driver whose free list keeps the block breaks the page's sentence and does no harm
+/// (our decision): it is a warning if the block is used again or freed by the end of
+/// `DxgkDdiStopDevice`. So a block that is kept is judged when that is known.
 fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    match event.kind {
-        EventKind::DriverHandleEnded { of, .. } if of.kind == Kind::Allocation => {
-            freed(of, shadows.driver_pointer(event.subject), LIST, "hAllocation")
-        }
-        _ => Verdict::NotApplicable,
+    let pointer = shadows.driver_pointer(event.subject);
+    let block = pointer.and_then(|driver_pointer| driver_pointer.block.as_ref());
+    if let EventKind::DriverHandleEnded { of, .. } = event.kind {
+        let freed = block.filter(|_| of.kind == Kind::Allocation && event.subject.number != 0);
+        let freed = freed.is_some_and(|block| block.freed.is_some());
+        return if freed { Verdict::Holds } else { Verdict::NotApplicable };
     }
+    let Some((block, of)) = block.and_then(|block| Some((block, block.kept_of?))) else {
+        return Verdict::NotApplicable;
+    };
+    let Block { bytes, tag, .. } = block;
+    let kept = format!(
+        "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its hAllocation \
+         ({bytes} bytes, tag {tag})"
+    );
+    let later = match event.kind {
+        EventKind::DriverHandleSet { of: next } if next.kind == Kind::Allocation => {
+            format!("is not freed before {next} gets it")
+        }
+        EventKind::DriverHandleSet { .. } => return Verdict::NotApplicable,
+        EventKind::PoolFreed {} => {
+            let call = shadows.call_of(event).map(|call| call.name.clone());
+            format!("is not freed before {}", call.unwrap_or("a later time".into()))
+        }
+        _ => {
+            return Verdict::Broken(Component::Driver, LIST.into(), format!("{kept} is not freed"));
+        }
+    };
+    let page = "the page: the memory behind a handle is released before the call returns, and \
+                cannot be postponed";
+    Verdict::Warning(Component::Driver, LIST.into(), format!("{kept} {later}; {page}"))
 }
 
 fn resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
@@ -236,7 +276,8 @@ fn called_at_passive(event: &Event, _shadows: &Shadows) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use crate::script::{judge_count, messages};
+    use crate::Severity;
+    use crate::script::{fly, judge_count, messages};
     use flight::RuleId;
 
     /// An allocation of a resource, each with a pool block behind its driver handle.
@@ -302,7 +343,9 @@ mod tests {
         check(id, &[DESTROYS, FREED, ENDED], &[]);
         let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
                     its hAllocation (64 bytes, tag Wtun) is not freed";
-        check(id, &[DESTROYS, ENDED], &[kept]);
+        for late in ["c9 driver-pointer:1 pool.held-after-stop", "driver-pointer:1 pool.leaked"] {
+            check(id, &[DESTROYS, ENDED, late], &[kept]);
+        }
         let plain = "driver-pointer:7 driver-handle.set of=allocation:9\ndriver-pointer:7 driver-handle.ended of=allocation:9 only_object=false";
         assert_eq!(judge_count(id, plain), 0, "no block, no judgement");
         for (id, alone) in [(RuleId::KMD_DESTROY_004, false), (RuleId::KMD_DESTROY_007, true)] {
@@ -313,6 +356,27 @@ mod tests {
                         behind its hResource (32 bytes, tag Wtun) is not freed";
             check(id, &[RESOURCE_DESTROYED, &ended], &[kept]);
         }
+    }
+
+    #[test]
+    fn a_free_list_is_a_warning() {
+        let id = RuleId::KMD_DESTROY_002;
+        let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
+                    its hAllocation (64 bytes, tag Wtun) is not freed before";
+        let page = "the page: the memory behind a handle is released before the call returns, and \
+                    cannot be postponed";
+        let reused = "driver-pointer:1 driver-handle.set of=allocation:9";
+        check(id, &[DESTROYS, ENDED, reused], &[&format!("{kept} allocation 9 gets it; {page}")]);
+        let stop = "call:9 ddi.call name=DxgkDdiStopDevice level=passive threading_level=three adapter=adapter:1 process=-
+            c9 driver-pointer:1 pool.freed";
+        check(id, &[DESTROYS, ENDED, stop], &[&format!("{kept} DxgkDdiStopDevice; {page}")]);
+        let script = [CREATED, DESTROYS, ENDED, reused].concat();
+        let verifier = fly(&script);
+        let of_rule = verifier.findings().iter().filter(|finding| finding.rule == id);
+        assert_eq!(
+            of_rule.map(|finding| finding.severity).collect::<Vec<_>>(),
+            [Severity::Warning]
+        );
     }
 
     #[test]

@@ -76,17 +76,21 @@ impl Shadows {
         let Some(process) = self.first::<Process>(event.subject) else { return };
         process.handles.follow(&event.kind);
         match &event.kind {
-            EventKind::Enter { call } => process.calls.push(ClientCall {
-                thread: event.thread,
-                name: call.clone(),
-                reserved: SmallVec::new(),
-                published: None,
-                driver_failed: false,
-                unresolved: false,
-                delivered: false,
-                creates: false,
-                gpu_wait: None,
-            }),
+            EventKind::Enter { call } => {
+                process.has_called = true;
+                process.calls.push(ClientCall {
+                    thread: event.thread,
+                    entered: event.seq,
+                    name: call.clone(),
+                    reserved: SmallVec::new(),
+                    published: None,
+                    driver_failed: false,
+                    unresolved: false,
+                    delivered: false,
+                    creates: false,
+                    gpu_wait: None,
+                });
+            }
             EventKind::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
                 call.map(|at| process.calls.remove(at));
@@ -218,6 +222,7 @@ impl Shadows {
             EventKind::DeviceLost { why } => {
                 if let Some(device) = self.device_mut(event.subject) {
                     (device.lost, device.why) = (true, Some(why.clone()));
+                    device.lost_at = event.seq;
                     device.packets.clear();
                 }
             }

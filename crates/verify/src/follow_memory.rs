@@ -312,8 +312,15 @@ impl Shadows {
                 let (bytes, taken_in) = (*bytes, call_of(event));
                 let allocated_in = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
-                let block =
-                    Some(Block { bytes, tag: tag_of, taken_in, allocated_in, freed, leaked });
+                let block = Some(Block {
+                    bytes,
+                    tag: tag_of,
+                    taken_in,
+                    allocated_in,
+                    freed,
+                    leaked,
+                    kept_of: None,
+                });
                 self.start(subject, DriverPointer { block, ..DriverPointer::default() });
                 if let Some(call) = self.call_mut(call) {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
@@ -324,6 +331,7 @@ impl Shadows {
                 let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
                 let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
+                block.kept_of = None;
                 let taken_in = block.taken_in;
                 if let Some(call) = self.call_mut(taken_in) {
                     call.blocks.retain(|(it, ..)| *it != subject);
@@ -331,11 +339,19 @@ impl Shadows {
             }
             // It is reported with the stop.
             EventKind::PoolHeldAfterStop {} => {
-                self.with_driver_pointer(subject, DriverPointer::leak);
+                self.with_driver_pointer(subject, |driver_pointer| {
+                    driver_pointer.leak();
+                    driver_pointer.keep(None);
+                });
             }
             EventKind::DriverHandleSet { of: to } => self.set_driver_handle(subject.into(), *to),
             EventKind::DriverHandleEnded { of, .. } => {
                 let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
+                // A block that is leaked already: the call that should have freed it has crashed.
+                let crashed = driver_handle.block.as_ref().is_some_and(|block| block.leaked);
+                if of.kind == Kind::Allocation && !crashed {
+                    driver_handle.keep(Some((*of).into()));
+                }
                 // A view has no rule of its own that would report its block.
                 if of.kind != Kind::View {
                     driver_handle.leak();
@@ -362,6 +378,7 @@ impl Shadows {
         }
         if to.kind == Kind::Allocation {
             driver_handle.allocation = Some(to.into());
+            driver_handle.reuse();
         }
         let known = match to.kind {
             Kind::Allocation => {

@@ -142,6 +142,13 @@ fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
     let of = shadows.view(event.subject).map(|view| view.allocation);
     let of = of.or(shadows.instance(event.subject).map(|instance| instance.allocation));
     let Some(of) = of else { return Verdict::NotApplicable };
+    // The end of its process, or of the adapter, is no call of the client that releases it.
+    let view = shadows.view(event.subject).map(|view| view.device);
+    let device = view.or_else(|| Some(shadows.allocation(of)?.creator));
+    let process = device.and_then(|device| shadows.process(shadows.device(device)?.process?));
+    if dropped && process.is_some_and(|process| !process.is_calling(event.thread)) {
+        return Verdict::NotApplicable;
+    }
     Verdict::holds_if(!dropped, Component::Client, "D3DKMTDestroyAllocation2", || {
         format!("{} of {of} ends while it is locked", event.subject)
     })

@@ -92,7 +92,10 @@ fn not_locked_outside_aperture(event: &Event, shadows: &Shadows) -> Verdict {
 fn device_not_lost(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(context) = shadows.context(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(context.device) else { return Verdict::NotApplicable };
-    Verdict::holds_if(!device.lost, Component::Kernel, RENDER, || {
+    // A device that is lost while its client is in the call still has a packet of that call.
+    let call = device.process.and_then(|process| shadows.process(process)?.call(event.thread));
+    let inside = call.is_some_and(|call| call.entered < device.lost_at);
+    Verdict::holds_if(!device.lost || inside, Component::Kernel, RENDER, || {
         format!("{} is given work, but {} can work no more", event.subject, context.device)
     })
 }

@@ -37,6 +37,8 @@ pub enum Verdict {
     /// The rule is broken: the component at fault, where (entry point and argument), and one
     /// sentence with the numbers.
     Broken(Component, Text, String),
+    /// As above, in a way that does no harm here: a warning, whatever the severity of the rule is.
+    Warning(Component, Text, String),
 }
 
 impl Verdict {

@@ -130,12 +130,15 @@ impl Verifier {
             if verdict != Verdict::NotApplicable {
                 self.rule_counts.increment(rule.id);
             }
-            if let Verdict::Broken(component, argument, message) = verdict {
+            let warns = matches!(verdict, Verdict::Warning(..));
+            if let Verdict::Broken(component, argument, message)
+            | Verdict::Warning(component, argument, message) = verdict
+            {
                 // A user-mode driver's calls on behalf of a client are attributed to the driver.
                 let back = component == Component::Client
                     && self.callback_depths.contains_key(&event.thread);
                 let component = if back { Component::Umd } else { component };
-                let breach = Breach { rule: rule.id, component, argument, message };
+                let breach = Breach { rule: rule.id, component, argument, message, warns };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
@@ -145,7 +148,8 @@ impl Verifier {
                 let returned = returned_ddi(&self.shadows, event, argument);
                 let (argument, message) =
                     (returned.unwrap_or_else(|| argument.clone()), message.to_string());
-                let breach = Breach { rule: *rule, component: *component, argument, message };
+                let (rule, component) = (*rule, *component);
+                let breach = Breach { rule, component, argument, message, warns: false };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
             EventKind::DdiCall { name, .. }
@@ -237,11 +241,13 @@ struct Breach {
     component: Component,
     argument: Text,
     message: String,
+    /// Whether it is a warning, whatever the severity of the rule is.
+    warns: bool,
 }
 
 impl FindingList {
     fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
-        let Breach { rule, component, argument, message } = breach;
+        let Breach { rule, component, argument, message, warns } = breach;
         let argument = argument.into_owned();
         let causes = self.causes.entry((rule, component, argument.clone())).or_default();
         let cause = cause(&message);
@@ -268,7 +274,10 @@ impl FindingList {
         };
         let finding = Finding {
             rule,
-            severity: entry.map_or(Severity::Error, catalogue::Entry::severity),
+            severity: match entry.map_or(Severity::Error, catalogue::Entry::severity) {
+                severity if warns => severity.min(Severity::Warning),
+                severity => severity,
+            },
             component,
             argument,
             message,
@@ -292,7 +301,8 @@ mod tests {
 
     fn breach(message: &str) -> Breach {
         let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
-        Breach { rule, component, argument: "here".into(), message: message.to_owned() }
+        let (argument, message) = ("here".into(), message.to_owned());
+        Breach { rule, component, argument, message, warns: false }
     }
 
     #[test]

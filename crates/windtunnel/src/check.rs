@@ -3,7 +3,7 @@
 use crate::allow::AllowList;
 use crate::driver::Driver;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
-use crate::scenario::Scenario;
+use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
 use flight::{HostError, RuleCounts, RuleId};
 use runtime::Umd;
@@ -33,6 +33,14 @@ pub struct NativeUmd {
     pub path: String,
     /// The loaded driver.
     pub umd: Umd,
+}
+
+/// The scenarios of a check that names none: every good scenario for this kind of driver, or, with
+/// `umd`, every good scenario that needs a user-mode driver.
+pub fn default_scenarios(streams: bool, umd: bool) -> Vec<&'static Scenario> {
+    let good = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
+    let of_kind = good.filter(|scenario| scenario.streams() == streams);
+    of_kind.filter(|scenario| !umd || scenario.needs_umd()).collect()
 }
 
 /// The result of a check.

@@ -160,4 +160,8 @@ impl HardwareModel for NoHardware {
     }
 
     fn step(&self, _at: &mut Passive, _line: &dyn InterruptLine) {}
+
+    fn models_hardware(&self) -> bool {
+        false
+    }
 }

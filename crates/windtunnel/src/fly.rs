@@ -355,8 +355,7 @@ impl ScenarioRun {
         let adapter = match kernel.add_adapter(at, setup) {
             Ok(adapter) => adapter,
             Err(why) => {
-                let needs =
-                    format!("a driver that starts: {} returned {}", why.entry, why.why.name());
+                let needs = format!("a driver that starts: {}", why.reason());
                 return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
             }
         };

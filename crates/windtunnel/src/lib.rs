@@ -39,7 +39,9 @@ mod windows_names;
 
 pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
-pub use check::{BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check};
+pub use check::{
+    BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check, default_scenarios,
+};
 pub use driver::Driver;
 pub use example::{Example, ExampleFlight, example};
 pub use expected_video::ExpectedVideo;

@@ -98,13 +98,9 @@ impl Testbed<'_> {
     /// Stops the adapter with all its live objects, and starts it again.
     pub fn restart(&mut self) -> Result<(), ScenarioStopped> {
         self.kernel.stop_adapter(self.at, self.adapter);
-        self.kernel.start_adapter(self.at, self.adapter).map_err(|why| {
-            ScenarioStopped(format!(
-                "a driver that starts again: {} returned {}",
-                why.entry,
-                why.why.name()
-            ))
-        })
+        self.kernel
+            .start_adapter(self.at, self.adapter)
+            .map_err(|why| ScenarioStopped(format!("a driver that starts again: {}", why.reason())))
     }
 
     /// Powers the adapter down and up again. Fails if the adapter cannot be powered down.

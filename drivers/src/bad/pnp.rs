@@ -17,6 +17,8 @@ use std::cell::Cell;
 
 pub(crate) const LEAKS_ADD_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(leaks_add_device_memory), ..GOOD };
+pub(crate) const FAILS_START_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(fails_start_device), ..GOOD };
 pub(crate) const OMITS_START_COUNTS: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(omits_start_counts), ..GOOD };
 pub(crate) const LEAKS_START_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
@@ -125,6 +127,19 @@ unsafe extern "win64-unwind" fn leaks_add_device_memory(
     take(LeakedBlock { times: 1 });
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { add_device(device, context) }
+}
+
+/// Starts its hardware and fails.
+unsafe extern "win64-unwind" fn fails_start_device(
+    context: PVOID,
+    info: *mut DXGK_START_INFO,
+    interface: *mut DXGKRNL_INTERFACE,
+    sources: *mut u32,
+    children: *mut u32,
+) -> NTSTATUS {
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { start_device(context, info, interface, sources, children) };
+    STATUS_UNSUCCESSFUL
 }
 
 /// Leaves the numbers of sources and children unset.

@@ -80,6 +80,6 @@ pub(crate) const CASES: &[Case] = &[
         RuleId::SUBMIT_RENDER_008,
         LOST,
         "a lost device gets work",
-        Early("device.lost", "packet.rendered"),
+        Early("device.lost", "enter call=D3DKMTRender"),
     ),
 ];

@@ -19,7 +19,8 @@ use crate::objects::handle_table::Handle;
 use crate::schedule::report::Node;
 use crate::state::KernelState;
 use flight::{
-    EventKind, Fence, InterruptLine, MemoryWrite, Passive, Ram, Subject, TableRoot, WaitToken,
+    Component, Event, EventKind, Fence, InterruptLine, MemoryWrite, Passive, Ram, RuleId, Subject,
+    TableRoot, WaitToken,
 };
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -87,13 +88,32 @@ pub struct AdapterId(pub(crate) Id<Adapter>);
 pub struct StartError {
     /// The entry point that failed.
     pub entry: &'static str,
-    /// The error that it returned.
+    /// The error that it returned, or with which its report was rejected.
     pub why: DriverError,
+    /// If the entry point succeeded: what it reported.
+    pub reported: Option<String>,
+}
+
+impl StartError {
+    fn returned(entry: &'static str, why: DriverError) -> Self {
+        Self { entry, why, reported: None }
+    }
+
+    /// What the driver did, as the end of a sentence.
+    pub fn reason(&self) -> String {
+        match &self.reported {
+            Some(reported) => format!("{} succeeded and {reported}", self.entry),
+            None => format!("{} returned {}", self.entry, self.why.name()),
+        }
+    }
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the adapter did not start: {} failed: {}", self.entry, self.why)
+        match &self.reported {
+            Some(_) => write!(f, "the adapter did not start: {}", self.reason()),
+            None => write!(f, "the adapter did not start: {} failed: {}", self.entry, self.why),
+        }
     }
 }
 
@@ -191,7 +211,7 @@ impl Kernel {
         at: &mut Passive,
         adapter: AdapterId,
     ) -> Result<(), StartError> {
-        let busy = StartError { entry: "DxgkDdiStartDevice", why: DriverError::Busy };
+        let busy = StartError::returned("DxgkDdiStartDevice", DriverError::Busy);
         let driver = {
             let mut state = self.state.lock();
             let it = state
@@ -297,7 +317,7 @@ impl Kernel {
 
     fn start(&self, at: &mut Passive, driver: &Driver) -> Result<AdapterId, StartError> {
         let number = driver.adapter;
-        let stuck = |WaitStuck| StartError { entry: "DxgkDdiAddDevice", why: DriverError::Busy };
+        let stuck = |WaitStuck| StartError::returned("DxgkDdiAddDevice", DriverError::Busy);
         let permit = self
             .acquire_permit(at, ThreadingLevel::Three.keys(number, driver.generation, None))
             .map_err(stuck)?;
@@ -305,7 +325,7 @@ impl Kernel {
             // The driver has not accepted the adapter, so there is no device to remove.
             let _ = driver.unload(at, &permit);
             driver.pool.close();
-            return Err(StartError { entry: "DxgkDdiAddDevice", why });
+            return Err(StartError::returned("DxgkDdiAddDevice", why));
         }
         self.start_added(at, driver, &permit)
     }
@@ -318,22 +338,24 @@ impl Kernel {
         permit: &DdiPermit<'_>,
     ) -> Result<AdapterId, StartError> {
         let number = driver.adapter;
-        if let Err(why) = driver.start_device(at, permit) {
+        let started = driver.start_device(at, permit);
+        self.judge_start(driver, started.as_ref().err());
+        if let Err(why) = started {
             remove(at, driver, permit);
-            return Err(StartError { entry: "DxgkDdiStartDevice", why });
+            return Err(StartError::returned("DxgkDdiStartDevice", why));
         }
         let features = driver.query_adapter_info(at, permit);
         let ram = driver.hardware.ram();
-        let sane = |features: &Features| {
-            let passed = self.check_features(driver.adapter.subject(), features);
-            let passed = self.check_mmu(driver.adapter.subject(), features) && passed;
-            let passed = check_entry_points(driver, features) && passed;
-            let backed = features.memory.is_none() || ram.is_some();
-            (1..=MAX_NODES).contains(&features.nodes) && passed && backed
-        };
-        match features.and_then(|features| {
-            if sane(&features) { Ok(features) } else { Err(DriverError::Invalid) }
-        }) {
+        let usable = features
+            .map_err(|why| StartError::returned("DxgkDdiQueryAdapterInfo", why))
+            .and_then(|features| match self.fault_of(driver, &features, ram.is_some()) {
+                None => Ok(features),
+                reported @ Some(_) => {
+                    let (entry, why) = ("DxgkDdiQueryAdapterInfo", DriverError::Invalid);
+                    Err(StartError { entry, why, reported })
+                }
+            });
+        match usable {
             Ok(features) => {
                 self.test_host_aperture(at, permit, driver, &features);
                 self.apply_features(driver, features, ram);
@@ -344,16 +366,54 @@ impl Kernel {
                         self.abandon_memory(number);
                         let _ = driver.stop_device(at, permit);
                         remove(at, driver, permit);
-                        Err(StartError { entry, why })
+                        Err(StartError::returned(entry, why))
                     }
                 }
             }
             Err(why) => {
                 let _ = driver.stop_device(at, permit);
                 remove(at, driver, permit);
-                Err(StartError { entry: "DxgkDdiQueryAdapterInfo", why })
+                Err(why)
             }
         }
+    }
+
+    /// Judges a start: on a model of its hardware a driver starts. A crash has a rule of its own,
+    /// and a function that is not implemented here is no fault of the driver.
+    fn judge_start(&self, driver: &Driver, failed: Option<&DriverError>) {
+        let entry = "DxgkDdiStartDevice";
+        let missing = |event: &Event| matches!(event.kind, EventKind::EntryMissing { .. });
+        let broken = failed
+            .filter(|why| **why != DriverError::Crashed && driver.hardware.models_hardware())
+            .filter(|_| !self.log.last_events(usize::MAX).iter().any(missing))
+            .map(|why| {
+                format!(
+                    "{entry} returned {}, but its hardware is there and no fault was injected",
+                    why.name()
+                )
+            });
+        let about = driver.adapter.subject();
+        self.log.judge(RuleId::WT_START_001, Component::Driver, about, entry, broken);
+    }
+
+    /// Judges the features that the driver reported. Returns what is wrong with them, if the
+    /// adapter cannot start with them.
+    fn fault_of(&self, driver: &Driver, features: &Features, has_ram: bool) -> Option<String> {
+        let passed = self.check_features(driver.adapter.subject(), features);
+        let passed = self.check_mmu(driver.adapter.subject(), features) && passed;
+        let complete = check_entry_points(driver, features);
+        if !(1..=MAX_NODES).contains(&features.nodes) {
+            let nodes = features.nodes;
+            let count = if nodes == 0 { "zero".to_owned() } else { nodes.to_string() };
+            return Some(format!("reported {count} nodes; an adapter has 1 to {MAX_NODES}"));
+        }
+        if features.memory.is_some() && !has_ram {
+            return Some("reported memory segments; its hardware has no system memory".to_owned());
+        }
+        if !complete {
+            return Some("reported features for which the driver has no entry points".to_owned());
+        }
+        (!passed).then(|| "reported segments or an MMU that cannot be used".to_owned())
     }
 
     /// Applies the features that the driver reported: nodes, memory and MMU.

@@ -11,6 +11,7 @@ use crate::ddi::miniport::{
     AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResource,
     HandleSlot, NewAllocation, OwningResource, StandardAllocationArgs, StandardPrivateData,
 };
+use crate::ddi::operation::PAGE;
 use crate::ddi::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
@@ -188,7 +189,7 @@ impl Kernel {
             judge_standard(driver, RuleId::KMD_STD_004, broken);
         }
         let (created, seen) = described?;
-        let misaligned = created.allocations.iter().any(|(_, info)| info.is_misaligned());
+        let impossible = created.allocations.iter().any(|(_, info)| info.is_impossible());
         let infos: SmallVec<[AllocationInfo; 1]> =
             created.allocations.iter().map(|pair| pair.1).collect();
         let mut state = self.state.lock();
@@ -198,7 +199,7 @@ impl Kernel {
         let shared = request.sharing != Sharing::None && request.standard.is_none();
         let bad_segment_set =
             !self.check_requirements(&state, creating.device.adapter, &objects, &infos, shared);
-        if objects.allocations.len() != request.allocations.len() || misaligned || bad_segment_set {
+        if objects.allocations.len() != request.allocations.len() || impossible || bad_segment_set {
             drop(state);
             self.undo_create(at, creating, &permit, objects);
             return Err(KernelError::BadAllocationInfo);
@@ -342,9 +343,14 @@ impl KernelState {
 }
 
 impl AllocationInfo {
-    /// Whether the size is zero or the alignment is not a power of two.
-    fn is_misaligned(&self) -> bool {
-        self.size == 0 || !(self.alignment == 0 || self.alignment.is_power_of_two())
+    /// Whether a size is zero or overflows when it is rounded up to pages, or the alignment is not
+    /// a power of two.
+    fn is_impossible(&self) -> bool {
+        let overflows = |bytes: u64| bytes.checked_next_multiple_of(PAGE).is_none();
+        self.size == 0
+            || overflows(self.size)
+            || overflows(self.pitch_aligned_size)
+            || !(self.alignment == 0 || self.alignment.is_power_of_two())
     }
 }
 

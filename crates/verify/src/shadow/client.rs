@@ -13,6 +13,8 @@ pub struct Process {
     pub handles: HandleHistory,
     /// The client calls its threads are in.
     pub calls: Vec<ClientCall>,
+    /// Whether it has called an entry point.
+    pub has_called: bool,
     /// How many objects it leaked.
     pub leaked: u32,
     /// How many bytes it released since it was notified that memory is short.
@@ -29,6 +31,8 @@ pub struct ClientCall {
     pub thread: u32,
     /// The entry it called.
     pub name: Text,
+    /// The event of the call.
+    pub entered: u64,
     /// The handles it reserved and did not cancel.
     pub reserved: SmallVec<[u32; 4]>,
     /// The first handle it published.
@@ -49,6 +53,12 @@ impl Process {
     /// The call that this thread is in.
     pub fn call(&self, thread: u32) -> Option<&ClientCall> {
         self.calls.iter().rev().find(|call| call.thread == thread)
+    }
+
+    /// Whether what happens on this thread is a call of the process, and not its end or that of an
+    /// adapter.
+    pub fn is_calling(&self, thread: u32) -> bool {
+        !self.has_called || self.call(thread).is_some()
     }
 
     pub(crate) fn call_mut(&mut self, thread: u32) -> Option<&mut ClientCall> {

@@ -16,6 +16,8 @@ pub struct Device {
     pub adapter: Option<Serial<Adapter>>,
     /// Whether it is lost.
     pub lost: bool,
+    /// The event that lost it.
+    pub lost_at: u64,
     /// Why it is lost.
     pub why: Option<Text>,
     /// How many contexts it has.

@@ -45,8 +45,11 @@ pub struct Block {
     pub allocated_in: Option<Text>,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
-    /// Whether it was reported as not freed when it should have been.
+    /// Whether it was not freed when it should have been, and is reported for that.
     pub leaked: bool,
+    /// The allocation whose destruction did not free it, until it is known what the driver does
+    /// with it.
+    pub kept_of: Option<Serial<Allocation>>,
 }
 
 impl Block {
@@ -72,6 +75,22 @@ impl DriverPointer {
     pub(crate) fn leak(&mut self) {
         if let Some(block) = &mut self.block {
             block.leaked |= block.freed.is_none();
+        }
+    }
+
+    /// The block was not freed with this allocation; `None` if that is reported.
+    pub(crate) fn keep(&mut self, of: Option<Serial<Allocation>>) {
+        if let Some(block) = &mut self.block {
+            block.kept_of = of.filter(|_| block.freed.is_none());
+        }
+    }
+
+    /// The block belongs to a new allocation: it is not freed late any more.
+    pub(crate) fn reuse(&mut self) {
+        if let Some(block) = &mut self.block
+            && block.kept_of.take().is_some()
+        {
+            block.leaked = false;
         }
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use windtunnel::{
     AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, FlightResult, HostKind,
-    NativeUmd, SCENARIOS, Scenario, baseline, check, find_scenario,
+    NativeUmd, SCENARIOS, Scenario, baseline, check, default_scenarios, find_scenario,
     steps::{self, StepError},
 };
 
@@ -264,9 +264,7 @@ fn chosen_scenarios(
 ) -> Result<Vec<&'static Scenario>, CommandError> {
     let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
-        let good =
-            all().filter(|scenario| scenario.breaks.is_empty() && scenario.streams() == streams);
-        return Ok(good.filter(|scenario| !umd || scenario.needs_umd()).collect());
+        return Ok(default_scenarios(streams, umd));
     }
     let find = |name: &String| match find_scenario(name) {
         Some(it) => Ok(it),

@@ -171,10 +171,9 @@ impl AdapterState {
         let _ = self.table.set(AdapterTable { driver, functions, version }); // Never set before.
         self.run.log().emit(self.subject, EventKind::UserAdapterOpened { version: Hex(version) });
         let why = if D3DDDI_DEVICEFUNCS::length(version).is_none() {
-            format!(
-                "its DriverVersion is {version:#x}; this runtime supports {:#x?}",
-                D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|pair| pair.0).collect::<Vec<_>>()
-            )
+            let known = D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|pair| format!("{:#x}", pair.0));
+            let known = known.collect::<Vec<_>>().join(", ");
+            format!("its DriverVersion is {version:#x}; this runtime supports {known}")
         } else if functions.pfnCreateDevice.is_none() {
             "pfnCreateDevice is NULL".to_owned()
         } else {

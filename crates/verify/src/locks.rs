@@ -142,6 +142,12 @@ fn unlocked_before_release(event: &Event, shadows: &Shadows) -> Verdict {
     let of = shadows.view(event.subject).map(|view| view.allocation);
     let of = of.or(shadows.instance(event.subject).map(|instance| instance.allocation));
     let Some(of) = of else { return Verdict::NotApplicable };
+    // The end of a process releases everything, in no call of the process.
+    let device = shadows.view(event.subject).and_then(|view| shadows.device(view.device));
+    let process = device.and_then(|device| shadows.process(device.process?));
+    if process.is_some_and(|process| process.call(event.thread).is_none()) {
+        return Verdict::NotApplicable;
+    }
     Verdict::holds_if(!dropped, Component::Client, "D3DKMTDestroyAllocation2", || {
         format!("{} of {of} ends while it is locked", event.subject)
     })

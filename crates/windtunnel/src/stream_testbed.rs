@@ -87,6 +87,8 @@ impl StreamTestbed<'_> {
             let frame_bytes = self.next_frame(pin)?;
             let stand =
                 self.expected_video.check_frame(before, &frame_bytes.header, &frame_bytes.bytes);
+            let wrong = stand.as_ref().err().map(|wrong| format!("{pin} has to deliver {wrong}"));
+            self.stream.judge_frame(pin, wrong);
             before = Some(stand.map_err(ScenarioStopped)?);
             let end = frame_bytes.header.end_of_stream;
             self.frames.push(frame_bytes);
@@ -106,7 +108,9 @@ impl StreamTestbed<'_> {
                 return Ok(frame_bytes);
             }
         }
-        Err(ScenarioStopped(format!("frames with data; {MAX_EMPTY_FRAMES} were empty")))
+        let wrong = format!("frames with data; {MAX_EMPTY_FRAMES} were empty");
+        self.stream.judge_frame(pin, Some(format!("{pin} has to deliver {wrong}")));
+        Err(ScenarioStopped(wrong))
     }
 
     /// Closes a pin and its filter.

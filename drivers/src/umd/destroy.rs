@@ -8,7 +8,7 @@ use super::driver::SoftDevice;
 use super::flaw::Flaw;
 use super::resource::Group;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
 use umd::{DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UmdResult};
@@ -229,8 +229,10 @@ impl SoftDevice {
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
             if let Some(Ok((other, _))) = other {
-                let _ = self.callbacks.destroy_context(context); // Already destroyed.
-                let _ = self.callbacks.destroy_context(other); // Created only for this flaw.
+                // It is already destroyed, and the other one was created only for this flaw.
+                let ended = [context, other].map(|it| self.callbacks.destroy_context(it));
+                let removed = ended.into_iter().find(|it| *it == Err(D3DDDIERR_DEVICEREMOVED));
+                answer = answer.and(removed.unwrap_or(Ok(())));
             }
         }
         if let Some(queue) = self.queue.take() {

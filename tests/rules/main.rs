@@ -2,5 +2,6 @@
 
 mod drivers;
 mod kernel;
+mod legal_streams;
 mod streams;
 mod user_mode;

@@ -52,7 +52,7 @@ impl SoftDevice {
         if self.flaw == Flaw::NeverFreesDeferred {
             return Ok(FreeOutcome::Forgotten);
         }
-        if self.flaw == Flaw::DefersFreeByHandle {
+        if [Flaw::DefersFreeByHandle, Flaw::ReleasesInReverse].contains(&self.flaw) {
             return Ok(FreeOutcome::Deferred);
         }
         let all = [group.members(), group.renamed_allocations()].concat();
@@ -196,6 +196,9 @@ impl SoftDevice {
         for it in mem::take(&mut self.released) {
             let _ = self.callbacks.deallocate(&it); // The repeated release fails.
         }
+        if self.flaw == Flaw::ReleasesInReverse {
+            self.deferred.make_contiguous().reverse();
+        }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
                 self.deferred.push_front(group);
@@ -228,7 +231,10 @@ impl SoftDevice {
             let other = (self.flaw == Flaw::DestroysContextTwice)
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
-            if let Some(Ok((other, _))) = other {
+            let other = other.transpose();
+            // After a removal no other context can be created, which is forwarded.
+            answer = answer.and(other.as_ref().map(|_| ()).map_err(|failure| *failure));
+            if let Ok(Some((other, _))) = other {
                 // It is already destroyed, and the other one was created only for this flaw.
                 let ended = [context, other].map(|it| self.callbacks.destroy_context(it));
                 let removed = ended.into_iter().find(|it| *it == Err(D3DDDIERR_DEVICEREMOVED));

@@ -141,6 +141,10 @@ flaws! {
     DestroysContextTwice,
     /// Submits memory that it leaves locked.
     SubmitsLocked,
+    /// Not a flaw: defers every release, and releases in the reverse order.
+    ReleasesInReverse,
+    /// Not a flaw: submits after every command.
+    SubmitsEachCommand,
 }
 
 impl Flaw {

@@ -83,6 +83,7 @@ fn shaped(change: fn(&mut (u32, u32))) -> Arc<dyn Minidriver> {
     }))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "a hook")]
 fn deletes_clones_in_reverse(it: &Capture, entry: Entry, pin: PinId) -> DriverResult<()> {
     if [Entry::PinSetDeviceState, Entry::PinReset].contains(&entry)
         && let Some(line) = it.inner().lines.get_mut(&pin)

@@ -38,7 +38,7 @@ impl SoftDevice {
             };
             self.add(command, &[(target.allocation, true)], &[args.resource.number])?;
         }
-        if self.flaw == Flaw::SubmitsEachCommand { self.submit() } else { Ok(()) }
+        Ok(())
     }
 
     pub(super) fn copy(&mut self, args: &BltArgs) -> UmdResult<()> {

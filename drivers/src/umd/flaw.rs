@@ -143,8 +143,6 @@ flaws! {
     SubmitsLocked,
     /// Not a flaw: defers every release, and releases in the reverse order.
     ReleasesInReverse,
-    /// Not a flaw: submits after every command.
-    SubmitsEachCommand,
 }
 
 impl Flaw {

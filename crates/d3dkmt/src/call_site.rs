@@ -1,6 +1,6 @@
 //! Call sites: the client functions that called.
 
-use cpp_demangle::Symbol;
+use cpp_demangle::{DemangleOptions, Symbol};
 use std::backtrace::Backtrace;
 
 /// The maximum number of callers that are printed.
@@ -50,9 +50,10 @@ fn callers(stack: &str, call: &str) -> Vec<String> {
 
 /// A frame as text. Names of C++ are as in the source.
 fn text(name: &str, place: Option<&str>) -> String {
-    let demangled =
-        name.starts_with("_Z").then(|| Symbol::new(name).ok()?.demangle(&Default::default()).ok());
-    let name = demangled.flatten().unwrap_or_else(|| name.to_owned());
+    let options = DemangleOptions::default();
+    let mangled = Some(name).filter(|name| name.starts_with("_Z"));
+    let demangled = mangled.and_then(|name| Symbol::new(name).ok()?.demangle(&options).ok());
+    let name = demangled.unwrap_or_else(|| name.to_owned());
     match place {
         None => name,
         Some(place) => format!("{name} at {}", place.trim_start_matches("./")),

@@ -714,6 +714,8 @@ pub const ALL: &[Listed] = drivers! {
         setup::softgpu_allocation_lists, || umd::with(Flaw::AllocatesOnOwnThread);
     "umd-destroys-context-twice" "destroys its context twice" [UMD_SUBMIT_006]
         setup::softgpu_allocation_lists, || umd::with(Flaw::DestroysContextTwice);
+    "umd-draws-nothing" "returns success from pfnColorFill and draws nothing" [WT_DRAW_001]
+        setup::softgpu_allocation_lists, || umd::with(Flaw::DrawsNothing);
     "umd-submits-locked" "submits commands that use a locked allocation" [UMD_SUBMIT_003]
         setup::softgpu_allocation_lists, || umd::with(Flaw::SubmitsLocked);
 };

@@ -11,6 +11,7 @@ mod bad_frames;
 mod capture;
 mod capture_state;
 mod capture_variants;
+pub mod legal;
 pub mod pattern;
 mod registry;
 mod table;

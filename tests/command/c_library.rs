@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 const NAME: &str = "libwindtunnel_d3dkmt.so";
 
@@ -42,19 +43,26 @@ fn build_c(source: &str) -> PathBuf {
 fn run(client: &Path) -> (String, String) {
     let report = client.with_extension("report");
     let _ = fs::remove_file(&report); // There may be none.
-    let output = Command::new("timeout")
-        .arg("120")
-        .arg(client)
-        // A report names sources relative to the folder that its program runs in.
-        .current_dir(root())
-        .env("WINDTUNNEL_REPORT", &report)
-        // Cargo's own variable names another folder first, with older builds.
-        .env("LD_LIBRARY_PATH", library())
-        .output()
-        .unwrap();
+    let output = command(client).env("WINDTUNNEL_REPORT", &report).output().unwrap();
     let text = output_text(&output);
     assert!(output.status.success(), "{}: {}\n{text}", client.display(), output.status);
     (text, fs::read_to_string(report).unwrap())
+}
+
+/// The command that runs a client.
+fn command(client: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.arg("120").arg(client);
+    // A report names sources relative to the folder that its program runs in. Cargo's own variable
+    // names another folder first, with older builds.
+    command.current_dir(root()).env("LD_LIBRARY_PATH", library());
+    command
+}
+
+/// The number of the line with this text.
+fn line_of(source: &str, text: &str) -> usize {
+    let source = fs::read_to_string(root().join(source)).unwrap();
+    1 + source.lines().position(|line| line.contains(text)).unwrap()
 }
 
 fn output_text(output: &Output) -> String {
@@ -179,5 +187,114 @@ fn threads_take_turns_and_an_impossible_key_is_reported() {
         report.contains("WT-STUCK-001") && report.contains("key 77 of keyed-mutex 1"),
         "{report}"
     );
-    assert!(report.ends_with("1 errors, 0 warnings, 0 notes, 0 objects left alive\n"), "{report}");
+    assert!(report.ends_with("1 error, 0 warnings, 0 notes, 0 objects left alive\n"), "{report}");
+}
+
+/// The report of a client that two tests read.
+static ABSENT: LazyLock<String> = LazyLock::new(|| run(&build_c("tests/c/absent.c")).1);
+
+/// A client that two tests run.
+static FAILING: LazyLock<PathBuf> =
+    LazyLock::new(|| build("g++", "-std=c++17", "tests/c/failing.cpp"));
+
+#[test]
+fn what_a_client_uses_and_is_absent_is_in_its_report() {
+    let report = &*ABSENT;
+    let absent: Vec<&str> =
+        report.lines().filter_map(|line| line.strip_prefix("absent: ")).collect();
+    assert_eq!(
+        absent,
+        [
+            "D3DKMTCreateDevice.Flags",
+            "D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE (2 times)",
+            "D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE and \
+             KMTQAITYPE_UMDRIVERPRIVATE",
+        ],
+        "{report}"
+    );
+}
+
+#[test]
+fn a_finding_names_the_version_of_the_entry_point_that_was_called() {
+    let (source, report) = ("tests/c/absent.c", &*ABSENT);
+    for (place, line) in [
+        ("D3DKMTDestroyAllocation.phAllocationList", "the old destroy"),
+        ("D3DKMTOpenResource2.hGlobalShare", "the new open"),
+    ] {
+        let expected = format!(
+            "  who      client, in {place}\n  called   by main at {source}:{}:",
+            line_of(source, line)
+        );
+        assert!(report.contains(&expected), "no '{expected}' in:\n{report}");
+    }
+    assert!(!report.contains("D3DKMTDestroyAllocation2"), "{report}");
+}
+
+#[test]
+fn the_callers_in_cpp_have_their_names() {
+    let source = "tests/c/failing.cpp";
+    let mut command = command(&FAILING);
+    let output = command.args(["0", "with an error"]).env("WINDTUNNEL_REPORT", "1").output();
+    let report = output_text(&output.unwrap());
+    let callers = format!(
+        "  called   by client::Cache::destroy(unsigned int) at {source}:{}:",
+        line_of(source, "an error: the handle is zero")
+    );
+    let (_, rest) = report.split_once(&callers).unwrap_or_else(|| panic!("{callers}\n{report}"));
+    let mut rest = rest.lines().skip(1);
+    for name in ["client::trim(client::Cache&)", "main"] {
+        let prefix = format!("           by {name} at {source}:");
+        assert!(rest.next().is_some_and(|line| line.starts_with(&prefix)), "{prefix}\n{report}");
+    }
+    assert!(rest.next().is_some_and(|line| line.starts_with("  rule ")), "{report}");
+}
+
+#[test]
+fn a_client_with_errors_fails_if_the_environment_asks_for_it() {
+    // Handlers, destructors and streams end as they would without the library.
+    let printed = "main ends\nthe handler runs\nthe cache ends\n";
+    for (arguments, variables, status, reported) in [
+        (&["0", "with an error"][..], &[("WINDTUNNEL_FAIL", "1")][..], 1, true),
+        (&["0", "with an error"], &[("WINDTUNNEL_FAIL", "0")], 0, false),
+        (&["0", "with an error"], &[], 0, false),
+        (&["0", "with an error"], &[("WINDTUNNEL_REPORT", "1")], 0, true),
+        (&["7", "with an error"], &[("WINDTUNNEL_FAIL", "1")], 7, true),
+        (&["0"], &[("WINDTUNNEL_FAIL", "1")], 0, false),
+        (&["0"], &[("WINDTUNNEL_FAIL", "1"), ("WINDTUNNEL_REPORT", "1")], 0, true),
+    ] {
+        let mut command = command(&FAILING);
+        command.args(arguments).env_remove("WINDTUNNEL_REPORT").env_remove("WINDTUNNEL_FAIL");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let case = format!("{arguments:?} with {variables:?}: {}", output_text(&output));
+        assert_eq!(output.status.code(), Some(status), "{case}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{case}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(errors.contains("windtunnel: report"), reported, "{case}");
+    }
+}
+
+#[test]
+fn the_environment_chooses_the_driver() {
+    let client = build_c("tests/c/drivers.c");
+    let run = |driver: &str| {
+        let output = command(&client).env("WINDTUNNEL_DRIVER", driver).output().unwrap();
+        assert!(output.status.success(), "{driver}: {}", output_text(&output));
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let good = drivers::ALL.iter().filter(|driver| driver.breaks.is_empty());
+    for driver in good.map(|driver| driver.name) {
+        let (printed, errors) = run(driver);
+        let virtual_addresses = usize::from(driver.contains("gpummu"));
+        let expected = format!("adapters: 1\nvirtual addresses: {virtual_addresses}\n");
+        assert_eq!((printed, &*errors), (expected, ""), "{driver}");
+    }
+    for driver in ["softgpu2", "kmd-leaks-device"] {
+        let (printed, errors) = run(driver);
+        assert_eq!(printed, "adapters: 0\n");
+        let start =
+            format!("windtunnel: WINDTUNNEL_DRIVER is {driver}, which is none of softgpu, ");
+        assert!(errors.starts_with(&start), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
 }

@@ -163,6 +163,57 @@ fn the_page_of_rules_that_are_not_live_is_the_catalogues() {
     compare(name, &now);
 }
 
+/// Sentences for people have no Debug text such as `Driver(Invalid)`.
+#[test]
+fn no_sentence_has_debug_text() {
+    // What is printed here is an invariant of ours that does not hold.
+    let invariants =
+        ["kernel/src/state.rs", "kernel/src/sync/keyed_mutex.rs", "stream/src/stream_state.rs"];
+    let crates = [
+        "verify",
+        "kernel",
+        "umd",
+        "stream",
+        "d3dkmt",
+        "windtunnel",
+        "runtime",
+        "port",
+        "thunk",
+        "nt",
+    ];
+    for name in crates {
+        let folder = root().join("crates").join(name).join("src");
+        for (path, text) in files(&folder) {
+            if path.contains("tests") || path.contains("loom") || path.contains("flights") {
+                continue;
+            }
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (index, line) in code.lines().enumerate() {
+                let debug = [":?}", ":#?}", ":x?}", ":#x?}"].iter().any(|mark| line.contains(mark));
+                // A name of one word, or of a flag, is made from the variant's.
+                let plain = ["to_lowercase", "{self:?}\").chars()", "assert", "//"];
+                let allowed = plain.iter().any(|text| line.contains(text))
+                    || invariants.iter().any(|file| path.ends_with(file));
+                assert!(!debug || allowed, "{path}:{}: {}", index + 1, line.trim());
+            }
+        }
+    }
+}
+
+/// The sources below a folder, with their paths.
+fn files(folder: &std::path::Path) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all.push((path.to_string_lossy().into_owned(), fs::read_to_string(&path).unwrap()));
+        }
+    }
+    all
+}
+
 #[test]
 fn unsafe_is_only_where_the_architecture_says() {
     let may = ["thunk", "d3dkmt", "port", "nt", "cost", "runtime", "umd"];

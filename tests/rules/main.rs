@@ -5,5 +5,6 @@ mod drivers;
 mod examples;
 mod kernel;
 mod legal;
+mod legal_streams;
 mod streams;
 mod user_mode;

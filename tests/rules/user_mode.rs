@@ -1,10 +1,11 @@
 //! User-mode drivers: each bad driver breaks its rule, and good drivers keep all rules.
 
+use drivers::UmdFlaw;
 use flight::{Component, RuleId};
 use harness::flown;
 use std::collections::BTreeSet;
 use verify::Severity;
-use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
+use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario, fly_with_umd};
 
 /// Every scenario with a user-mode driver in it.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
@@ -78,6 +79,29 @@ fn good_user_mode_drivers_keep_every_rule() {
     }
     let idle: Vec<_> = rules().filter(|rule_id| !judged.contains(rule_id)).collect();
     assert!(idle.is_empty(), "no good flight evaluates {idle:?}");
+}
+
+#[test]
+fn a_driver_that_defers_and_reverses_its_releases_has_no_finding() {
+    for driver in good_drivers() {
+        for scenario in good_scenarios() {
+            let make = drivers::find(driver).map(|listed| listed.make);
+            let make = make.unwrap_or_else(|| panic!("{driver}"));
+            let umd = Some(drivers::umd_with(UmdFlaw::ReleasesInReverse));
+            let flown = fly_with_umd(make, umd, scenario, 1);
+            let flown = flown.unwrap_or_else(|reason| panic!("{}", reason.0));
+            assert_clean(&flown, &format!("{driver}, {}", scenario.name));
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_draws_nothing_is_blamed_alone() {
+    let flown = flown("umd-draws-nothing", "umd-texture", 1);
+    let found: Vec<_> =
+        flown.findings.iter().map(|finding| (finding.rule, finding.component)).collect();
+    assert_eq!(found, [(RuleId::WT_DRAW_001, Component::Umd)], "{}", flown.report());
+    assert_eq!(flown.outcome, Outcome::Findings);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use harness::raw_umd::{Board, OpenBehaviour, change, is_served, start, state, um
 use harness::{KernelTestbed, run, verified};
 use runtime::{Adapter, ResourceDescription, Runtime};
 use thunk::Client;
-use windtunnel::HostKind;
+use windtunnel::{Flight, HostKind};
 
 /// Runs a test with the raw driver on the built-in GPU, one at a time. Returns its events.
 fn run_raw(
@@ -200,6 +200,19 @@ fn a_missing_function_is_reported_as_not_implemented() {
         assert_eq!(answer, Err(E_NOTIMPL), "{slot}");
         assert!(absent(&events, slot) > 0, "{slot} is not said to be missing");
     }
+}
+
+#[test]
+fn a_scenario_says_that_a_missing_function_is_null() {
+    let _alone = start(|state| state.missing = Some("pfnFlush"));
+    let make = drivers::find("softgpu-allocation-lists").map(|listed| listed.make);
+    let make = make.unwrap_or_else(|| panic!("the driver is in the list"));
+    let flown = Flight::with_setup(make).umd(umd()).fly(|testbed| {
+        let application = testbed.application()?;
+        application.flush(testbed.at)
+    });
+    assert_eq!(flown.needs, ["a user-mode driver with pfnFlush, which is NULL here"]);
+    assert!(!flown.report().contains("E_NOTIMPL"), "{}", flown.report());
 }
 
 #[test]

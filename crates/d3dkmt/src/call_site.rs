@@ -1,6 +1,14 @@
-//! Call sites: the client function that called.
+//! Call sites: the client functions that called.
 
+use cpp_demangle::{DemangleOptions, Symbol};
 use std::backtrace::Backtrace;
+
+/// The maximum number of callers that are printed.
+const FRAMES: usize = 4;
+
+/// Functions below the client's own: the C library's start of a program or of a thread.
+const STARTS: [&str; 6] =
+    ["__libc_start_main", "__libc_start_call_main", "_start", "start_thread", "clone", "clone3"];
 
 /// A call: its entry point and its stack. Symbols are resolved only when
 /// the caller is printed, because that is slow.
@@ -15,31 +23,40 @@ impl CallSite {
         Self { call, stack: Backtrace::force_capture() }
     }
 
-    /// The caller, as text.
-    pub(crate) fn caller(&self) -> String {
-        caller(&self.stack.to_string(), self.call)
+    /// The callers as text, the one that called the entry point first. Never empty.
+    pub(crate) fn callers(&self) -> Vec<String> {
+        callers(&self.stack.to_string(), self.call)
     }
 }
 
-/// The first frame outside of this library, of a stack in text: the one below the exported
+/// The first frames outside of this library, of a stack in text: those below the exported
 /// function. Frames are lines `number: name`, each with a line `at file:line:column` if known.
-fn caller(stack: &str, call: &str) -> String {
-    let mut lines = stack.lines().map(str::trim).peekable();
-    let exported =
-        |line: &str| name(line).is_some_and(|path| path.rsplit("::").next() == Some(call));
-    let found = lines.by_ref().any(exported);
-    // An inlined function has several frames of the same name.
-    while lines.peek().is_some_and(|line| name(line).is_none() || exported(line)) {
-        lines.next();
-    }
-    let function = lines.next().and_then(name).filter(|function| found && *function != "<unknown>");
-    let place = lines.peek().and_then(|line| line.strip_prefix("at "));
-    match (function, place) {
-        (None, _) => "a function without a name".to_owned(),
-        (Some(function), None) => function.to_owned(),
-        (Some(function), Some(place)) => {
-            format!("{function} at {}", place.trim_start_matches("./"))
+fn callers(stack: &str, call: &str) -> Vec<String> {
+    let mut frames: Vec<(&str, Option<&str>)> = Vec::new();
+    for line in stack.lines().map(str::trim) {
+        match (name(line), frames.last_mut()) {
+            (Some(function), _) => frames.push((function, None)),
+            (None, Some((_, place))) => *place = line.strip_prefix("at "),
+            (None, None) => (),
         }
+    }
+    let exported = |frame: &&(&str, Option<&str>)| frame.0.rsplit("::").next() == Some(call);
+    // An inlined function has several frames of the same name.
+    let below = frames.iter().skip_while(|frame| !exported(frame)).skip_while(exported);
+    let own = below.take_while(|frame| frame.0 != "<unknown>" && !STARTS.contains(&frame.0));
+    let callers: Vec<String> = own.take(FRAMES).map(|(name, place)| text(name, *place)).collect();
+    if callers.is_empty() { vec!["a function without a name".to_owned()] } else { callers }
+}
+
+/// A frame as text. Names of C++ are as in the source.
+fn text(name: &str, place: Option<&str>) -> String {
+    let options = DemangleOptions::default();
+    let mangled = Some(name).filter(|name| name.starts_with("_Z"));
+    let demangled = mangled.and_then(|name| Symbol::new(name).ok()?.demangle(&options).ok());
+    let name = demangled.unwrap_or_else(|| name.to_owned());
+    match place {
+        None => name,
+        Some(place) => format!("{name} at {}", place.trim_start_matches("./")),
     }
 }
 
@@ -60,22 +77,38 @@ mod tests {
              at ./src/exports.rs:28:17
    3: open_device
              at ./client.c:12:5
-   4: main
+   4: _ZN6client6Device4openEj
+   5: main
              at ./client.c:40:9
+   6: __libc_start_call_main
+   7: _start
 ";
 
     #[test]
-    fn the_caller_is_below_the_exported_function() {
-        assert_eq!(caller(STACK, "D3DKMTCreateDevice"), "open_device at client.c:12:5");
-        let bare = "0: D3DKMTCreateDevice\n1: main\n2: start";
-        assert_eq!(caller(bare, "D3DKMTCreateDevice"), "main");
+    fn the_callers_are_below_the_exported_function() {
+        assert_eq!(
+            callers(STACK, "D3DKMTCreateDevice"),
+            [
+                "open_device at client.c:12:5",
+                "client::Device::open(unsigned int)",
+                "main at client.c:40:9"
+            ]
+        );
+        let bare = "0: D3DKMTCreateDevice\n1: main\n2: _start";
+        assert_eq!(callers(bare, "D3DKMTCreateDevice"), ["main"]);
+    }
+
+    #[test]
+    fn at_most_four_callers_are_listed() {
+        let deep = "0: D3DKMTCreateDevice\n1: a\n2: b\n3: c\n4: d\n5: e";
+        assert_eq!(callers(deep, "D3DKMTCreateDevice"), ["a", "b", "c", "d"]);
     }
 
     #[test]
     fn a_stack_without_names_is_said_to_have_none() {
-        let none = "a function without a name";
-        assert_eq!(caller("0: <unknown>\n1: <unknown>", "D3DKMTCreateDevice"), none);
-        assert_eq!(caller("", "D3DKMTCreateDevice"), none);
-        assert_eq!(caller("0: D3DKMTCreateDevice", "D3DKMTCreateDevice"), none);
+        let none = ["a function without a name"];
+        assert_eq!(callers("0: <unknown>\n1: <unknown>", "D3DKMTCreateDevice"), none);
+        assert_eq!(callers("", "D3DKMTCreateDevice"), none);
+        assert_eq!(callers("0: D3DKMTCreateDevice", "D3DKMTCreateDevice"), none);
     }
 }

@@ -1,15 +1,14 @@
-//! The one global kernel: it starts at the first call, with the built-in driver.
+//! The one global kernel: it starts at the first call, with its driver.
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
 use crate::call_site::CallSite;
 use crate::internal::Workers;
 use crate::report::Report;
-use crate::{fork, internal, signals};
+use crate::{driver, fork, internal, signals};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
 use flight::{Log, Passive, Spawner, ThreadedHost};
-use kernel::{DriverSetup, Kernel};
-use softgpu::{MemoryPlan, SoftGpu};
+use kernel::Kernel;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,10 +23,6 @@ pub(crate) struct GlobalKernel {
     /// Set while the report is written: every call fails.
     pub(crate) over: AtomicBool,
 }
-
-/// The memory of the machine, for the built-in GPU and for the system. It is reserved and not
-/// committed until it is touched.
-const MACHINE_MEMORY: u64 = 4 << 30;
 
 /// `None` if the driver did not start: an internal bug, which is printed.
 static GLOBAL_KERNEL: OnceLock<Option<GlobalKernel>> = OnceLock::new();
@@ -112,23 +107,17 @@ impl GlobalKernel {
         let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
         let (worker, work_available) = (kernel.clone(), kernel.work_available());
         workers.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
-        let ram = match nt::Ram::new(MACHINE_MEMORY) {
-            Ok(ram) => ram,
-            Err(why) => {
-                eprintln!("windtunnel: cannot reserve memory: {why}");
-                return None;
-            }
-        };
-        let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-        let plugged = DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log) };
-        let adapter = match host.adopt("client", |at| kernel.add_adapter(at, plugged)) {
-            Ok(adapter) => adapter,
-            Err(why) => {
-                eprintln!("windtunnel: the built-in driver did not start: {why:?}");
-                return None;
-            }
-        };
-        kernel.start_workers(&workers, adapter);
+        match driver::set_up(&log) {
+            Ok(setup) => match host.adopt("client", |at| kernel.add_adapter(at, setup)) {
+                Ok(adapter) => kernel.start_workers(&workers, adapter),
+                Err(error) => {
+                    eprintln!("windtunnel: the built-in driver did not start: {error}");
+                    return None;
+                }
+            },
+            // A kernel without an adapter.
+            Err(reason) => eprintln!("windtunnel: {reason}"),
+        }
         let session = Session::guarded(&kernel);
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }

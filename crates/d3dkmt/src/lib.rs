@@ -2,8 +2,8 @@
 //! kernel behind them.
 //!
 //! A client links `libwindtunnel_d3dkmt.so` and calls `D3DKMT*` from any of its threads. The
-//! kernel lives in the client's process, with the built-in driver, and starts at the first
-//! call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
+//! kernel lives in the client's process, with a built-in driver (`WINDTUNNEL_DRIVER` chooses
+//! one), and starts at the first call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
 //!
 //! # Invariants
 //!
@@ -16,7 +16,9 @@
 //!    history is kept.
 
 mod call_site;
+mod driver;
 mod events;
+mod exit_status;
 mod exports;
 mod fork;
 mod global_kernel;

@@ -1,6 +1,7 @@
 //! The report at the end of the process: broken rules, and objects left alive with their creators.
 //!
-//! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file.
+//! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file. With
+//! `WINDTUNNEL_FAIL=1` alone it is printed to standard error if it has errors.
 //!
 //! # Invariants
 //!
@@ -10,17 +11,17 @@
 
 use crate::call_site::CallSite;
 use crate::global_kernel::GlobalKernel;
-use crate::{fork, internal, signals};
-use flight::{Component, EventKind, Kind, Log, RuleId, Subject};
+use crate::{exit_status, fork, internal, signals};
+use flight::{Component, EventKind, Kind, Log, Subject};
 use kernel::ProcessExit;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use verify::{Finding, Severity, Verifier};
+use verify::{Finding, Severity, Verifier, plural, sentence};
 
 /// The environment variable that requests a report.
 const VARIABLE: &str = "WINDTUNNEL_REPORT";
@@ -30,7 +31,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Collects the report of a client.
 pub(crate) struct Report {
-    to: OsString,
+    /// `None` if only a report with errors is requested, on standard error.
+    to: Option<OsString>,
+    /// The report is written, or is being written.
+    written: AtomicBool,
     state: Mutex<ReportState>,
 }
 
@@ -41,8 +45,8 @@ struct ReportState {
     calls: BTreeMap<u32, Arc<CallSite>>,
     /// Live handles, with the call that created each.
     handles: BTreeMap<u32, HandleOrigin>,
-    /// For each finding of a client, the first call that broke the rule.
-    breaches: BTreeMap<(RuleId, String), Arc<CallSite>>,
+    /// For each finding of a client, by its index, the first call that broke the rule.
+    breaches: BTreeMap<usize, Arc<CallSite>>,
 }
 
 /// A live handle.
@@ -54,8 +58,10 @@ struct HandleOrigin {
 impl Report {
     /// An observer, if the environment requests a report.
     pub(crate) fn from_environment() -> Option<Self> {
-        let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0")?;
-        Some(Self { to, state: Mutex::default() })
+        let to = std::env::var_os(VARIABLE).filter(|value| !value.is_empty() && value != "0");
+        let requested = to.is_some() || exit_status::is_requested();
+        let written = AtomicBool::new(false);
+        requested.then(|| Self { to, written, state: Mutex::default() })
     }
 
     /// A thread enters a call.
@@ -67,7 +73,9 @@ impl Report {
     pub(crate) fn observe(&self, log: &Log) {
         let mut state = self.state();
         for event in log.take() {
+            let before = state.verifier.findings().len();
             state.verifier.observe(&event);
+            state.add_breaches(before, event.thread);
             match event.kind {
                 EventKind::HandlePublished { handle, of: to } => {
                     let created_at = state.calls.get(&event.thread).cloned();
@@ -75,16 +83,6 @@ impl Report {
                 }
                 EventKind::HandleClosed { handle, .. } => {
                     state.handles.remove(&handle.0);
-                }
-                EventKind::RuleBroken {
-                    rule,
-                    component: Component::Client,
-                    argument: place,
-                    ..
-                } => {
-                    if let Some(call_site) = state.calls.get(&event.thread).cloned() {
-                        state.breaches.entry((rule, place.into_owned())).or_insert(call_site);
-                    }
                 }
                 EventKind::Leave { .. } => {
                     state.calls.remove(&event.thread);
@@ -98,17 +96,47 @@ impl Report {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, text: &str) {
-        let done = if self.to == "1" {
-            eprint!("{text}");
-            Ok(())
-        } else {
-            std::fs::write(&self.to, text)
-        };
-        if let Err(why) = done {
-            eprintln!("windtunnel: {} cannot be written: {why}", self.to.display());
+    /// Writes the report of everything that was observed, and of the objects left alive.
+    fn write(&self, left: &Leaks) {
+        let state = self.state();
+        let has_errors = state.count(Severity::Error) > 0;
+        let text = text(&state, left);
+        match &self.to {
+            None if has_errors => eprint!("{text}"),
+            None => (),
+            Some(to) if to == "1" => eprint!("{text}"),
+            Some(to) => {
+                if let Err(why) = std::fs::write(to, text) {
+                    eprintln!("windtunnel: {} cannot be written: {why}", to.display());
+                }
+            }
+        }
+        if has_errors {
+            exit_status::set_errors();
         }
     }
+}
+
+impl ReportState {
+    /// Records the current call of the thread for the findings since `before`.
+    fn add_breaches(&mut self, before: usize, thread: u32) {
+        let Some(call_site) = self.calls.get(&thread) else { return };
+        let new = self.verifier.findings().iter().enumerate().skip(before);
+        let of_client = new.filter(|(_, finding)| finding.component == Component::Client);
+        self.breaches.extend(of_client.map(|(index, _)| (index, call_site.clone())));
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        let findings = self.verifier.findings().iter();
+        findings.filter(|finding| finding.severity == severity).count()
+    }
+}
+
+/// The objects that are left alive.
+#[derive(Default)]
+struct Leaks {
+    count: usize,
+    text: String,
 }
 
 /// Runs at process exit, after the client's exit handlers.
@@ -116,16 +144,20 @@ impl Report {
 #[unsafe(link_section = ".fini_array")]
 static EXIT_HOOK: extern "C" fn() = write_at_exit;
 
-extern "C" fn write_at_exit() {
+/// Writes the report, once.
+pub(crate) extern "C" fn write_at_exit() {
     if fork::is_forked_child() {
         return;
     }
     let Some(tunnel) = GlobalKernel::running() else { return };
     let Some(watch) = &tunnel.report else { return };
+    if watch.written.swap(true, Ordering::AcqRel) {
+        return;
+    }
     tunnel.over.store(true, Ordering::Release);
     if internal::first().is_some() {
         // The kernel is not called any more.
-        return watch.write(&text(&watch.state(), ""));
+        return watch.write(&Leaks::default());
     }
     // On another thread: this one has lost its thread-local values and must not wait forever.
     let (said, heard) = channel();
@@ -144,20 +176,27 @@ extern "C" fn write_at_exit() {
     let ended = reporter.ok().and_then(|_| heard.recv_timeout(EXIT_TIMEOUT).ok());
     let left = match ended {
         Some(left) => left,
-        None if internal::first().is_some() => String::new(),
-        None => describe_leaks(watch, tunnel) + "  (and they are not destroyed)\n",
+        None if internal::first().is_some() => Leaks::default(),
+        None => {
+            let mut left = describe_leaks(watch, tunnel);
+            left.text.push_str("  (and they are not destroyed)\n");
+            left
+        }
     };
-    watch.write(&text(&watch.state(), &left));
+    watch.write(&left);
 }
 
 /// The live objects, each with the call that created it.
-fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
+fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> Leaks {
     watch.observe(tunnel.session.kernel().log());
     let state = watch.state();
     let mut text = String::new();
     for (handle, name) in &state.handles {
         let call_site = match &name.created_at {
-            Some(call_site) => format!("{}, called by {}", call_site.call, call_site.caller()),
+            Some(call_site) => {
+                let callers = call_site.callers().join("\n    called by ");
+                format!("{}, called by {callers}", call_site.call)
+            }
             None => "a call that was not observed".to_owned(),
         };
         // Writing to a String cannot fail.
@@ -167,7 +206,7 @@ fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> String {
             describe_subject(name.of)
         );
     }
-    text
+    Leaks { count: state.handles.len(), text }
 }
 
 /// The client's term for a subject.
@@ -180,41 +219,47 @@ fn describe_subject(subject: Subject) -> String {
 }
 
 /// The whole report.
-fn text(state: &ReportState, left: &str) -> String {
-    let findings = state.verifier.findings();
+fn text(state: &ReportState, left: &Leaks) -> String {
     let mut text = String::from("windtunnel: report\n");
-    for it in findings {
+    for (index, finding) in state.verifier.findings().iter().enumerate() {
         text.push('\n');
-        let call_site = state.breaches.get(&(it.rule, it.argument.clone()));
-        describe(&mut text, it, call_site.map(|call_site| call_site.caller()));
+        let call_site = state.breaches.get(&index);
+        describe(&mut text, finding, call_site.map(|call_site| call_site.callers()));
     }
-    if !left.is_empty() {
-        let _ = write!(text, "\nleft alive:\n{left}");
+    if left.count > 0 {
+        let _ = write!(text, "\nleft alive:\n{}", left.text);
+    }
+    let mut before = "\n";
+    for (name, count) in state.verifier.missing() {
+        let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
+        let _ = writeln!(text, "{before}absent: {name}{times}");
+        before = "";
     }
     if let Some(error) = internal::first() {
         let _ = writeln!(text, "\n{error}\n  not the client's fault; later events are not judged");
     }
-    let of = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
+    let of = |severity, noun| plural(state.count(severity), noun);
     let _ = writeln!(
         text,
-        "\nwindtunnel: {} errors, {} warnings, {} notes, {} objects left alive",
-        of(Severity::Error),
-        of(Severity::Warning),
-        of(Severity::Note),
-        left.lines().count(),
+        "\nwindtunnel: {}, {}, {}, {} left alive",
+        of(Severity::Error, "error"),
+        of(Severity::Warning, "warning"),
+        of(Severity::Note, "note"),
+        plural(left.count, "object"),
     );
     text
 }
 
 /// The text of a finding. Writing to a String cannot fail.
-fn describe(text: &mut String, it: &Finding, caller: Option<String>) {
+fn describe(text: &mut String, it: &Finding, callers: Option<Vec<String>>) {
     let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
     let rule = it.rule.name();
     let says = verify::find(rule).map_or("not in the catalogue", |entry| entry.rule.as_str());
-    let _ = writeln!(text, "{}: {}{times}", it.severity.name(), it.message);
+    let _ = writeln!(text, "{}: {}{times}", it.severity.name(), sentence(&it.message));
     let _ = writeln!(text, "  who      {}, in {}", it.component.name(), it.argument);
-    if let Some(caller) = caller {
-        let _ = writeln!(text, "  called   by {caller}");
+    for (index, caller) in callers.into_iter().flatten().enumerate() {
+        let label = if index == 0 { "called" } else { "" };
+        let _ = writeln!(text, "  {label:<8} by {caller}");
     }
     let _ = writeln!(text, "  rule     {rule}: {says}");
     let _ = match it.basis {

@@ -7,7 +7,7 @@
 //! 2. The log has no effect on the run: observers take events out and give nothing back.
 
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, thread};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum capacity that is kept for the next events when events are taken out.
@@ -21,6 +21,8 @@ pub struct Log {
     rule_counts: Vec<AtomicU64>,
     /// Numbers the driver calls of both kernels.
     calls: AtomicU32,
+    /// A rule was broken that is judged at a door.
+    breached: AtomicBool,
     enabled: bool,
 }
 
@@ -56,7 +58,13 @@ impl Log {
 
     fn with_enabled(enabled: bool) -> Self {
         let judged = RuleId::LIVE.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { inner: Mutex::default(), rule_counts: judged, calls: AtomicU32::new(0), enabled }
+        Self {
+            inner: Mutex::default(),
+            rule_counts: judged,
+            calls: AtomicU32::new(0),
+            breached: AtomicBool::new(false),
+            enabled,
+        }
     }
 
     /// The number of the next driver call, from one. It is unique in a run.
@@ -102,11 +110,18 @@ impl Log {
         }
         self.rule_counts[rule.index()].fetch_add(1, Ordering::Relaxed);
         if let Some(message) = broken {
+            self.breached.store(true, Ordering::Relaxed);
             let component =
                 if component == Component::Client { thread::caller() } else { component };
             let (argument, message) = (argument.into(), message.into());
             self.emit(about, EventKind::RuleBroken { rule, component, argument, message });
         }
+    }
+
+    /// Whether a rule that is judged at a door was broken. What happens after that may follow from
+    /// the breach.
+    pub fn has_breach(&self) -> bool {
+        self.breached.load(Ordering::Relaxed)
     }
 
     /// Takes out the events since the last call.

@@ -353,9 +353,14 @@ impl DeviceState {
         let ledger = self.ledger();
         let found =
             ledger.resources.get(&handle.addr()).map(|resource_entry| resource_entry.kernel_handle);
-        let driver = ledger.find_by_driver_handle(handle.addr()).is_some();
-        let (destroyed, dead_handles) =
-            (ledger.was_resource(handle.addr()), ledger.is_handle_dead(handle.addr()));
+        let owner = ledger.find_by_driver_handle(handle.addr());
+        let driver = owner.is_some();
+        // The driver may have reused a dead handle for another resource than that of its call.
+        let in_call = call_stack::current_frame().and_then(|frame| frame.resource);
+        let reused = driver && owner != in_call && ledger.has_unfreed();
+        let dead_handles =
+            ledger.is_handle_dead(handle.addr()) || reused && ledger.was_handle_dead(handle.addr());
+        let destroyed = ledger.was_resource(handle.addr());
         drop(ledger);
         let lost = found.is_none();
         let mixed =

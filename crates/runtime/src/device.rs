@@ -314,6 +314,14 @@ impl Device {
     }
 
     /// Judges that a driver that has created devices can create another while memory lasts.
+    /// Judges the content of a surface that the application has drawn and read: `wrong` says what
+    /// differs. After another breach the content is not judged, because the breach may be its
+    /// cause.
+    pub fn judge_content(&self, wrong: Option<String>) {
+        let wrong = wrong.filter(|_| !self.0.log().has_breach());
+        self.0.judge(RuleId::WT_DRAW_001, "pfnColorFill, pfnBlt", wrong);
+    }
+
     fn judge_device_limit(&self, answer: Option<HRESULT>) {
         const ALLOWED: [HRESULT; 3] =
             [E_OUTOFMEMORY, D3DERR_OUTOFVIDEOMEMORY, D3DDDIERR_DEVICEREMOVED];

@@ -384,7 +384,17 @@ impl Ledger {
 
     /// Whether a driver's handle is invalid, and was not reused.
     pub(crate) fn is_handle_dead(&self, driver: usize) -> bool {
-        self.dead_handles.contains(&driver) && self.find_by_driver_handle(driver).is_none()
+        self.was_handle_dead(driver) && self.find_by_driver_handle(driver).is_none()
+    }
+
+    /// Whether a driver's handle was invalid; it may have been reused.
+    pub(crate) fn was_handle_dead(&self, driver: usize) -> bool {
+        self.dead_handles.contains(&driver)
+    }
+
+    /// Whether the driver still has to free the memory of a destroyed resource.
+    pub(crate) fn has_unfreed(&self) -> bool {
+        !self.destroyed.is_empty()
     }
 
     /// The first of these that the driver, not the application, has locked.

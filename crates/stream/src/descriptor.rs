@@ -141,6 +141,18 @@ flags! {
     DoNotUseStandardTransport;
 }
 
+/// The Windows name: `KSPIN_FLAG_ENFORCE_FIFO`.
+impl fmt::Display for PinFlag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KSPIN_FLAG")?;
+        for letter in format!("{self:?}").chars() {
+            let word_starts = if letter.is_ascii_uppercase() { "_" } else { "" };
+            write!(f, "{word_starts}{}", letter.to_ascii_uppercase())?;
+        }
+        Ok(())
+    }
+}
+
 /// Flags that exclude each other.
 const EXCLUSIVE_FLAGS: [(PinFlag, PinFlag); 5] = [
     (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),
@@ -181,7 +193,7 @@ impl PinDescriptor {
             .iter()
             .find(|(one, other)| self.has_flag(*one) && self.has_flag(*other));
         let broken = both.map(|(one, other)| {
-            format!("a pin has both {one:?} and {other:?}, which exclude each other")
+            format!("a pin has both {one} and {other}, which exclude each other")
         });
         all.push((RuleId::KS_PIN_010, broken));
         let processed = self.dispatch.contains(&Entry::PinProcess)

@@ -53,11 +53,15 @@ impl Owner {
 
 /// The owners of mutexes, in order. There are few: as many as threads that wait or are in a call.
 #[derive(Debug, Default)]
-pub(crate) struct MutexOwners(Vec<(KsMutex, Owner)>);
+pub(crate) struct MutexOwners {
+    held: Vec<(KsMutex, Owner)>,
+    /// Acquires of a device mutex by a driver whose thread already has it, the last one last.
+    nested: Vec<(KsMutex, Owner)>,
+}
 
 impl MutexOwners {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(KsMutex, Owner)> {
-        self.0.iter()
+        self.held.iter()
     }
 
     fn get(&self, mutex: KsMutex) -> Option<&Owner> {
@@ -69,14 +73,27 @@ impl MutexOwners {
         self.iter().find(|(_, it)| it.call == Some(call)).map(|(mutex, _)| *mutex)
     }
 
+    /// Ends the last nested acquire of a mutex by a thread. Returns whether there was one.
+    fn end_nested(&mut self, mutex: KsMutex, thread: u32) -> bool {
+        let this = |(it, owner): &(KsMutex, Owner)| *it == mutex && owner.thread == thread;
+        let last = self.nested.iter().rposition(this);
+        last.map(|index| self.nested.remove(index)).is_some()
+    }
+
+    /// Ends the last nested acquire in a call. Returns its mutex, if there was one.
+    fn end_nested_in_call(&mut self, call: u32) -> Option<KsMutex> {
+        let last = self.nested.iter().rposition(|(_, owner)| owner.call == Some(call))?;
+        Some(self.nested.remove(last).0)
+    }
+
     fn insert(&mut self, mutex: KsMutex, owner: Owner) {
-        let place = self.0.partition_point(|(it, _)| *it < mutex);
-        self.0.insert(place, (mutex, owner));
+        let place = self.held.partition_point(|(it, _)| *it < mutex);
+        self.held.insert(place, (mutex, owner));
     }
 
     fn remove(&mut self, mutex: KsMutex) -> Option<Owner> {
-        let place = self.0.iter().position(|(it, _)| *it == mutex)?;
-        Some(self.0.remove(place).1)
+        let place = self.held.iter().position(|(it, _)| *it == mutex)?;
+        Some(self.held.remove(place).1)
     }
 }
 
@@ -223,7 +240,7 @@ impl Stream {
         if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }
-        while let Some(mutex) = state.mutexes.acquired_in_call(number) {
+        let judge_kept = |mutex: KsMutex| {
             let broken = format!(
                 "{} returned without releasing the {} mutex of {} that it had acquired",
                 entry.name(),
@@ -231,6 +248,12 @@ impl Stream {
                 mutex.owner()
             );
             self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
+        };
+        while let Some(mutex) = state.mutexes.end_nested_in_call(number) {
+            judge_kept(mutex);
+        }
+        while let Some(mutex) = state.mutexes.acquired_in_call(number) {
+            judge_kept(mutex);
             self.release(state, mutex);
         }
     }
@@ -244,7 +267,7 @@ impl Services {
         let (thread, place) = (current_thread(), "KsAcquireControl");
         let level = self.host.irql();
         let call = {
-            let state = stream.state.lock();
+            let mut state = stream.state.lock();
             let inside = state.active_call(thread);
             let name = inside.map_or("the driver", |active_call| active_call.entry.name());
             let (lock, of) = (mutex.name(), mutex.owner());
@@ -263,7 +286,12 @@ impl Services {
             });
             let mine = state.mutexes.iter().filter(|(_, it)| it.thread == thread);
             let above = mine.map(|(it, _)| *it).find(|ks_mutex| ks_mutex.rank() > mutex.rank());
-            let crossed = above.filter(|_| again.is_none()).map(|ks_mutex| {
+            // WINDOWS: the page says that the device mutex cannot be acquired recursively. A public
+            // sample acquires it in its add routine, which is called with it, and says that this
+            // is safe. So it is a warning, and the acquire is nested.
+            let nests = again.is_some() && matches!(mutex, KsMutex::Device(_));
+            let (nested, again) = if nests { (again, None) } else { (None, again) };
+            let crossed = above.filter(|_| again.is_none() && !nests).map(|ks_mutex| {
                 format!(
                     "{name} acquired the {lock} mutex of {of} with the {} mutex held",
                     ks_mutex.name()
@@ -284,12 +312,20 @@ impl Services {
                 stream.judge(RuleId::KS_MUTEX_003, of, place, wrong_place);
             }
             stream.judge(RuleId::KS_MUTEX_001, of, place, again);
+            if matches!(mutex, KsMutex::Device(_)) {
+                stream.judge(RuleId::KS_MUTEX_006, of, "KsAcquireDevice", nested);
+            }
             stream.judge(RuleId::KS_MUTEX_002, of, place, crossed);
             stream.judge(RuleId::KS_MUTEX_005, of, place, late);
             if refused || cancels {
                 return Err(DriverError::Deadlock);
             }
-            inside.map_or(NO_CALL, |active_call| active_call.id)
+            let call = inside.map_or(NO_CALL, |active_call| active_call.id);
+            if nests {
+                state.mutexes.nested.push((mutex, Owner { thread, call: Some(call) }));
+                return Ok(());
+            }
+            call
         };
         self.wait_in_call(&stream, |at| {
             stream.acquire(at, mutex, Some(call)).map_err(|_| DriverError::Deadlock)
@@ -301,6 +337,9 @@ impl Services {
         let stream = self.stream()?;
         let mut state = stream.state.lock();
         let (thread, of) = (current_thread(), mutex.owner());
+        if state.mutexes.end_nested(mutex, thread) {
+            return Ok(());
+        }
         let owner = state.mutexes.get(mutex);
         let mine = owner.is_some_and(|owner| owner.thread == thread && owner.call.is_some());
         let broken = (!mine).then(|| {

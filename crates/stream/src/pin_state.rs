@@ -273,16 +273,17 @@ impl Stream {
     /// Entry rules: nothing is in flight when a pin has stopped.
     fn judge_stopped(&self, stream_state: &StreamState, pin: PinId, clones: &[PointerId]) {
         let (subject, count) = (pin.subject(), clones.len());
+        // The cause first: clones hold the frames and the timeouts.
+        let broken = (count > 0).then(|| {
+            format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
+        });
+        self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
         let place = Entry::PinSetDeviceState.name();
         let with_frame = |clone: &&PointerId| stream_state.pointers[**clone].frame.is_some();
         let held = clones.iter().filter(with_frame).count();
         let broken = (held > 0)
             .then(|| format!("{subject} has stopped, and {held} of its frames are in flight"));
         self.judge(RuleId::KS_STATE_007, subject, place, broken);
-        let broken = (count > 0).then(|| {
-            format!("{subject} has stopped, and {count} clones of its pointers were not deleted")
-        });
-        self.judge(RuleId::KS_PTR_005, subject, "KsStreamPointerClone", broken);
         let timers = stream_state.pending_timeouts(clones.iter().copied());
         let broken = (timers > 0)
             .then(|| format!("{subject} has stopped, and {timers} of its timeouts are pending"));

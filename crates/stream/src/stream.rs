@@ -1,5 +1,6 @@
 //! The class driver: its state, its host, waits, and the jobs between calls.
 
+use crate::PinId;
 use crate::error::StreamError;
 use crate::stream_state::StreamState;
 use flight::{
@@ -131,6 +132,12 @@ impl Stream {
     }
 
     /// Judges a rule that binds drivers.
+    /// Judges a frame that a client has received from a pin: `wrong` says what differs from the
+    /// video that was requested.
+    pub fn judge_frame(&self, pin: PinId, wrong: Option<String>) {
+        self.judge(RuleId::WT_FRAME_001, pin.subject(), "KSSTREAM_HEADER", wrong);
+    }
+
     pub(crate) fn judge(
         &self,
         request_rule: RuleId,

@@ -105,8 +105,12 @@ pub(crate) unsafe fn query_video_memory_info(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    let group =
-        group_of(arguments.hProcess, arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let group = group_of(
+        session,
+        arguments.hProcess,
+        arguments.MemorySegmentGroup,
+        arguments.PhysicalAdapterIndex,
+    )?;
     let budget = session.kernel.budget(session.process, Handle(arguments.hAdapter), group);
     let it = map_error(session, QUERY_MEMORY_ERROR_RULES, budget)?;
     (arguments.Budget, arguments.CurrentUsage) = (it.budget, it.usage);
@@ -124,8 +128,12 @@ pub(crate) unsafe fn change_video_memory_reservation(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args) }?;
-    let group =
-        group_of(arguments.hProcess, arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let group = group_of(
+        session,
+        arguments.hProcess,
+        arguments.MemorySegmentGroup,
+        arguments.PhysicalAdapterIndex,
+    )?;
     let (adapter, bytes) = (Handle(arguments.hAdapter), arguments.Reservation);
     let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
     map_error(session, RESERVE_MEMORY_ERROR_RULES, reserved)
@@ -135,8 +143,14 @@ pub(crate) unsafe fn change_video_memory_reservation(
 ///
 /// WINDOWS: zero and the pseudo handle of the current process are the caller; an unknown handle is
 /// an invalid handle, and an unknown group an invalid parameter (all observed).
-fn group_of(process: HANDLE, group: i32, adapter: u32) -> Result<SegmentGroup, NTSTATUS> {
+fn group_of(
+    session: &Session,
+    process: HANDLE,
+    group: i32,
+    adapter: u32,
+) -> Result<SegmentGroup, NTSTATUS> {
     if process.addr() != 0 && process.addr() != usize::MAX {
+        session.missing_entry("D3DKMTQueryVideoMemoryInfo of another process");
         return Err(STATUS_INVALID_HANDLE);
     }
     match group {

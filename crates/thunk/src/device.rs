@@ -86,6 +86,9 @@ pub(crate) unsafe fn create_device(
     let arguments = unsafe { read_mut(args) };
     judge_arguments(session, CREATE_RULES, &arguments.ok().map(|args| args.hAdapter))?;
     let mut arguments = arguments?;
+    if arguments.Flags.Value != 0 {
+        session.missing_entry("D3DKMTCreateDevice.Flags");
+    }
     let handle = Handle(arguments.hAdapter);
     let made = session.kernel.create_device(at, session.process, handle);
     arguments.hDevice = map_error(session, CREATE_ERROR_RULES, made)?.0;
@@ -146,6 +149,9 @@ pub(crate) unsafe fn create_context_virtual(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
+    if arguments.Flags.Value != 0 {
+        session.missing_entry("D3DKMTCreateContextVirtual.Flags");
+    }
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;

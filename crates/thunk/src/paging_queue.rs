@@ -9,7 +9,7 @@ use abi::kmt::D3DKMT_CREATEPAGINGQUEUE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
     D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL,
-    D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL,
+    D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL, D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL,
 };
 use flight::{Passive, RuleId};
 use kernel::Handle;
@@ -37,6 +37,9 @@ pub(crate) unsafe fn create_paging_queue(
     let known = D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
     if !known.contains(&arguments.Priority) || arguments.PhysicalAdapterIndex != 0 {
         return Err(STATUS_INVALID_PARAMETER);
+    }
+    if arguments.Priority != D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL {
+        session.missing_entry("D3DKMTCreatePagingQueue.Priority");
     }
     let (device, priority) = (Handle(arguments.hDevice), arguments.Priority.cast_unsigned());
     let made = session.kernel.create_paging_queue(session.process, device, priority);

@@ -80,6 +80,9 @@ pub(crate) unsafe fn create_context(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
+    if arguments.Flags.Value != 0 {
+        session.missing_entry("D3DKMTCreateContext.Flags");
+    }
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;

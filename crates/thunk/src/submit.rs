@@ -46,6 +46,9 @@ pub(crate) unsafe fn submit_command(
         session.missing_entry("D3DKMTSubmitCommand with history buffers");
         return Err(STATUS_NOT_SUPPORTED);
     }
+    if arguments.Flags.Value != 0 {
+        session.missing_entry("D3DKMTSubmitCommand.Flags");
+    }
     let contexts = first(&arguments.BroadcastContext, arguments.BroadcastContextCount)?;
     let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?;
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);

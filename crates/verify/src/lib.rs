@@ -28,6 +28,7 @@ pub use ddi::documented_level;
 pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};
+pub use sentence::{name_statuses, plural, sentence};
 pub use shadow::Shadows;
 pub use verifier::{Finding, Verifier};
 
@@ -39,6 +40,8 @@ pub mod shadow;
 mod alias;
 mod catalogue;
 mod cause;
+mod entry_name;
+mod sentence;
 mod verifier;
 
 // The recorded state, and how events change it.

@@ -2,6 +2,7 @@
 
 use crate::catalogue::{self, Severity};
 use crate::cause::cause;
+use crate::entry_name::CurrentCalls;
 use crate::rule::{self, Rule, Verdict};
 use crate::shadow::Shadows;
 use crate::statuses;
@@ -91,6 +92,7 @@ pub struct Verifier {
     missing: BTreeMap<String, u64>,
     /// The virtual threads on which a user-mode driver has called back, and how deep.
     callback_depths: BTreeMap<u32, u32>,
+    calls: CurrentCalls,
     events: u64,
 }
 
@@ -138,6 +140,7 @@ impl Verifier {
                 let back = component == Component::Client
                     && self.callback_depths.contains_key(&event.thread);
                 let component = if back { Component::Umd } else { component };
+                let argument = self.calls.place(event.thread, argument);
                 let breach = Breach { rule: rule.id, component, argument, message, warns };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
@@ -145,10 +148,9 @@ impl Verifier {
         match &event.kind {
             EventKind::RuleBroken { rule, component, argument, message } => {
                 // The door that judges the state at a return does not know the DDI.
-                let returned = returned_ddi(&self.shadows, event, argument);
-                let (argument, message) =
-                    (returned.unwrap_or_else(|| argument.clone()), message.to_string());
-                let (rule, component) = (*rule, *component);
+                let argument = returned_ddi(&self.shadows, event, argument)
+                    .unwrap_or_else(|| self.calls.place(event.thread, argument.clone()));
+                let (rule, component, message) = (*rule, *component, message.to_string());
                 let breach = Breach { rule, component, argument, message, warns: false };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
@@ -169,10 +171,12 @@ impl Verifier {
                 self.callback_depths.retain(|_, depth| *depth > 0);
             }
             EventKind::EntryMissing { name } => {
-                *self.missing.entry(name.to_string()).or_default() += 1;
+                let name = self.calls.place(event.thread, name.clone());
+                *self.missing.entry(name.into_owned()).or_default() += 1;
             }
             _ => (),
         }
+        self.calls.follow(event);
         self.shadows.follow(event);
     }
 

@@ -127,7 +127,15 @@ impl Application {
         value: u8,
     ) -> Result<(), ScenarioStopped> {
         let bytes = self.read_surface(at, surface)?;
-        match bytes.iter().position(|byte| *byte != value) {
+        let wrong = bytes.iter().position(|byte| *byte != value);
+        self.device.judge_content(wrong.map(|index| {
+            format!(
+                "every call returned S_OK, and byte {index} of surface {} is {:#04x} where \
+                 {value:#04x} was drawn",
+                surface.1, bytes[index]
+            )
+        }));
+        match wrong {
             None => Ok(()),
             Some(place) => Err(ScenarioStopped(format!(
                 "byte {place} of surface {} to be {value:#04x}; it is {:#04x}",

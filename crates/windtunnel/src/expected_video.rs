@@ -64,3 +64,10 @@ pub(crate) struct FramePosition {
     time: u64,
     number: Option<u64>,
 }
+
+impl FramePosition {
+    /// Whether a frame has the same time. A source without a clock gives all frames one time.
+    pub(crate) fn has_time_of(self, header: &Header) -> bool {
+        self.time == header.time
+    }
+}

@@ -376,6 +376,16 @@ impl ScenarioRun {
     }
 }
 
+/// The need of a scenario. A function that is NULL was not called: the runtime's result for it is
+/// not an answer of the driver.
+fn explain_null(need: String, missing: &BTreeMap<String, u64>) -> String {
+    let stop = " to succeed; it returned E_NOTIMPL";
+    match need.strip_suffix(stop).filter(|function| missing.contains_key(*function)) {
+        Some(function) => format!("a user-mode driver with {function}, which is NULL here"),
+        None => need,
+    }
+}
+
 /// Runs the verifier over the events and builds the result.
 fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> FlightResult {
     let events = log.take();
@@ -398,7 +408,7 @@ fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> Flight
         scenario,
         seed: None,
         outcome,
-        needs: body.needs,
+        needs: body.needs.into_iter().map(|need| explain_null(need, verifier.missing())).collect(),
         findings,
         live: body.live,
         live_snapshots: body.live_snapshots,

@@ -53,7 +53,7 @@ pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
-pub use report::{Colour, consequence_line, plural, sentence};
+pub use report::{Colour, consequence_line};
 pub use rule_counts::add_to_file as keep_tally;
 pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};
@@ -63,6 +63,7 @@ pub use support::{
     ANY_FAILURE, Cell, Row, SupportTable, legal_statuses, support, support_page, support_totals,
 };
 pub use testbed::{ScenarioStopped, TestClient, Testbed};
+pub use verify::{plural, sentence};
 
 pub use drivers::{load_umd, umd_from_rust};
 pub use {abi, flight, kernel, nt, runtime, softgpu, stream, thunk, umd, verify};

@@ -1,7 +1,7 @@
 //! The testbed of streaming minidrivers: a class driver with one minidriver, and helpers for
 //! scenarios.
 
-use crate::expected_video::ExpectedVideo;
+use crate::expected_video::{ExpectedVideo, FramePosition};
 use crate::fly::HostKind;
 use crate::testbed::ScenarioStopped;
 use drivers::stream::VideoMemory;
@@ -82,11 +82,15 @@ impl StreamTestbed<'_> {
     /// Receives up to `frames` frames of a running pin and checks content and time of each.
     /// Returns how many arrived; fewer if the stream ended.
     pub fn receive_frames(&mut self, pin: PinId, frames: usize) -> Result<usize, ScenarioStopped> {
-        let mut before = None;
+        let mut before: Option<FramePosition> = None;
         for taken in 0..frames {
             let frame_bytes = self.next_frame(pin)?;
             let stand =
                 self.expected_video.check_frame(before, &frame_bytes.header, &frame_bytes.bytes);
+            let timeless = before.is_some_and(|it| it.has_time_of(&frame_bytes.header));
+            let wrong = stand.as_ref().err().filter(|_| !timeless);
+            let wrong = wrong.map(|wrong| format!("{pin} has to deliver {wrong}"));
+            self.stream.judge_frame(pin, wrong);
             before = Some(stand.map_err(ScenarioStopped)?);
             let end = frame_bytes.header.end_of_stream;
             self.frames.push(frame_bytes);
@@ -106,7 +110,9 @@ impl StreamTestbed<'_> {
                 return Ok(frame_bytes);
             }
         }
-        Err(ScenarioStopped(format!("frames with data; {MAX_EMPTY_FRAMES} were empty")))
+        let wrong = format!("frames with data; {MAX_EMPTY_FRAMES} were empty");
+        self.stream.judge_frame(pin, Some(format!("{pin} has to deliver {wrong}")));
+        Err(ScenarioStopped(wrong))
     }
 
     /// Closes a pin and its filter.

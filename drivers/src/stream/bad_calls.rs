@@ -98,6 +98,21 @@ pub(crate) fn acquires_mutex_twice(it: &Capture, entry: Entry, _pin: PinId) -> D
     Ok(())
 }
 
+/// As a public sample does to be compatible with DirectX 8.0.
+pub(crate) fn acquires_device_mutex_twice(
+    it: &Capture,
+    entry: Entry,
+    _pin: PinId,
+) -> DriverResult<()> {
+    if entry == Entry::DeviceStart {
+        let services = it.services()?;
+        let mutex = KsMutex::Device(services.device().subject());
+        services.acquire(mutex)?;
+        services.release(mutex)?;
+    }
+    Ok(())
+}
+
 pub(crate) fn inverts_mutex_order(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     if entry == Entry::PinCreate {
         let services = it.services()?;

@@ -258,3 +258,11 @@ pub(crate) fn injects_without_registration(
 pub(crate) fn waits_at_dispatch(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
     if entry == Entry::PointerTimedOut { it.services()?.delay(10_000) } else { Ok(()) }
 }
+
+#[expect(clippy::unnecessary_wraps, reason = "a hook")]
+pub(crate) fn delivers_wrong_picture(it: &Capture, entry: Entry, _pin: PinId) -> DriverResult<()> {
+    if entry == Entry::DeviceStart {
+        it.inner().delivers_wrong_picture = true;
+    }
+    Ok(())
+}

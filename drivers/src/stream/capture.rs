@@ -191,16 +191,21 @@ impl Capture {
         pointer: PointerId,
         time: Option<u64>,
     ) -> DriverResult<()> {
-        let (number, end) = {
+        let (number, end, wrong) = {
             let mut inner = self.inner();
+            let wrong = inner.delivers_wrong_picture;
             let line = inner.lines.entry(pin).or_default();
             line.pictures += 1;
-            (line.pictures - 1, line.most == Some(line.pictures))
+            (line.pictures - 1, line.most == Some(line.pictures), wrong)
         };
         let services = self.services()?;
         // Frames of another allocator may be smaller than requested.
         let used = services.pointer_view(pointer)?.bytes.min(BYTES);
-        services.write(pointer, 0, &picture(number)[..used as usize])?;
+        let mut picture = picture(number)[..used as usize].to_vec();
+        if let Some(last) = picture.last_mut().filter(|_| wrong) {
+            *last ^= 0xff;
+        }
+        services.write(pointer, 0, &picture)?;
         let header = Header {
             time: time.unwrap_or_else(|| services.now()),
             duration: INTERVAL,

@@ -15,6 +15,8 @@ pub(crate) struct CaptureState {
     pub(crate) calls: BTreeMap<Entry, u32>,
     /// Numbers that a flaw keeps between calls.
     pub(crate) kept: Vec<usize>,
+    /// A flaw: the last byte of every picture is wrong.
+    pub(crate) delivers_wrong_picture: bool,
     /// A pointer that a flaw keeps between calls.
     pub(crate) pointer: Option<PointerId>,
     /// A closed pin that a flaw uses later.

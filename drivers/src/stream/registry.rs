@@ -160,6 +160,10 @@ const BAD: &[ListedStream] = streams! {
         || Arc::new(layout::KeepsStaleFraming(Capture::new()));
     "ks-overruns-client-frame" "fills client frames as if they had the requested size" [KS_FRAMING_007]
         || synchronous(frame::overruns_client_frame);
+    "ks-delivers-wrong-picture" "inverts the last byte of every frame" [WT_FRAME_001]
+        || own(frame::delivers_wrong_picture);
+    "ks-acquires-device-mutex-twice" "acquires the device mutex in its start routine, which is called with it" [KS_MUTEX_006]
+        || own(call::acquires_device_mutex_twice);
     "ks-acquires-mutex-twice" "acquires a mutex that it already holds" [KS_MUTEX_001] || own(call::acquires_mutex_twice);
     "ks-inverts-mutex-order" "acquires the device mutex while it holds the control mutex"
         [KS_MUTEX_002] || own(call::inverts_mutex_order);
@@ -217,7 +221,7 @@ const BAD: &[ListedStream] = streams! {
     "ks-programs-hardware-on-connect" "programs the hardware in its connect routine" [KS_STATE_006]
         || own(call::programs_hardware_on_connect);
     "ks-stops-with-clones" "stops with live clones and scheduled timeouts"
-        [KS_STATE_007 KS_PTR_005 KS_PTR_012] || Arc::new(layout::StopsWithClones(Capture::new()));
+        [KS_PTR_005 KS_STATE_007 KS_PTR_012] || Arc::new(layout::StopsWithClones(Capture::new()));
     "ks-registers-injection-while-running" "registers for frame injection in the run state" [KS_STATE_008]
         || own(frame::registers_injection_while_running);
     "ks-injects-without-registration" "injects a frame into a pin that is not registered for injection"

@@ -172,6 +172,9 @@ pub(crate) unsafe extern "win64-unwind" fn same_frame(context: PVOID) -> PVOID {
     frame
 }
 
+/// Frees the one frame of [`same_frame`], which is cached all the time, with its allocator.
+pub(crate) unsafe extern "win64-unwind" fn free_same_frame(_context: PVOID, _frame: PVOID) {}
+
 /// Waits at `DISPATCH_LEVEL`.
 pub(crate) unsafe extern "win64-unwind" fn process_and_wait(pin: *mut KSPIN) -> NTSTATUS {
     // SAFETY: The pin is open.

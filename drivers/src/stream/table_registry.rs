@@ -120,8 +120,8 @@ pub(super) const BAD: &[ListedStream] = tables! {
         });
     "table-ks-allocates-short-frames" "allocates frames that are smaller than requested" [KS_ALLOC_006]
         allocator!(Allocate short_frame, Free free_short);
-    "table-ks-returns-frame-twice" "returns a frame that is already in use" [KS_ALLOC_008 WT_POOL_001]
-        allocator!(Allocate same_frame);
+    "table-ks-returns-frame-twice" "returns a frame that is already in use" [KS_ALLOC_008]
+        allocator!(Allocate same_frame, Free free_same_frame);
     "table-ks-writes-freed-frame" "writes to a frame after its free routine" [KS_ALLOC_011]
         pin!(SetDataFormat writes_freed_frame);
     "table-ks-omits-delete-allocator" "has an allocator without a delete routine" [KS_ALLOC_017] shaped!(Shape {
@@ -171,7 +171,7 @@ pub(super) const BAD: &[ListedStream] = tables! {
         ..SOURCE
     });
     "table-ks-stops-with-clones" "stops with live clones and scheduled timeouts"
-        [KS_STATE_007 KS_PTR_005 KS_PTR_012] pin!(SetDeviceState stops_with_clones);
+        [KS_PTR_005 KS_STATE_007 KS_PTR_012] pin!(SetDeviceState stops_with_clones);
     "table-ks-waits-at-dispatch" "waits at DISPATCH_LEVEL" [WT_LEVEL_001]
         pin!(Process process_and_wait);
     "table-ks-queries-device-at-dispatch" "calls KsGetDevice at DISPATCH_LEVEL" [WT_LEVEL_001]

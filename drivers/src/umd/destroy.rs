@@ -8,7 +8,7 @@ use super::driver::SoftDevice;
 use super::flaw::Flaw;
 use super::resource::Group;
 use abi::D3DKMT_HANDLE;
-use abi::hresult::{E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
+use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_INVALIDARG, E_NOTIMPL, E_OUTOFMEMORY};
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as DestroyFlags;
 use std::mem;
 use umd::{DeallocateRequest, Resource, RuntimeContext, RuntimeResource, UmdResult};
@@ -52,7 +52,7 @@ impl SoftDevice {
         if self.flaw == Flaw::NeverFreesDeferred {
             return Ok(FreeOutcome::Forgotten);
         }
-        if self.flaw == Flaw::DefersFreeByHandle {
+        if [Flaw::DefersFreeByHandle, Flaw::ReleasesInReverse].contains(&self.flaw) {
             return Ok(FreeOutcome::Deferred);
         }
         let all = [group.members(), group.renamed_allocations()].concat();
@@ -196,6 +196,9 @@ impl SoftDevice {
         for it in mem::take(&mut self.released) {
             let _ = self.callbacks.deallocate(&it); // The repeated release fails.
         }
+        if self.flaw == Flaw::ReleasesInReverse {
+            self.deferred.make_contiguous().reverse();
+        }
         while let Some(mut group) = self.deferred.pop_front() {
             if let Err(failure) = self.release(&mut group) {
                 self.deferred.push_front(group);
@@ -228,9 +231,14 @@ impl SoftDevice {
             let other = (self.flaw == Flaw::DestroysContextTwice)
                 .then(|| self.callbacks.create_context(0, 0, &mut []));
             answer = answer.and(self.callbacks.destroy_context(context));
-            if let Some(Ok((other, _))) = other {
-                let _ = self.callbacks.destroy_context(context); // Already destroyed.
-                let _ = self.callbacks.destroy_context(other); // Created only for this flaw.
+            let other = other.transpose();
+            // After a removal no other context can be created, which is forwarded.
+            answer = answer.and(other.as_ref().map(|_| ()).map_err(|failure| *failure));
+            if let Ok(Some((other, _))) = other {
+                // It is already destroyed, and the other one was created only for this flaw.
+                let ended = [context, other].map(|it| self.callbacks.destroy_context(it));
+                let removed = ended.into_iter().find(|it| *it == Err(D3DDDIERR_DEVICEREMOVED));
+                answer = answer.and(removed.unwrap_or(Ok(())));
             }
         }
         if let Some(queue) = self.queue.take() {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::driver::SoftDevice;
+use super::flaw::Flaw;
 use super::hardware::Addressing;
 use super::resource::{Instance, Surface};
 use abi::hresult::{E_FAIL, E_INVALIDARG, E_NOTIMPL};
@@ -17,6 +18,9 @@ impl SoftDevice {
         let index = self.index(args.resource, args.index)?;
         let surface = self.surface(args.resource, index)?;
         let rows = surface.layout.rows(args.area).ok_or(E_INVALIDARG)?;
+        if self.flaw == Flaw::DrawsNothing {
+            return Ok(());
+        }
         let [value, ..] = args.color.to_le_bytes();
         if let Some(memory) = surface.system {
             for (start, length) in rows {

@@ -37,6 +37,8 @@ macro_rules! flaws {
 flaws! {
     /// None: the driver is good.
     None,
+    /// Returns success from drawing functions and draws nothing.
+    DrawsNothing,
     /// Releases a resource that its unsubmitted commands use.
     FreesBeforeFlush,
     /// Frees the allocations of a resource by list, and never the resource.
@@ -139,6 +141,8 @@ flaws! {
     DestroysContextTwice,
     /// Submits memory that it leaves locked.
     SubmitsLocked,
+    /// Not a flaw: defers every release, and releases in the reverse order.
+    ReleasesInReverse,
 }
 
 impl Flaw {

@@ -218,7 +218,7 @@ impl SoftDevice {
             return Ok(());
         }
         let anything = self.flaw == Flaw::UnlocksNotLocked;
-        let late = self.flaw == Flaw::SubmitsLocked;
+        let late = self.flaw == Flaw::SubmitsLocked && index > 0;
         let surface = self.surface_mut(args.resource, index)?;
         if surface.locks == 0 {
             return if anything { Ok(()) } else { Err(E_INVALIDARG) };

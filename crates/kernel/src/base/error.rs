@@ -238,6 +238,25 @@ pub enum Argument {
     Allocation(usize),
 }
 
+impl fmt::Display for Argument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Argument::Adapter => "the adapter",
+            Argument::Device => "the device",
+            Argument::Context => "the context",
+            Argument::Resource => "the resource",
+            Argument::SharedResource => "the global handle of a resource",
+            Argument::PagingQueue => "the paging queue",
+            Argument::Fence => "a fence",
+            Argument::Sync => "a synchronization object",
+            Argument::SharedSync => "the global handle of a synchronization object",
+            Argument::KeyedMutex => "the keyed mutex",
+            Argument::SharedKeyedMutex => "the global handle of a keyed mutex",
+            Argument::Allocation(index) => return write!(f, "allocation {index} of the list"),
+        })
+    }
+}
+
 impl From<TableFull> for KernelError {
     fn from(_: TableFull) -> Self {
         KernelError::HandleTableFull
@@ -275,10 +294,10 @@ impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             KernelError::Handle { argument, handle, why } => {
-                write!(f, "handle {:#x} ({argument:?}) is not valid: {why}", handle.0)
+                write!(f, "handle {:#x} ({argument}) is not valid: {why}", handle.0)
             }
             KernelError::OtherDevice { argument, handle, owner } => {
-                write!(f, "handle {:#x} ({argument:?}) belongs to {owner}", handle.0)
+                write!(f, "handle {:#x} ({argument}) belongs to {owner}", handle.0)
             }
             KernelError::MixedList { first, other } => {
                 let name =

@@ -24,7 +24,7 @@ use smallvec::{SmallVec, smallvec};
 use std::fmt;
 
 /// What a pass excludes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PermitKey {
     /// The adapter: shared by all calls, exclusive at levels two and three.
     Adapter(Id<Adapter>),
@@ -36,15 +36,15 @@ pub(crate) enum PermitKey {
     Resource(Id<Resource>),
 }
 
-impl fmt::Debug for PermitKey {
+impl fmt::Display for PermitKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, serial) = match self {
-            Self::Adapter(id) => ("Adapter", id.serial()),
-            Self::OneScheduler(id) => ("Scheduler", id.serial()),
-            Self::Process(id) => ("Process", id.map_or(0, Id::serial)),
-            Self::Resource(id) => ("Resource", id.serial()),
-        };
-        write!(f, "{name}({serial})")
+        match self {
+            Self::Adapter(id) => write!(f, "adapter {}", id.serial()),
+            Self::OneScheduler(id) => write!(f, "the scheduler of adapter {}", id.serial()),
+            Self::Process(Some(id)) => write!(f, "process {}", id.serial()),
+            Self::Process(None) => f.write_str("the system process"),
+            Self::Resource(id) => write!(f, "resource {}", id.serial()),
+        }
     }
 }
 
@@ -169,10 +169,17 @@ impl Extend<(PermitKey, PermitMode)> for PermitKeys {
     }
 }
 
-/// Shows only the keys, for wait descriptions.
-impl fmt::Debug for PermitKeys {
+/// The keys, for wait descriptions: `adapter 1 (shared) and process 2 (exclusive)`.
+impl fmt::Display for PermitKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.list.fmt(f)
+        for (index, (key, mode)) in self.list.iter().enumerate() {
+            let mode = match mode {
+                PermitMode::Shared => "shared",
+                PermitMode::Exclusive => "exclusive",
+            };
+            write!(f, "{}{key} ({mode})", if index == 0 { "" } else { " and " })?;
+        }
+        Ok(())
     }
 }
 
@@ -255,7 +262,7 @@ impl Kernel {
         keys: PermitKeys,
     ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
         while !state.permits.acquire(&keys.list) {
-            let token = WaitToken::new(format!("a permit for {keys:?}"));
+            let token = WaitToken::new(format!("a permit for {keys}"));
             state.permits.waiting.push(token.clone());
             drop(state);
             if let WaitResult::Stuck(_) = self.park(at, Subject::RUN, &token) {
@@ -300,7 +307,7 @@ impl Kernel {
                     drop(state);
                     return Ok(DdiPermit { kernel: self, keys: keys.clone() });
                 }
-                let token = WaitToken::new(format!("a permit for {keys:?}"));
+                let token = WaitToken::new(format!("a permit for {keys}"));
                 state.permits.waiting.push(token.clone());
                 token
             };

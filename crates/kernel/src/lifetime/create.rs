@@ -388,7 +388,10 @@ fn standard_private(
     let given = [&private.allocation, &private.resource].map(Vec::len);
     let agree = sizes == again && sizes.map(|number| number as usize) == given;
     let broken = (!agree).then(|| {
-        format!("the driver returned sizes {sizes:?}, then {again:?}, and {given:?} bytes of data")
+        format!(
+            "the driver returned sizes {} and {}, then {} and {}, and {} and {} bytes of data",
+            sizes[0], sizes[1], again[0], again[1], given[0], given[1]
+        )
     });
     judge_standard(driver, RuleId::KMD_STD_004, broken);
     request.allocations = vec![private.allocation];

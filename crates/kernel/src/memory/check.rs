@@ -260,8 +260,11 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         let rising = banks.windows(2).all(|pair| pair[0] < pair[1]);
         let guard = banks.first().is_none_or(|value| *value > 0)
             && banks.last().is_none_or(|end| *end < info.size);
-        (!(rising && guard) || (info.flags.banked == banks.is_empty()))
-            .then(|| format!("has banks that end at {banks:x?}, which do not cover it in order"))
+        (!(rising && guard) || (info.flags.banked == banks.is_empty())).then(|| {
+            let ends: Vec<String> = banks.iter().map(|end| format!("{end:#x}")).collect();
+            let ends = ends.join(", ");
+            format!("has banks that end at [{ends}], which do not cover it in order")
+        })
     });
 }
 

@@ -59,7 +59,7 @@ macro_rules! functions {
 
 functions! {
     KsAcquireControl Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_003 KS_MUTEX_005 };
-    KsAcquireDevice Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 };
+    KsAcquireDevice Passive { KS_MUTEX_001 KS_MUTEX_002 KS_MUTEX_005 KS_MUTEX_006 };
     KsAddItemToObjectBag Passive { KS_BAG_001 KS_BAG_003 };
     KsAllocateObjectBag Passive { KS_BAG_006 };
     KsCompletePendingRequest Dispatch { KS_PIN_002 KS_DEV_004 } missing "the status in the request is ignored: it counts as success";

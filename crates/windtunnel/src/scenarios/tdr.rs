@@ -93,7 +93,8 @@ fn state(
     if right.contains(&state) {
         return Ok(());
     }
-    Err(ScenarioStopped(format!("{call} to return state {right:?}; it returned {state}")))
+    let right = right.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
+    Err(ScenarioStopped(format!("{call} to return state {right}; it returned {state}")))
 }
 
 /// Submits and ignores the status.

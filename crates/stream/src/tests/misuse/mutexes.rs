@@ -30,10 +30,27 @@ fn mutexes_are_not_recursive_and_have_an_order() {
         true,
         once(Entry::FilterCreate, |it, _| {
             assert!(it.services().acquire(control()).is_err());
-            assert!(it.services().acquire(device()).is_err());
         }),
     );
     assert_eq!(filter, [RuleId::KS_MUTEX_001]);
+    let nested = broken_by(
+        true,
+        once(Entry::DeviceStart, |it, _| {
+            assert_eq!(it.services().acquire(device()), Ok(()));
+            assert_eq!(it.services().acquire(device()), Ok(()));
+            assert_eq!(it.services().release(device()), Ok(()));
+            assert_eq!(it.services().release(device()), Ok(()));
+            assert!(it.services().release(device()).is_err(), "the class driver's");
+        }),
+    );
+    assert_eq!(nested, [RuleId::KS_MUTEX_005, RuleId::KS_MUTEX_006]);
+    let kept = broken_by(
+        true,
+        once(Entry::DeviceStart, |it, _| {
+            assert_eq!(it.services().acquire(device()), Ok(()));
+        }),
+    );
+    assert_eq!(kept, [RuleId::KS_MUTEX_005, RuleId::KS_MUTEX_006]);
     let processing = broken_by(
         true,
         once(Entry::PinProcess, |it, _| {

@@ -1,0 +1,47 @@
+//! The driver behind the exported functions: the built-in one, or the one that the environment
+//! names.
+
+use flight::Log;
+use kernel::DriverSetup;
+use softgpu::{MemoryPlan, SoftGpu};
+use std::sync::Arc;
+
+/// The environment variable that chooses the driver.
+const VARIABLE: &str = "WINDTUNNEL_DRIVER";
+
+/// The memory of the machine, for the built-in GPU and for the system. It is reserved and not
+/// committed until it is touched.
+const MACHINE_MEMORY: u64 = 4 << 30;
+
+/// Sets up the driver that the environment names, or the built-in one with much memory.
+///
+/// # Errors
+///
+/// Why there is no driver, in one line.
+pub(crate) fn set_up(log: &Arc<Log>) -> Result<DriverSetup, String> {
+    let Some(name) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
+        return built_in(log);
+    };
+    let chosen = name.to_str().and_then(drivers::find).filter(|driver| driver.breaks.is_empty());
+    match chosen {
+        Some(driver) => Ok((driver.make)(log)),
+        None => Err(format!(
+            "{VARIABLE} is {}, which is none of {}; there is no adapter",
+            name.display(),
+            choices().join(", ")
+        )),
+    }
+}
+
+/// The names of the good drivers.
+fn choices() -> Vec<&'static str> {
+    let good = drivers::ALL.iter().filter(|driver| driver.breaks.is_empty());
+    good.map(|driver| driver.name).collect()
+}
+
+fn built_in(log: &Arc<Log>) -> Result<DriverSetup, String> {
+    let ram = nt::Ram::new(MACHINE_MEMORY);
+    let ram = ram.map_err(|error| format!("cannot reserve memory: {error}"))?;
+    let (miniport, hardware) = SoftGpu::with_memory(ram, MemoryPlan::default());
+    Ok(DriverSetup { miniport, hardware, pool: nt::Pool::new(log.clone()) })
+}

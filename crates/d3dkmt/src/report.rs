@@ -225,6 +225,9 @@ fn text(state: &ReportState, left: &Leaks) -> String {
         text.push('\n');
         let call_site = state.breaches.get(&index);
         describe(&mut text, finding, call_site.map(|call_site| call_site.callers()));
+        for consequence in &finding.consequences {
+            let _ = writeln!(text, "  then     {}", consequence.line());
+        }
     }
     if left.count > 0 {
         let _ = write!(text, "\nleft alive:\n{}", left.text);

@@ -4,6 +4,7 @@ use crate::catalogue::{self, Severity};
 use crate::cause::cause;
 use crate::entry_name::CurrentCalls;
 use crate::rule::{self, Rule, Verdict};
+use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
 use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
@@ -52,6 +53,12 @@ impl Finding {
         (self.rule, self.component, &self.argument)
             == (other.rule, other.component, &other.argument)
             && cause(&self.message) == cause(&other.message)
+    }
+
+    /// The finding as one line: component, place, sentence and rule.
+    pub fn line(&self) -> String {
+        let (rule, component) = (self.rule.name(), self.component.name());
+        format!("{component}, in {}: {} ({rule})", self.argument, sentence(&self.message))
     }
 
     /// Counts another occurrence of the same finding, with its consequences.

@@ -53,7 +53,7 @@ pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
-pub use report::{Colour, consequence_line};
+pub use report::Colour;
 pub use rule_counts::add_to_file as keep_tally;
 pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};

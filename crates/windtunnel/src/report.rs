@@ -102,7 +102,8 @@ impl FlightResult {
         }
         for finding in &self.findings {
             let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
-            let more: Vec<_> = finding.consequences.iter().map(consequence_line).collect();
+            let then = |finding: &Finding| ("then", finding.line());
+            let more: Vec<_> = finding.consequences.iter().map(then).collect();
             let found = found.text(&found.times(), &more, Colour::Off);
             let _ = write!(text, "\n{found}"); // As above.
         }
@@ -111,13 +112,6 @@ impl FlightResult {
         }
         text
     }
-}
-
-/// The line of a finding against another component that came later, under the finding before it.
-pub fn consequence_line(finding: &Finding) -> (&'static str, String) {
-    let (rule, component) = (finding.rule.name(), finding.component.name());
-    let message = sentence(&finding.message);
-    ("then", format!("{component}, in {}: {message} ({rule})", finding.argument))
 }
 
 /// An event as in a trace. Of a broken rule only the id: its sentence is in its own finding.

@@ -7,7 +7,7 @@ use std::path::Path;
 use verify::Severity;
 use windtunnel::{
     AllowList, BUILT_IN, CheckReport, Colour, Driver, FindingGroup, HostKind, NativeUmd, Outcome,
-    ScenarioReport, consequence_line, plural, sentence,
+    ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -250,7 +250,7 @@ fn print_finding(
         let place = some_of(&other.scenarios);
         more.push(("also", format!("{message}{}, in {place}", times(other))));
     }
-    more.extend(group.consequences.iter().copied().map(consequence_line));
+    more.extend(group.consequences.iter().map(|finding| ("then", finding.line())));
     print!("\n{}", first.text(&times(group), &more, style.colour));
 }
 

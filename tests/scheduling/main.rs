@@ -1,5 +1,6 @@
 //! Scheduling and synchronisation: packets, fences, keyed mutexes, timeouts, real threads.
 
+mod alone;
 mod context_mix;
 mod interrupts;
 mod keyed_mutex;

@@ -2,8 +2,8 @@
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
-//! `cargo xtask install` puts the C library somewhere; `cargo xtask measure` counts what the project
-//! wants less of.
+//! `cargo xtask install` puts the C library somewhere; `cargo xtask mutants` counts which changes of
+//! our own code the tests notice; `cargo xtask measure` counts what the project wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
@@ -12,6 +12,7 @@ mod headers;
 mod install;
 mod long;
 mod measure;
+mod mutants;
 #[cfg(test)]
 mod retired_words;
 #[cfg(test)]
@@ -53,7 +54,8 @@ fn main() -> ExitCode {
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         Some("measure") => measure::run(),
-        _ => Err(format!("{HELP}\n{}", measure::HELP)),
+        Some("mutants") => mutants::run(),
+        _ => Err(format!("{HELP}\n{}\n{}", mutants::HELP, measure::HELP)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

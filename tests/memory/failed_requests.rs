@@ -2,14 +2,26 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
+use abi::ukm::{
+    D3DDDI_RESERVEGPUVIRTUALADDRESS as Reserve, D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP as MAP,
+    D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION as Operation,
+};
+use flight::{Event, EventKind, Passive};
 use harness::memory_client::{hidden, pages_of_each};
-use harness::memory_testbed::with_clean_memory_testbed;
-use softgpu::MemoryPlan;
-use thunk::PagingStatus;
+use harness::memory_testbed::{MemoryTestbed, PAGE, with_clean_memory_testbed};
+use softgpu::{MemoryPlan, MmuPlan};
+use thunk::{CpuWait, PagingStatus, SyncObject};
 use windtunnel::HostKind;
 
 /// Sixteen pages of each kind.
 const SMALL: MemoryPlan = pages_of_each(16);
+
+/// Memory for page tables as well.
+const WITH_ADDRESSES: MemoryPlan =
+    MemoryPlan { mmu: Some(MmuPlan::TWO_LEVELS), ..pages_of_each(1024) };
+
+/// The size of a reservation in bytes.
+const SPACE: u64 = 4 << 20;
 
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=5).map(HostKind::deterministic).chain([HostKind::Threaded; 3])
@@ -39,4 +51,89 @@ fn a_list_that_does_not_fit_leaves_nothing_placed() {
             testbed.close(at);
         });
     }
+}
+
+/// A map operation of an address update.
+fn map(base: u64, allocation: u32) -> Operation {
+    Operation { OperationType: MAP, Data: [base, PAGE, allocation.into(), 0, PAGE, 0, 0] }
+}
+
+/// How many operations each applied update ignored.
+fn ignored(events: &[Event]) -> Vec<u32> {
+    let ignored = |event: &Event| match event.kind {
+        EventKind::UpdateApplied { ignored, .. } => Some(ignored),
+        _ => None,
+    };
+    events.iter().filter_map(ignored).collect()
+}
+
+/// An update that waits for a fence ignores an allocation that is destroyed meanwhile, also while
+/// the destruction itself waits for queued work.
+#[test]
+fn an_update_that_waited_maps_no_destroyed_allocation() {
+    for (seed, busy) in (1..=5).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let events = with_clean_memory_testbed(seed, WITH_ADDRESSES, |testbed, at| {
+            let (test_client, device) = (&testbed.test_client, testbed.test_client.device);
+            let client = &test_client.client;
+            let [gone, stays] = [(); 2].map(|()| testbed.resident(at, 1, &hidden()));
+            let base = reserve(testbed, at);
+            let [due, work] = [(); 2].map(|()| {
+                client.create_sync(at, device, SyncObject::Monitored(0), 0).unwrap().object
+            });
+            let operations = [map(base, gone), map(base + PAGE, stays)];
+            client.update_address(at, device, &operations, Some((due, 1))).unwrap();
+            if busy {
+                client.wait_gpu(at, testbed.context, &[(work, 1)]).unwrap();
+                client.signal_gpu(at, testbed.context, &[(work, 2)]).unwrap();
+            }
+            test_client.destroy_list(at, &[gone]).unwrap();
+            client.signal_cpu(at, device, &[(due, 1)], 0).unwrap();
+            client.wait_cpu(at, device, &[(due, 2)], CpuWait::default()).unwrap();
+            client.signal_cpu(at, device, &[(work, if busy { 1 } else { 2 })], 0).unwrap();
+            client.wait_cpu(at, device, &[(work, 2)], CpuWait::default()).unwrap();
+            testbed.run_until_idle(at);
+            test_client.destroy_list(at, &[stays]).unwrap();
+            client.free_address(at, test_client.adapter, base, SPACE).unwrap();
+            [due, work].map(|object| client.destroy_sync(at, object).unwrap());
+            testbed.close(at);
+        });
+        assert_eq!(ignored(&events), [1], "seed {seed}, busy: {busy}");
+    }
+}
+
+/// An update that waits for a fence ignores addresses that are freed meanwhile, also if they are
+/// reserved again.
+#[test]
+fn an_update_that_waited_maps_nothing_in_another_reservation() {
+    for seed in 1..=5 {
+        let events = with_clean_memory_testbed(seed, WITH_ADDRESSES, |testbed, at| {
+            let (test_client, device) = (&testbed.test_client, testbed.test_client.device);
+            let client = &test_client.client;
+            let allocation = testbed.resident(at, 1, &hidden());
+            let base = reserve(testbed, at);
+            let due = client.create_sync(at, device, SyncObject::Monitored(0), 0).unwrap().object;
+            client.update_address(at, device, &[map(base, allocation)], Some((due, 1))).unwrap();
+            client.free_address(at, test_client.adapter, base, SPACE).unwrap();
+            testbed.run_until_idle(at);
+            assert_eq!(reserve(testbed, at), base, "the same addresses");
+            client.signal_cpu(at, device, &[(due, 1)], 0).unwrap();
+            client.wait_cpu(at, device, &[(due, 2)], CpuWait::default()).unwrap();
+            client.free_address(at, test_client.adapter, base, SPACE).unwrap();
+            test_client.destroy_list(at, &[allocation]).unwrap();
+            client.destroy_sync(at, due).unwrap();
+            testbed.close(at);
+        });
+        assert_eq!(ignored(&events), [1], "seed {seed}");
+    }
+}
+
+fn reserve(testbed: &MemoryTestbed<'_>, at: &mut Passive) -> u64 {
+    let queue = testbed.test_client.paging_queue(at).unwrap();
+    let asked = Reserve { hPagingQueue: queue.queue, Size: SPACE, ..Reserve::ZERO };
+    let (base, status) = testbed.test_client.client.reserve_address(at, &asked).unwrap();
+    if let PagingStatus::Pending(value) = status {
+        let device = testbed.test_client.device;
+        testbed.test_client.client.wait(at, device, queue.fence, value).unwrap();
+    }
+    base
 }

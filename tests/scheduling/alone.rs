@@ -3,7 +3,8 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::Passive;
+use abi::status::STATUS_INVALID_PARAMETER as INVALID;
+use flight::{Event, EventKind, Passive};
 use harness::{run, softgpu, verified};
 use thunk::{Client, CpuWait, SyncObject};
 
@@ -30,8 +31,9 @@ impl Fixture {
     }
 }
 
-/// Flies a client in ten orders. There are no findings.
-fn fly(body: impl Fn(&Fixture, &mut Passive)) {
+/// Flies a client in ten orders. There are no findings. Returns the events of the last flight.
+fn fly(body: impl Fn(&Fixture, &mut Passive)) -> Vec<Event> {
+    let mut last = Vec::new();
     for seed in 1..=10 {
         let events = run(seed, softgpu, |testbed, at| {
             let client = Client::new(&testbed.kernel);
@@ -45,7 +47,9 @@ fn fly(body: impl Fn(&Fixture, &mut Passive)) {
         });
         let verifier = verified(&events);
         assert!(verifier.findings().is_empty(), "seed {seed}: {:?}", verifier.findings());
+        last = events;
     }
+    last
 }
 
 #[test]
@@ -62,6 +66,47 @@ fn a_wait_for_any_fence_ends_at_once_if_one_is_reached() {
         for object in [reached, missing] {
             fixture.client.destroy_sync(at, object).unwrap();
         }
+    });
+}
+
+/// One call signals every fence of its list, from the CPU and from a context; an empty list is
+/// rejected.
+#[test]
+fn a_call_signals_every_fence_of_its_list() {
+    let events = fly(|fixture, at| {
+        let context = fixture.context(at);
+        let (one, other) = (fixture.fence(at, 0), fixture.fence(at, 0));
+        let (client, device) = (&fixture.client, fixture.device);
+        client.signal_cpu(at, device, &[(one, 1), (other, 2)], 0).unwrap();
+        assert!(fixture.is_set_by(at, &[(one, 1), (other, 2)], false));
+        client.signal_gpu(at, context, &[(one, 3), (other, 4)]).unwrap();
+        let list = [(one, 3), (other, 4)];
+        assert_eq!(client.wait_cpu(at, device, &list, CpuWait::default()), Ok(()));
+        assert!(!fixture.is_set_by(at, &[(one, 4)], false));
+        assert!(!fixture.is_set_by(at, &[(other, 5)], false));
+        assert_eq!(client.signal_cpu(at, device, &[], 0), Err(INVALID));
+        assert_eq!(client.signal_gpu(at, context, &[]), Err(INVALID));
+        client.destroy_context(at, context).unwrap();
+        for object in [one, other] {
+            client.destroy_sync(at, object).unwrap();
+        }
+    });
+    let counts = events.iter().filter_map(|event| match event.kind {
+        EventKind::GpuWaitStarted { count, .. } => Some(count),
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<u32>>(), [2, 2, 1, 1], "the events count the fences");
+}
+
+/// A fence has 64 bits, also when it is created with a value.
+#[test]
+fn a_fence_is_created_with_64_bits() {
+    let value = 5 << 32 | 7;
+    fly(|fixture, at| {
+        let fence = fixture.fence(at, value);
+        assert!(fixture.is_set_by(at, &[(fence, value)], false));
+        assert!(!fixture.is_set_by(at, &[(fence, value + 1)], false));
+        fixture.client.destroy_sync(at, fence).unwrap();
     });
 }
 

@@ -2,13 +2,17 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
+use abi::status::STATUS_INVALID_PARAMETER as INVALID;
 use abi::ukm::{
     D3DDDI_RESERVEGPUVIRTUALADDRESS as Reserve, D3DDDI_UPDATEGPUVIRTUALADDRESS_MAP as MAP,
     D3DDDI_UPDATEGPUVIRTUALADDRESS_OPERATION as Operation,
 };
-use flight::{Event, EventKind, Passive};
+use flight::{Event, EventKind, Passive, RuleId};
 use harness::memory_client::{hidden, pages_of_each};
-use harness::memory_testbed::{MemoryTestbed, PAGE, with_clean_memory_testbed};
+use harness::memory_testbed::{
+    MemoryTestbed, PAGE, with_clean_memory_testbed, with_memory_testbed,
+};
+use softgpu::format::anywhere;
 use softgpu::{MemoryPlan, MmuPlan};
 use thunk::{CpuWait, PagingStatus, SyncObject};
 use windtunnel::HostKind;
@@ -136,4 +140,22 @@ fn reserve(testbed: &MemoryTestbed<'_>, at: &mut Passive) -> u64 {
         testbed.test_client.client.wait(at, device, queue.fence, value).unwrap();
     }
     base
+}
+
+/// Every flag of `D3DKMTLock2` is reserved: a lock with one is rejected.
+#[test]
+fn a_lock_with_a_reserved_flag_is_rejected() {
+    let events = with_memory_testbed(1, SMALL, |testbed, at| {
+        let (client, device) = (&testbed.test_client.client, testbed.test_client.device);
+        let allocation = testbed.resident(at, 1, &anywhere());
+        for bit in [0, 31] {
+            assert_eq!(client.lock2(at, device, allocation, 1 << bit), Err(INVALID), "{bit}");
+        }
+        testbed.close(at);
+    });
+    let broken = events.iter().filter_map(|event| match event.kind {
+        EventKind::RuleBroken { rule, .. } => Some(rule),
+        _ => None,
+    });
+    assert_eq!(broken.collect::<Vec<RuleId>>(), [RuleId::ALLOC_LOCK_018; 2]);
 }

@@ -2,6 +2,7 @@
 
 mod alone;
 mod context_mix;
+mod fruitless_resets;
 mod interrupts;
 mod keyed_mutex;
 mod render;

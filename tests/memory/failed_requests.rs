@@ -27,6 +27,9 @@ const WITH_ADDRESSES: MemoryPlan =
 /// The size of a reservation in bytes.
 const SPACE: u64 = 4 << 20;
 
+/// The size of a small reservation in bytes.
+const RANGE: u64 = 64 << 10;
+
 fn orders() -> impl Iterator<Item = HostKind> {
     (1..=5).map(HostKind::deterministic).chain([HostKind::Threaded; 3])
 }
@@ -46,7 +49,9 @@ fn a_list_that_does_not_fit_leaves_nothing_placed() {
             let queue = testbed.test_client.paging_queue(at).unwrap();
             let client = &testbed.test_client.client;
             let made = client.make_resident(at, queue.queue, &[saved, fresh, large], 0).unwrap();
-            assert!(matches!(made, PagingStatus::NoMemory(_)), "{on:?}: {made:?}");
+            // The list has 22 pages, the memory 16.
+            let missing = |bytes: u64| bytes >= 6 * PAGE;
+            assert!(matches!(made, PagingStatus::NoMemory(bytes) if missing(bytes)), "{made:?}");
             testbed.run_until_idle(at);
             assert_eq!([saved, fresh].map(|it| testbed.address(it)), [None; 2], "{on:?}");
             testbed.test_client.make_resident(at, &[saved, fresh]).unwrap();
@@ -131,9 +136,31 @@ fn an_update_that_waited_maps_nothing_in_another_reservation() {
     }
 }
 
+/// A second free is told from one of addresses that were never in use, for the last 256 ranges.
+#[test]
+fn a_range_that_was_freed_256_frees_ago_is_freed_twice() {
+    let events = with_memory_testbed(1, WITH_ADDRESSES, |testbed, at| {
+        let (client, adapter) = (&testbed.test_client.client, testbed.test_client.adapter);
+        let ranges: Vec<u64> = (0..257).map(|_| reserve_bytes(testbed, at, RANGE)).collect();
+        let free = |at: &mut Passive, base| client.free_address(at, adapter, base, RANGE);
+        for base in &ranges[..256] {
+            free(at, *base).unwrap();
+        }
+        assert_eq!(free(at, ranges[0]), Err(INVALID), "the oldest that is known");
+        free(at, ranges[256]).unwrap();
+        assert_eq!(free(at, ranges[0]), Err(INVALID), "forgotten");
+        testbed.close(at);
+    });
+    assert_eq!(broken(&events), [RuleId::GPUVA_FREE_004, RuleId::GPUVA_FREE_001]);
+}
+
 fn reserve(testbed: &MemoryTestbed<'_>, at: &mut Passive) -> u64 {
+    reserve_bytes(testbed, at, SPACE)
+}
+
+fn reserve_bytes(testbed: &MemoryTestbed<'_>, at: &mut Passive, bytes: u64) -> u64 {
     let queue = testbed.test_client.paging_queue(at).unwrap();
-    let asked = Reserve { hPagingQueue: queue.queue, Size: SPACE, ..Reserve::ZERO };
+    let asked = Reserve { hPagingQueue: queue.queue, Size: bytes, ..Reserve::ZERO };
     let (base, status) = testbed.test_client.client.reserve_address(at, &asked).unwrap();
     if let PagingStatus::Pending(value) = status {
         let device = testbed.test_client.device;
@@ -153,9 +180,13 @@ fn a_lock_with_a_reserved_flag_is_rejected() {
         }
         testbed.close(at);
     });
-    let broken = events.iter().filter_map(|event| match event.kind {
+    assert_eq!(broken(&events), [RuleId::ALLOC_LOCK_018; 2]);
+}
+
+fn broken(events: &[Event]) -> Vec<RuleId> {
+    let broken = |event: &Event| match event.kind {
         EventKind::RuleBroken { rule, .. } => Some(rule),
         _ => None,
-    });
-    assert_eq!(broken.collect::<Vec<RuleId>>(), [RuleId::ALLOC_LOCK_018; 2]);
+    };
+    events.iter().filter_map(broken).collect()
 }

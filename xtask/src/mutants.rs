@@ -40,6 +40,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("crates/kernel/src/schedule", "scheduling"),
     ("crates/kernel/src/adapter/tdr", "scheduling"),
     ("crates/kernel/src/adapter/interrupt", "scheduling"),
+    ("crates/kernel/src/stuck", "scheduling"),
+    ("crates/kernel/src/progress", "memory"),
     ("crates/kernel/", "lifetime"),
     ("crates/stream/", "rules"),
     ("crates/verify/", "rules"),

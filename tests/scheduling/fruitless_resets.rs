@@ -1,6 +1,5 @@
 //! An engine reset that ends no packet: the packet that hangs is queued again and hangs again.
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_DEVICEEXECUTION_ACTIVE;
 use flight::{Event, EventKind, Fence, Log, Passive, WaitToken};

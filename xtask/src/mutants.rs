@@ -40,6 +40,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("crates/kernel/src/schedule", "scheduling"),
     ("crates/kernel/src/adapter/tdr", "scheduling"),
     ("crates/kernel/src/adapter/interrupt", "scheduling"),
+    ("crates/kernel/src/ddi/interrupt", "scheduling"),
     ("crates/kernel/src/stuck", "scheduling"),
     ("crates/kernel/src/progress", "memory"),
     ("crates/kernel/", "lifetime"),

@@ -103,7 +103,9 @@ fn an_update_that_waited_maps_no_destroyed_allocation() {
             testbed.run_until_idle(at);
             test_client.destroy_list(at, &[stays]).unwrap();
             client.free_address(at, test_client.adapter, base, SPACE).unwrap();
-            [due, work].map(|object| client.destroy_sync(at, object).unwrap());
+            for object in [due, work] {
+                client.destroy_sync(at, object).unwrap();
+            }
             testbed.close(at);
         });
         assert_eq!(ignored(&events), [1], "seed {seed}, busy: {busy}");

@@ -53,7 +53,11 @@ fn a_list_that_does_not_fit_leaves_nothing_placed() {
             let missing = |bytes: u64| bytes >= 6 * PAGE;
             assert!(matches!(made, PagingStatus::NoMemory(bytes) if missing(bytes)), "{made:?}");
             testbed.run_until_idle(at);
-            assert_eq!([saved, fresh].map(|it| testbed.address(it)), [None; 2], "{on:?}");
+            assert_eq!(
+                [saved, fresh].map(|allocation| testbed.address(allocation)),
+                [None; 2],
+                "{on:?}"
+            );
             testbed.test_client.make_resident(at, &[saved, fresh]).unwrap();
             assert_eq!(testbed.held(saved, 4), Some(vec![5; 4 * 4096]), "{on:?}");
             assert_eq!(testbed.held(fresh, 2), Some(vec![0; 2 * 4096]), "{on:?}");

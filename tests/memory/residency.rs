@@ -5,7 +5,7 @@
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
 use abi::ukm::{
     D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED,
-    D3DDDI_RECLAIM_RESULT_OK as KEPT,
+    D3DDDI_RECLAIM_RESULT_OK as UNCHANGED,
 };
 use flight::{Event, EventKind};
 use harness::memory_client::{hidden, pages_of_each};
@@ -247,16 +247,16 @@ fn a_process_ends_with_all_its_resident_allocations() {
 fn an_offer_that_was_not_used_is_reclaimed_at_once() {
     for on in orders() {
         with_clean_memory_testbed(on, SMALL, |testbed, at| {
-            let it = testbed.resident(at, 4, &hidden());
-            testbed.fill(at, it, 4, 8);
+            let allocation = testbed.resident(at, 4, &hidden());
+            testbed.fill(at, allocation, 4, 8);
             testbed.run_until_idle(at);
             let client = &testbed.test_client.client;
-            client.offer(at, testbed.names(&[it]), 1).unwrap();
+            client.offer(at, testbed.names(&[allocation]), 1).unwrap();
             testbed.run_until_idle(at);
             let queue = testbed.test_client.paging_queue(at).unwrap();
-            let (results, value) = client.reclaim2(at, queue.queue, &[it]).unwrap();
-            assert_eq!((results, value), (vec![KEPT], 0), "{on:?}");
-            assert_eq!(testbed.held(it, 4), Some(vec![8; 4 * 4096]), "{on:?}");
+            let (results, value) = client.reclaim2(at, queue.queue, &[allocation]).unwrap();
+            assert_eq!((results, value), (vec![UNCHANGED], 0), "{on:?}");
+            assert_eq!(testbed.held(allocation, 4), Some(vec![8; 4 * 4096]), "{on:?}");
             testbed.close(at);
         });
     }

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use flight::{Event, EventKind, Subject};
-use harness::flown;
+use harness::{flown, good_scenarios};
 use windtunnel::{HostKind, Outcome};
 
 /// A flight of a good client, in the order of its events.
@@ -225,4 +225,20 @@ fn an_allocation_in_transfer_is_destroyed_after_the_transfer() {
         end.places(is).next().is_some()
     };
     assert_eq!(all.iter().filter(parked).count(), 4, "those destroyed synchronously parked");
+}
+
+/// With GPU virtual addresses, an allocation is destroyed after its addresses are unmapped, in every
+/// scenario of addresses.
+#[test]
+fn an_allocation_is_destroyed_after_its_addresses_are_unmapped() {
+    let scenarios = good_scenarios("softgpu-gpummu");
+    let addresses: Vec<_> =
+        scenarios.iter().filter(|scenario| scenario.name.starts_with("gpuva")).collect();
+    assert!(addresses.len() > 5, "{} scenarios", addresses.len());
+    for scenario in addresses {
+        for seed in 1..=3 {
+            let flown = flown("softgpu-gpummu", scenario.name, seed);
+            assert_eq!(flown.outcome, Outcome::Clean, "{}: {:?}", scenario.name, flown.findings);
+        }
+    }
 }

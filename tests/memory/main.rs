@@ -2,6 +2,7 @@
 
 mod compaction;
 mod context_allocation;
+mod failed_requests;
 mod gpuva_reset;
 mod gpuva_working_set;
 mod instances;

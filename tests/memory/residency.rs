@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as CreateFlags;
-use abi::ukm::{D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED};
+use abi::ukm::{
+    D3DDDI_EVICT_FLAGS as EvictFlags, D3DDDI_RECLAIM_RESULT_DISCARDED as DISCARDED,
+    D3DDDI_RECLAIM_RESULT_OK as UNCHANGED,
+};
 use flight::{Event, EventKind};
 use harness::memory_client::{hidden, pages_of_each};
 use harness::memory_testbed::{
@@ -234,6 +237,27 @@ fn a_process_ends_with_all_its_resident_allocations() {
                 "all of it is free again"
             );
             other.close(at);
+        });
+    }
+}
+
+/// An offer that no other allocation used is reclaimed at once: the allocation is where it was, and
+/// there is nothing to wait for.
+#[test]
+fn an_offer_that_was_not_used_is_reclaimed_at_once() {
+    for on in orders() {
+        with_clean_memory_testbed(on, SMALL, |testbed, at| {
+            let allocation = testbed.resident(at, 4, &hidden());
+            testbed.fill(at, allocation, 4, 8);
+            testbed.run_until_idle(at);
+            let client = &testbed.test_client.client;
+            client.offer(at, testbed.names(&[allocation]), 1).unwrap();
+            testbed.run_until_idle(at);
+            let queue = testbed.test_client.paging_queue(at).unwrap();
+            let (results, value) = client.reclaim2(at, queue.queue, &[allocation]).unwrap();
+            assert_eq!((results, value), (vec![UNCHANGED], 0), "{on:?}");
+            assert_eq!(testbed.held(allocation, 4), Some(vec![8; 4 * 4096]), "{on:?}");
+            testbed.close(at);
         });
     }
 }

@@ -1,6 +1,8 @@
 //! Scheduling and synchronisation: packets, fences, keyed mutexes, timeouts, real threads.
 
+mod alone;
 mod context_mix;
+mod fruitless_resets;
 mod interrupts;
 mod keyed_mutex;
 mod render;

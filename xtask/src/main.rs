@@ -2,8 +2,9 @@
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
-//! `cargo xtask install` puts the command and the C library somewhere; `cargo xtask measure` counts
-//! what the project wants less of.
+//! `cargo xtask install` puts the command and the C library somewhere; `cargo xtask mutants` counts
+//! which changes of our own code the tests notice; `cargo xtask measure` counts what the project
+//! wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
@@ -12,6 +13,7 @@ mod headers;
 mod install;
 mod long;
 mod measure;
+mod mutants;
 #[cfg(test)]
 mod retired_words;
 #[cfg(test)]
@@ -97,12 +99,13 @@ fn main() -> ExitCode {
         Some("headers") => headers::run(),
         Some("install") => install::run(),
         Some("measure") => measure::run(),
+        Some("mutants") => mutants::run(),
         other => {
             let known = matches!(other, Some("help" | "--help" | "-h"));
             if let Some(word) = other.filter(|_| !known) {
                 eprintln!("there is no command '{word}'\n");
             }
-            eprintln!("{HELP}\n{}", measure::HELP);
+            eprintln!("{HELP}\n{}\n{}", mutants::HELP, measure::HELP);
             return if known { ExitCode::SUCCESS } else { ExitCode::from(USAGE_STATUS) };
         }
     };

@@ -2,7 +2,8 @@
 
 use crate::times::Times;
 use crate::{
-    cargo, count as instructions, install, long, measure, root, run as done, sources, tally, target,
+    cargo, count as instructions, install, long, measure, mutants, root, run as done, sources,
+    tally, target,
 };
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -48,6 +49,8 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
         long::fuzz()?;
         times.begin("the C library and its clients, with sanitizers");
         long::sanitize()?;
+        times.begin("twenty mutants, by turns");
+        mutants::run_turn_of_the_day()?;
     }
     times.begin("instructions of a pair, counted by callgrind");
     instructions::check()?;

@@ -284,3 +284,25 @@ impl FilterDescriptor {
         self.pins.iter().find_map(PinDescriptor::descriptor_error).map(DescriptorError)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_is_in_a_range_if_every_part_is() {
+        let format = |major, sub_format, specifier| Format {
+            major,
+            sub_format,
+            specifier,
+            ..Format::default()
+        };
+        let range = format(1, 2, 3);
+        assert!(range.contains(&format(1, 2, 3)));
+        for other in [format(9, 2, 3), format(1, 9, 3), format(1, 2, 9)] {
+            assert!(!range.contains(&other), "{other:?}");
+        }
+        assert!(format(1, 0, 0).contains(&format(1, 7, 8)), "a zero matches all");
+        assert!(!format(1, 0, 0).contains(&format(2, 7, 8)));
+    }
+}

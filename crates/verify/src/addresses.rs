@@ -327,3 +327,27 @@ fn old_root(event: &Event, shadows: &Shadows) -> Verdict {
         _ => Verdict::NotApplicable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::script::messages;
+    use flight::RuleId;
+
+    #[test]
+    fn an_update_signals_the_value_behind_the_one_it_waited_for() {
+        let done = |value: u32| {
+            format!(
+                "sync:1 sync.created device=device:1 kind=monitored value=0 sharing=none \
+                 no_signal=false no_wait=false no_tdr_signal=true
+                sync:1 sync.signalled by=update value={value} shown={value}
+                address-space:1 update.done update=2 of=sync:1 fence_value=1"
+            )
+        };
+        let id = RuleId::GPUVA_UPDATE_005;
+        assert!(messages(id, &done(2)).is_empty());
+        for wrong in [1, 3] {
+            let no = format!("update 2 is done, but sync 1 has {wrong} and not 2");
+            assert_eq!(messages(id, &done(wrong)), [no]);
+        }
+    }
+}

@@ -176,3 +176,19 @@ fn locked_frame_not_cancelled(event: &Event, shadows: &Shadows) -> Verdict {
         format!("{} was cancelled, and {} pointers to it are locked", event.subject, it.locks)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::script::messages;
+    use flight::RuleId;
+
+    #[test]
+    fn an_allocator_is_used_after_its_initialisation() {
+        let used = "allocator:1 allocator.chosen pin=pin:1 by=driver user=false
+            allocator:1 allocator.used entry=AVStrMiniAllocate driver_handle=driver-pointer:1";
+        assert_eq!(
+            messages(RuleId::KS_ALLOC_002, used),
+            ["allocator 1 was used by AVStrMiniAllocate before it was initialised"]
+        );
+    }
+}

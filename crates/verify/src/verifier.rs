@@ -309,6 +309,7 @@ impl FindingList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::fly;
 
     fn breach(message: &str) -> Breach {
         let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
@@ -326,6 +327,20 @@ mod tests {
             findings.list.iter().map(|finding| (&*finding.message, finding.count)).collect();
         assert_eq!(counts, [("pool block 1 has another tag", 1), ("0x1234 is no block", 2)]);
         assert!(!findings.list[0].is_same_as(&findings.list[1]));
+    }
+
+    #[test]
+    fn a_user_mode_driver_is_blamed_until_its_callback_returns() {
+        let component = |before: &str| {
+            let left = "process:1 process.opened\nprocess:1 process.leaked object=device:1";
+            fly(&[before, left].concat()).findings()[0].component
+        };
+        let calls = "device:1 umd.callback name=pfnAllocateCb\n";
+        let returns = "device:1 umd.callback-return name=pfnAllocateCb result=0x0\n";
+        assert_eq!(component(""), Component::Client);
+        assert_eq!(component(calls), Component::Umd);
+        assert_eq!(component(&[calls, calls, returns].concat()), Component::Umd, "a nested one");
+        assert_eq!(component(&[calls, returns].concat()), Component::Client);
     }
 
     #[test]

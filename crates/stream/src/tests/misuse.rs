@@ -4,6 +4,7 @@ use crate::tests::source::*;
 use crate::*;
 use flight::{Kind, Passive, RuleId};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 mod allocators;
 mod descriptors;
@@ -211,6 +212,58 @@ fn success_without_progress_and_a_stall_are_reported() {
             run.assert_empty();
         });
         assert_eq!(broken(&events), rules);
+    }
+}
+
+#[test]
+fn a_driver_is_told_of_a_surprise_removal_before_its_device_is_removed() {
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let entries = heard.clone();
+    let broken = broken_by(true, move |_, entry, _| {
+        if let Entry::DeviceSurpriseRemoval | Entry::DeviceRemove = entry {
+            entries.lock().unwrap().push(entry);
+        }
+        Ok(())
+    });
+    assert_eq!(broken, []);
+    assert_eq!(*heard.lock().unwrap(), [Entry::DeviceSurpriseRemoval, Entry::DeviceRemove]);
+}
+
+/// A driver that processes filters may return success without progress once, not twice; what it
+/// moved before does not count.
+#[test]
+fn a_filter_without_progress_is_reported_after_its_second_call() {
+    struct Idle(Source, u32, AtomicU32);
+    impl Minidriver for Idle {
+        fn delegate(&self) -> Option<&dyn Minidriver> {
+            Some(&self.0)
+        }
+        fn process_filter(&self, _filter: FilterId, pins: &mut [ProcessPin]) -> DriverResult<()> {
+            if self.2.fetch_add(1, SeqCst) < self.1 {
+                for pin in pins {
+                    pin.used = pin.available;
+                }
+            }
+            Ok(())
+        }
+    }
+    for moving in [0, 1] {
+        let mut source = Source::new(false);
+        let filter = &mut source.descriptor.filters[0];
+        filter.dispatch.push(Entry::FilterProcess);
+        filter.pins[0].dispatch.retain(|entry| *entry != Entry::PinProcess);
+        let called = Arc::new(Idle(source, moving, AtomicU32::new(0)));
+        let minidriver = called.clone();
+        let (events, _) = fly(0, |run, at| {
+            let plugged = DriverSetup { minidriver, memory: run.memory.clone() };
+            let device = run.stream.add_device(at, plugged).unwrap();
+            let graph = run.open(at, device).unwrap();
+            assert_eq!(graph.run(at, 4).err(), Some(StreamError::Stuck));
+            run.stream.surprise_remove_device(at, device).unwrap();
+            run.assert_empty();
+        });
+        assert_eq!(broken(&events), [RuleId::KS_PROC_001, RuleId::KS_PROC_002], "{moving}");
+        assert_eq!(called.2.load(SeqCst), moving + 2);
     }
 }
 

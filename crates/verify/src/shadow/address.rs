@@ -129,3 +129,28 @@ impl Mapping {
         self.to < address.saturating_add(bytes) && address < end
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flight::Kind;
+
+    #[test]
+    fn a_mapping_is_split_into_what_is_current_and_what_is_not() {
+        let space = Kind::AddressSpace.subject(1);
+        let of = Some(Kind::Allocation.subject(1));
+        let mapping =
+            |span: Range<u64>, to, stale| Mapping { space: space.into(), span, to, of, stale };
+        let parts = |span: Range<u64>| -> Vec<(Range<u64>, u64, bool)> {
+            let parts = mapping(100..200, 1000, false).split(space.into(), &span);
+            parts.into_iter().map(|part| (part.span, part.to, part.stale)).collect()
+        };
+        assert_eq!(parts(0..100), [(100..200, 1000, false)], "it ends before");
+        assert_eq!(
+            parts(120..150),
+            [(100..120, 1000, false), (120..150, 1020, true), (150..200, 1050, false)]
+        );
+        assert_eq!(parts(0..120), [(100..120, 1000, true), (120..200, 1020, false)]);
+        assert_eq!(parts(0..500), [(100..200, 1000, true)]);
+    }
+}

@@ -127,8 +127,13 @@ unsafe fn create_one(adapter: HANDLE, info: &mut DXGK_ALLOCATIONINFO) -> NTSTATU
     // SAFETY: The caller upholds this function's contract.
     let private = unsafe { bytes(info.pPrivateDriverData, info.PrivateDriverDataSize) };
     // The segment set is used only on a board with memory.
-    let size = match format::read_allocation_info(private) {
-        Ok(info) => info.size.next_multiple_of(PAGE.into()),
+    let size = if known.board().has_memory() {
+        format::read_allocation_info(private).map(|info| info.size)
+    } else {
+        format::read_description(private)
+    };
+    let size = match size {
+        Ok(size) => size.next_multiple_of(PAGE.into()),
         Err(why) => return status(why),
     };
     let Ok(bytes) = usize::try_from(size) else { return STATUS_NO_MEMORY };

@@ -416,7 +416,7 @@ impl Miniport for NoNodes {
 
 #[test]
 fn a_driver_that_reports_zero_nodes_is_told_so() {
-    let (miniport, hardware) = softgpu::SoftGpu::new();
+    let (miniport, hardware) = SoftGpu::new();
     let flown = windtunnel::Flight::new(Arc::new(NoNodes(miniport)), hardware).fly(|_| Ok(()));
     let expected = "a driver that starts: DxgkDdiQueryAdapterInfo succeeded and reported zero \
                     nodes; an adapter has 1 to 64";

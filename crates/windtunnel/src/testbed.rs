@@ -5,7 +5,7 @@ use flight::{Passive, Spawner, WaitResult, WaitToken};
 use kernel::power::PowerAction;
 use kernel::{AdapterId, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
-use softgpu::format::{self, Command, anywhere, describe_in};
+use softgpu::format::{self, Command};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{
@@ -340,14 +340,6 @@ fn command_handles(command: &Command) -> Vec<kernel::Handle> {
 /// The private data of `count` one-page allocations.
 pub(crate) fn page_descriptions(count: usize) -> Vec<Vec<u8>> {
     vec![format::describe(4096); count]
-}
-
-/// The private data of `count` one-page allocations that are shared: not CPU-visible, because in
-/// memory these two do not go together (GATE-ALLOC-002).
-pub(crate) fn shared_descriptions(count: usize) -> Vec<Vec<u8>> {
-    let mut requirements = anywhere();
-    requirements.flags.cpu_visible = false;
-    vec![describe_in(4096, 0, &requirements); count]
 }
 
 /// Returns the value of a successful call; stops the scenario otherwise.

@@ -91,13 +91,6 @@ pub(crate) const HIDES_PAGE_TABLES: Fault = Fault::QueryPageTables(|mmu_features
     mmu_features.levels.iter_mut().for_each(|level| level.segment = LOCAL);
 });
 
-/// Describes all allocations as CPU-visible, in memory and in the aperture.
-pub(crate) const SHARES_CPU_VISIBLE_MEMORY: Fault = Fault::CreateAllocation(|info| {
-    info.requirements.flags.cpu_visible = true;
-    info.requirements.segments = SegmentSet::of(&[VISIBLE, APERTURE]);
-    info.requirements.preferred = [None; 5];
-});
-
 pub(crate) const OVERLAPS_SEGMENTS: Fault = Fault::QueryAdapterInfo(|memory_features| {
     let base = first(memory_features, APERTURE).base;
     first(memory_features, VISIBLE).base = base;

@@ -12,8 +12,7 @@ use abi::hresult::{
 use abi::umd::{
     D3DDDI_RESOURCEFLAGS as Flags, D3DDDI_RESOURCEFLAGS2 as Flags2, D3DDDIPOOL_SYSTEMMEM,
 };
-use softgpu::APERTURE;
-use softgpu::format::{describe, describe_in, only_in, read_allocation_info};
+use softgpu::format::{describe, read_allocation_info};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -114,11 +113,7 @@ impl SoftDevice {
             _ => 0,
         };
         let allocation = |shape: &Shape| {
-            // Shared memory that the CPU locks is in the aperture only (GATE-ALLOC-002).
-            let private = match group.shared {
-                true => describe_in(shape.bytes + more, 0, &only_in(&[APERTURE])),
-                false => describe(shape.bytes + more),
-            };
+            let private = describe(shape.bytes + more);
             NewAllocation { private, source, primary, system_memory: None }
         };
         let mut allocations: Vec<NewAllocation> = shapes.iter().map(allocation).collect();

@@ -195,10 +195,8 @@ impl Kernel {
         let mut state = self.state.lock();
         let mut objects =
             self.create_objects(&mut state, creating, request, created, (&given, &seen));
-        // Standard allocations have a place of the driver's choice.
-        let shared = request.sharing != Sharing::None && request.standard.is_none();
         let bad_segment_set =
-            !self.check_requirements(&state, creating.device.adapter, &objects, &infos, shared);
+            !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
         if objects.allocations.len() != request.allocations.len() || impossible || bad_segment_set {
             drop(state);
             self.undo_create(at, creating, &permit, objects);

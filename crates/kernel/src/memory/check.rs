@@ -73,41 +73,14 @@ impl Kernel {
         adapter: Id<Adapter>,
         objects: &NewObjects,
         infos: &[AllocationInfo],
-        shared: bool,
     ) -> bool {
         // The driver may describe no memory.
         let Some(memory) = state.adapter_memory(adapter) else { return true };
         let all = objects.allocations.iter().zip(infos);
         let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {
-            if shared {
-                self.check_shared_requirements(number.subject(), memory, info);
-            }
             self.check_allocation_requirements(number.subject(), memory, info)
         };
         all.map(judge).fold(true, |passed, it| passed & it)
-    }
-
-    /// Checks the placement requirements of a shared allocation.
-    ///
-    /// WINDOWS: one driver project observed that such an allocation is refused. The flight
-    /// continues, because the pages do not say so.
-    fn check_shared_requirements(&self, about: Subject, memory: &Memory, info: &AllocationInfo) {
-        let argument = "DxgkDdiCreateAllocation.pAllocationInfo";
-        let mut judge = FeatureCheck { kernel: self, about, argument, passed: true };
-        let requirements = &info.requirements;
-        let in_memory = requirements.segments.iter().find(|number| {
-            memory.segment_numbered(*number).is_some_and(|segment| !segment.info.flags.aperture)
-        });
-        let in_memory = in_memory.filter(|_| requirements.flags.cpu_visible);
-        judge.tolerated(
-            RuleId::GATE_ALLOC_002,
-            in_memory.map(|number| {
-                format!(
-                    "it is shared and CpuVisible, and its segment set has segment {number}, which \
-                     is no aperture"
-                )
-            }),
-        );
     }
 
     /// Checks the placement requirements of one allocation.

@@ -4,6 +4,7 @@ use super::SoftGpu;
 use crate::allocation::Allocation;
 use crate::blocks::build;
 use crate::description::read_allocation_info;
+use crate::format;
 use crate::plan::PAGE;
 use crate::records::View;
 use flight::Passive;
@@ -28,7 +29,7 @@ impl SoftGpu {
             (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
             return Ok(info);
         }
-        let size = read_allocation_info(private)?.size;
+        let size = format::read_description(private)?.next_multiple_of(PAGE);
         Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
     }
 

@@ -2,9 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
-use crate::testbed::{
-    ScenarioStopped, Testbed, expect_error, expect_ok, page_descriptions, shared_descriptions,
-};
+use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok, page_descriptions};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{
     STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
@@ -203,7 +201,7 @@ fn create_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 
 fn create_shared(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create = CreateAllocation::new(test_client.device, shared_descriptions(2)).with_resource();
+    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created =
         test_client.create_with(testbed.at, &CreateAllocation { flags, ..create.clone() })?;

@@ -493,10 +493,8 @@ impl Client<'_> {
 
     /// Shares a resource, opens it, and destroys both.
     fn share(&self, at: &mut Passive) {
-        let mut request =
+        let request =
             CreateAllocationRequest { sharing: Sharing::Global, ..self.with_resource(&[1, 1]) };
-        // Shared memory that the CPU can lock is in the aperture only.
-        request.allocations = vec![describe_in(1, 0, &only_in(&[APERTURE])); 2];
         let Some(made) = self.create(at, request) else { return };
         let global = made.global.unwrap_or_default();
         let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {

@@ -350,6 +350,10 @@ impl HardwareModel for Board {
         self.gpu.interrupt_asserted()
     }
 
+    fn interrupt_count(&self) -> u64 {
+        self.gpu.interrupt_count()
+    }
+
     fn interrupt_enabled(&self) -> Option<bool> {
         self.gpu.interrupt_enabled()
     }

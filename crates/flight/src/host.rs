@@ -159,6 +159,11 @@ pub trait HardwareModel: Send + Sync {
         None
     }
 
+    /// How often the interrupt was asserted, of a model that reports whether it is.
+    fn interrupt_count(&self) -> u64 {
+        0
+    }
+
     /// Whether an interrupt is enabled that a stopped adapter must not raise. `None` if the model
     /// does not report this.
     fn interrupt_enabled(&self) -> Option<bool> {

@@ -22,6 +22,8 @@ pub struct Call {
     pub marked: bool,
     /// Whether the call accessed hardware.
     pub touched: bool,
+    /// Whether the call acknowledged an interrupt of the hardware.
+    pub acknowledged: bool,
     /// Whether the call submits work to the hardware at `DISPATCH_LEVEL`.
     pub submits: bool,
     /// In a submitting call: the first function the driver called at an IRQL too high for it.
@@ -90,6 +92,7 @@ impl CallGuard {
             exclusive: false,
             marked: false,
             touched: false,
+            acknowledged: false,
             submits: false,
             misused: None,
         };
@@ -126,6 +129,11 @@ impl CallGuard {
     /// Records that the current call accessed hardware. Called by the registers.
     pub fn touch() {
         change_call(|call| call.touched = true);
+    }
+
+    /// Records that the current call acknowledged an interrupt. Called by the registers.
+    pub fn acknowledge() {
+        change_call(|call| call.acknowledged = true);
     }
 
     /// Marks the current call for inspection when it returns.

@@ -51,6 +51,8 @@ pub(crate) struct State {
     packets: u64,
     vsync: Vsync,
     vsync_enabled: bool,
+    /// How often the interrupt was asserted.
+    interrupts: u64,
 }
 
 /// The state of the display. Time does not pass here, so enabling vsync interrupts yields one
@@ -118,7 +120,11 @@ impl Gpu {
     /// The packets of a node that ended since the last call, in order.
     pub fn take_completions(&self, node: u32) -> Vec<Completion> {
         CallGuard::touch();
-        self.state().engine(node).map(|it| mem::take(&mut it.completions)).unwrap_or_default()
+        let taken = self.state().engine(node).map(|it| mem::take(&mut it.completions));
+        if taken.as_ref().is_some_and(|completions| !completions.is_empty()) {
+            CallGuard::acknowledge();
+        }
+        taken.unwrap_or_default()
     }
 
     /// Enables or disables vsync interrupts.
@@ -141,6 +147,7 @@ impl Gpu {
         let mut state = self.state();
         let was = state.vsync == Vsync::Asserted;
         if was {
+            CallGuard::acknowledge();
             state.vsync = Vsync::Idle;
         }
         was
@@ -267,6 +274,10 @@ impl HardwareModel for Gpu {
         Some(completions || state.vsync == Vsync::Asserted)
     }
 
+    fn interrupt_count(&self) -> u64 {
+        self.state().interrupts
+    }
+
     fn interrupt_enabled(&self) -> Option<bool> {
         Some(self.state().vsync_enabled)
     }
@@ -311,6 +322,7 @@ impl State {
         let due = self.vsync == Vsync::Due;
         if due {
             self.vsync = Vsync::Asserted;
+            self.interrupts += 1;
         }
         due
     }
@@ -326,6 +338,7 @@ impl State {
         let step = self.engines[busy].step(memory);
         self.faults += step.faults;
         self.packets += u64::from(step.packet);
+        self.interrupts += u64::from(step.interrupt);
         (u32::try_from(busy).unwrap_or(u32::MAX), step)
     }
 }

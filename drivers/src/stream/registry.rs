@@ -212,7 +212,7 @@ const BAD: &[ListedStream] = streams! {
         || own(frame::leaves_edge_timeout);
     "ks-moves-edge-in-filter" "moves a leading edge in its filter's process routine" [KS_PTR_013]
         || Arc::new(FilterCentricCapture::new(true));
-    "ks-overstates-bytes-used" "reports more used bytes than a frame has" [KS_PTR_014]
+    "ks-overstates-bytes-used" "reports more used bytes than a frame has" [KS_PTR_014 WT_FRAME_001]
         || synchronous(frame::overstates);
     "ks-rejects-direct-stop" "fails a direct change from run to stop" [KS_STATE_002]
         || layout::rejects_direct_stop();

@@ -56,27 +56,28 @@ impl Driver {
         &self,
         routine: impl FnOnce() -> DriverResult<bool>,
     ) -> DriverResult<bool> {
+        let count = self.hardware.interrupt_count();
         let own = self.hardware.interrupt_asserted();
-        let mut alone = false;
-        let listed = self.begin_interrupt_run(|interrupts| {
-            alone = interrupts.runs.is_empty();
-            InterruptRun::Isr(InterruptReport::default())
-        });
+        let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
         let result = routine();
         let run = listed.and_then(InterruptRunGuard::finish);
         if let (Some(own), Ok(claimed)) = (own, &result) {
             let remaining = self.hardware.interrupt_asserted() == Some(true);
-            // Another thread of the driver may have acknowledged it meanwhile.
-            let dismissed =
-                !remaining && alone && CallGuard::current().is_some_and(|it| it.touched);
+            // Other threads of the driver acknowledge it, too, and the hardware may assert it again.
+            let same = count == self.hardware.interrupt_count();
+            let dismissed = CallGuard::current().is_some_and(|call| call.acknowledged);
             let broken = match (own, *claimed) {
-                (false, true) => Some("TRUE for an interrupt that its hardware did not raise"),
-                (true, true) if remaining => {
+                (false, true) if same => {
+                    Some("TRUE for an interrupt that its hardware did not raise")
+                }
+                (true, true) if remaining && same => {
                     Some("TRUE for an interrupt and left its interrupt source asserted")
                 }
-                (true, false) if remaining => Some("FALSE for an interrupt of its own hardware"),
-                (true, false) if dismissed => {
+                (_, false) if dismissed => {
                     Some("FALSE for an interrupt of its own hardware, which it dismissed")
+                }
+                (true, false) if remaining && same => {
+                    Some("FALSE for an interrupt of its own hardware")
                 }
                 _ => None,
             };

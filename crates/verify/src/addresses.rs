@@ -1,5 +1,6 @@
 //! GPU virtual addresses: rules on reserving, mapping and freeing ranges, and on page tables.
 
+use crate::ddi::BUILD_PAGING_BUFFER as BUILD;
 use crate::follow_address::span_of;
 use crate::objects::freed;
 use crate::rule::{Rule, Verdict};
@@ -8,7 +9,6 @@ use flight::{Component, Event, EventKind, Kind, RuleId};
 
 const MAP: &str = "D3DKMTMapGpuVirtualAddress";
 const RESERVE: &str = "D3DKMTReserveGpuVirtualAddress";
-const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 const ROOT: &str = "DxgkDdiSetRootPageTable";
 const UPDATE: &str = "D3DKMTUpdateGpuVirtualAddress";
 
@@ -106,7 +106,15 @@ fn written_for_mapped_range(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let span = span_of(*address, *count);
     let mine = space.ranges_in(&span).any(|pair| pair.1.of == Some(*of));
-    Verdict::holds_if(mine, Component::Kernel, BUILD, || {
+    // A client may free the addresses while the driver builds the operation.
+    let chosen = shadows.builds.get(&event.thread).copied().unwrap_or(u64::MAX);
+    let freed_since = space.unmapped.iter().any(|(addresses, allocation, seq)| {
+        *seq > chosen
+            && allocation == of
+            && addresses.start < span.end
+            && span.start < addresses.end
+    });
+    Verdict::holds_if(mine || freed_since, Component::Kernel, BUILD, || {
         format!(
             "entries of {:#x} to {:#x} are written for {of}, but those addresses are not its any \
              more",
@@ -349,5 +357,27 @@ mod tests {
             let no = format!("update 2 is done, but sync 1 has {wrong} and not 2");
             assert_eq!(messages(id, &done(wrong)), [no]);
         }
+    }
+
+    #[test]
+    fn addresses_may_be_freed_while_their_entries_are_built() {
+        let space = "address-space:1 address-space.created adapter=adapter:1 process=process:1 \
+                     bits=39 invalidates_tables=false\n";
+        let mapped = "t1 address-space:1 range.mapped start=65536 end=69632 view=view:1 \
+                      of=allocation:1 backing=mapped offset=0 base=0 minimum=0 maximum=0 index=0\n";
+        let freed = "t1 address-space:1 range.freed start=65536 end=69632 object_destroyed=false \
+                     still_reserved=false\n";
+        let called = "t2 c9 call:9 ddi.call name=DxgkDdiBuildPagingBuffer level=passive \
+                      threading_level=scheduler adapter=adapter:1 process=-\n";
+        let written = "t2 page-table:1 page-table.written space=address-space:1 level=0 by=gpu \
+                       first=16 count=1 address=65536 entry_kind=page of=allocation:1 offset=0 \
+                       sequential=true segment=2 page=0 initial=false evicts=false\n";
+        let id = RuleId::GPUVA_FREE_003;
+        let flight = |events: &[&str]| messages(id, &events.concat());
+        assert!(flight(&[space, mapped, called, written]).is_empty());
+        assert!(flight(&[space, mapped, called, freed, written]).is_empty());
+        let no = "entries of 0x10000 to 0x11000 are written for allocation 1, but those addresses \
+                  are not its any more";
+        assert_eq!(flight(&[space, mapped, freed, called, written]), [no]);
     }
 }

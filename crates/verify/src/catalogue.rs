@@ -318,7 +318,7 @@ mod tests {
         let live = catalogue().iter().filter(|entry| entry.judge.is_some());
         let unknown: Vec<&str> =
             live.filter(|row| row.windows_is_unknown()).map(|row| row.id.as_str()).collect();
-        assert!(unknown.len() <= 128, "{}: {unknown:?}", unknown.len());
+        assert!(unknown.len() <= 130, "{}: {unknown:?}", unknown.len());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use flight::Irql;
 
 /// `DxgkDdiAddDevice`.
 pub(crate) const ADD_DEVICE: &str = "DxgkDdiAddDevice";
+pub(crate) const BUILD_PAGING_BUFFER: &str = "DxgkDdiBuildPagingBuffer";
 /// `DxgkDdiRemoveDevice`.
 pub(crate) const REMOVE_DEVICE: &str = "DxgkDdiRemoveDevice";
 /// `DxgkDdiStopDevice`.

@@ -63,6 +63,7 @@ impl Shadows {
             | Kind::StreamPointer => self.follow_stream_object(event),
         }
         self.mark(event);
+        self.last_events.insert(event.thread, event.seq);
     }
 
     fn follow_process(&mut self, event: &Event) {
@@ -324,6 +325,10 @@ impl Shadows {
                     gpu_wait: None,
                 };
                 self.start(event.subject, call);
+                if name == ddi::BUILD_PAGING_BUFFER {
+                    let before = self.last_events.get(&event.thread).copied();
+                    self.builds.insert(event.thread, before.unwrap_or(event.seq));
+                }
                 if name == ddi::CREATE_ALLOCATION {
                     self.with_process(*process, |process| {
                         process

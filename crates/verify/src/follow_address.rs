@@ -4,7 +4,7 @@ use crate::shadow::address::{AddressRange, AddressSpace, Mapping, PageTable};
 use crate::shadow::memory::Segment;
 use crate::shadow::{Adapter, Context, Key, Serial, Shadows};
 use flight::{Event, EventKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 const PAGE: u64 = 4096;
@@ -34,6 +34,7 @@ impl Shadows {
                     parents: BTreeMap::new(),
                     remembered: BTreeMap::new(),
                     waiting: BTreeSet::new(),
+                    unmapped: VecDeque::new(),
                 };
                 self.start(subject, space);
                 self.with_adapter(adapter, |adapter| {
@@ -55,13 +56,13 @@ impl Shadows {
             | EventKind::RangeDriverReserved { start, end, .. } => {
                 let taken = AddressRange { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |address_space| {
-                    address_space.set_range(&(*start..*end), Some(taken));
+                    address_space.set_range(&(*start..*end), Some(taken), event.seq);
                 });
             }
             EventKind::RangeMapped { start, end, of, offset, index: order, .. } => {
                 let taken = AddressRange { end: *end, of: *of, offset: *offset };
                 self.with_space(subject, |address_space| {
-                    address_space.set_range(&(*start..*end), Some(taken));
+                    address_space.set_range(&(*start..*end), Some(taken), event.seq);
                     address_space.order = Some(*order);
                 });
             }
@@ -83,7 +84,7 @@ impl Shadows {
             EventKind::RangeFreed { start, end, still_reserved: kept, .. } => {
                 let stays = AddressRange { end: *end, of: None, offset: 0 };
                 self.with_space(subject, |address_space| {
-                    address_space.set_range(&(*start..*end), kept.then_some(stays));
+                    address_space.set_range(&(*start..*end), kept.then_some(stays), event.seq);
                 });
             }
             EventKind::TlbFlushed { start, end } => {

@@ -59,6 +59,11 @@ macro_rules! shadows {
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
+            /// The last event of each thread.
+            pub(crate) last_events: FastMap<u32, u64>,
+            /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
+            /// the operation was chosen after it.
+            pub(crate) builds: FastMap<u32, u64>,
             /// A driver call has failed in this flight.
             pub driver_failed: bool,
             reads: Reads,

@@ -2,7 +2,7 @@
 
 use super::{Adapter, Context, Process, Serial};
 use flight::{Subject, Text};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// The address space of a process on an adapter.
@@ -31,7 +31,12 @@ pub struct AddressSpace {
     pub remembered: BTreeMap<Serial<PageTable>, u64>,
     /// The updates that wait for a fence.
     pub waiting: BTreeSet<u32>,
+    /// The last mappings that ended: their addresses, their allocation, and the event.
+    pub unmapped: VecDeque<(Range<u64>, Subject, u64)>,
 }
+
+/// How many ended mappings are remembered.
+const UNMAPPED: usize = 64;
 
 /// An allocated range.
 #[derive(Clone, Debug)]
@@ -83,11 +88,14 @@ impl AddressSpace {
     }
 
     /// Frees a range, or assigns it.
-    pub(crate) fn set_range(&mut self, span: &Range<u64>, of: Option<AddressRange>) {
+    pub(crate) fn set_range(&mut self, span: &Range<u64>, of: Option<AddressRange>, seq: u64) {
         let met: Vec<(u64, AddressRange)> =
             self.ranges_in(span).map(|(start, it)| (start, it.clone())).collect();
         for (start, it) in met {
             self.ranges.remove(&start);
+            if let Some(allocation) = it.of {
+                self.unmapped.push_back((start..it.end, allocation, seq));
+            }
             if start < span.start {
                 self.ranges.insert(start, AddressRange { end: span.start, ..it.clone() });
             }
@@ -99,6 +107,7 @@ impl AddressSpace {
         if let Some(it) = of {
             self.ranges.insert(span.start, it);
         }
+        self.unmapped.drain(..self.unmapped.len().saturating_sub(UNMAPPED));
     }
 }
 

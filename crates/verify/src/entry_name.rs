@@ -4,23 +4,31 @@
 //! `D3DKMTDestroyAllocation2`, also share their rules, whose places name one of them.
 
 use flight::{Event, EventKind, Text};
-use std::collections::BTreeMap;
 
-/// The calls of entry points that each virtual thread is in.
+/// More virtual threads than any flight has.
+pub(crate) const THREADS: usize = 1 << 16;
+
+/// The calls of entry points that each virtual thread is in, by its number.
 #[derive(Debug, Default)]
-pub(crate) struct CurrentCalls(BTreeMap<u32, Vec<Text>>);
+pub(crate) struct CurrentCalls(Vec<Vec<Text>>);
 
 impl CurrentCalls {
     /// Records the start or the end of a call.
     pub(crate) fn follow(&mut self, event: &Event) {
         match &event.kind {
             EventKind::Enter { call } => {
-                self.0.entry(event.thread).or_default().push(call.clone());
+                let thread = event.thread as usize;
+                if thread >= THREADS {
+                    return; // Not a number that a host gives: a trace was edited.
+                }
+                if self.0.len() <= thread {
+                    self.0.resize_with(thread + 1, Vec::new);
+                }
+                self.0[thread].push(call.clone());
             }
             EventKind::Leave { .. } => {
-                let calls = self.0.get_mut(&event.thread);
-                if calls.is_some_and(|calls| calls.pop().is_some() && calls.is_empty()) {
-                    self.0.remove(&event.thread);
+                if let Some(calls) = self.0.get_mut(event.thread as usize) {
+                    calls.pop();
                 }
             }
             _ => (),
@@ -30,7 +38,7 @@ impl CurrentCalls {
     /// The place with the name of the entry point that the thread is in, if that entry point
     /// shares the implementation of the one that the place names.
     pub(crate) fn place(&self, thread: u32, place: Text) -> Text {
-        let current = self.0.get(&thread).and_then(|calls| calls.last());
+        let current = self.0.get(thread as usize).and_then(|calls| calls.last());
         current.and_then(|call| renamed(&place, call)).map_or(place, Text::from)
     }
 }

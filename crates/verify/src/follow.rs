@@ -8,6 +8,7 @@
 //! 2. An event about an object without a shadow changes nothing.
 
 use crate::ddi;
+use crate::entry_name::THREADS;
 use crate::shadow::{
     ActiveCall, Adapter, Allocation, Call, ClientCall, Context, Device, DriverPointer, Key, Node,
     Packet, Process, Resource, Retirement, Serial, Shadows,
@@ -63,7 +64,13 @@ impl Shadows {
             | Kind::StreamPointer => self.follow_stream_object(event),
         }
         self.mark(event);
-        self.last_events.insert(event.thread, event.seq);
+        let thread = event.thread as usize;
+        if self.last_events.len() <= thread && thread < THREADS {
+            self.last_events.resize(thread + 1, 0);
+        }
+        if let Some(last) = self.last_events.get_mut(thread) {
+            *last = event.seq;
+        }
     }
 
     fn follow_process(&mut self, event: &Event) {
@@ -326,7 +333,7 @@ impl Shadows {
                 };
                 self.start(event.subject, call);
                 if name == ddi::BUILD_PAGING_BUFFER {
-                    let before = self.last_events.get(&event.thread).copied();
+                    let before = self.last_events.get(event.thread as usize).copied();
                     self.builds.insert(event.thread, before.unwrap_or(event.seq));
                 }
                 if name == ddi::CREATE_ALLOCATION {

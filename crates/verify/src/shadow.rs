@@ -59,8 +59,8 @@ macro_rules! shadows {
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
-            /// The last event of each thread.
-            pub(crate) last_events: FastMap<u32, u64>,
+            /// The last event of each thread, by its number.
+            pub(crate) last_events: Vec<u64>,
             /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
             /// the operation was chosen after it.
             pub(crate) builds: FastMap<u32, u64>,

@@ -117,7 +117,10 @@ impl TableDriver {
         let counted = |number: u32| number != 0 && number != UNSET;
         let missing = counted(sources) && self.table.DxgkDdiControlInterrupt.is_none();
         let broken = missing.then(|| {
-            format!("the driver reports {sources} video present sources and has no DxgkDdiControlInterrupt")
+            format!(
+                "NumberOfVideoPresentSources is {sources}, and the driver has no \
+                 DxgkDdiControlInterrupt"
+            )
         });
         judge(services, RuleId::WT_ENTRY_001, "DxgkInitialize", broken);
         if counted(sources) || counted(children) {

@@ -13,16 +13,19 @@ impl Kernel {
     /// Checks a driver's page-table description. Returns whether its adapter can start.
     ///
     /// WINDOWS: where the CPU writes page tables, their segments must be CPU-visible, else bug check
-    /// 0x10E (observed by two driver projects). Page tables of the system process are always
-    /// written by the CPU here (our decision).
+    /// 0x10E (observed by two driver projects). The CPU always writes those of the system process
+    /// (documented and observed).
     pub(crate) fn check_mmu(&self, about: Subject, features: &Features) -> bool {
-        // The driver may describe no MMU, but an MMU needs memory.
+        // The driver may describe no MMU.
         let Some(mmu) = &features.mmu else { return true };
-        let Some(memory) = &features.memory else { return false };
         let judge = |rule: RuleId, broken: Option<String>| {
             let passed = broken.is_none();
             self.log.judge(rule, Component::Driver, about, ARGUMENT, broken);
             passed
+        };
+        let Some(memory) = &features.memory else {
+            let broken = "the driver describes page tables and no memory segment to hold them";
+            return judge(RuleId::KMD_SEG_016, Some(broken.to_owned()));
         };
         let segment =
             |number: u32| segment_index(number).and_then(|index| memory.segments.get(index));
@@ -33,7 +36,9 @@ impl Kernel {
         let unknown = unknown
             .map(|number| format!("page tables are in segment {number}, which does not exist"));
         let consistent = judge(RuleId::KMD_SEG_016, geometry.or(unknown));
-        let hidden = |number: &u32| segment(*number).is_some_and(|info| info.cpu_address.is_none());
+        let hidden = |number: &u32| {
+            segment(*number).is_some_and(|info| !info.flags.aperture && info.cpu_address.is_none())
+        };
         let by_cpu = mmu.levels.iter().find_map(|level| {
             let written =
                 segments(level).into_iter().skip(usize::from(mmu.mode != UpdateMode::Cpu));
@@ -47,6 +52,7 @@ impl Kernel {
                 )
             }),
         );
+        // Not the driver's fault: such page tables are not implemented here.
         if numbers.any(|number| segment(number).is_some_and(|info| info.flags.aperture)) {
             let name = "page tables in an aperture segment".into();
             self.log.emit(about, EventKind::EntryMissing { name });

@@ -33,7 +33,9 @@ impl Geometry {
         let levels = mmu.levels.clone();
         let count = levels.len();
         if !(2..=MAX_LEVELS).contains(&count) {
-            return Err(format!("page tables have {count} levels; 2 to {MAX_LEVELS} can be"));
+            return Err(format!(
+                "the number of page-table levels is {count}; it must be 2 to {MAX_LEVELS}"
+            ));
         }
         if let Some(it) =
             levels.iter().find(|table_level| !(1..=24).contains(&table_level.index_bits))

@@ -6,11 +6,29 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::{EventMemory, write_spin_lock};
+use crate::import_table::import_rows;
 use crate::processor::{acquire_spin_lock, level, release_spin_lock, set_level};
 use crate::waits::{self, WaitEnd};
 use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::Irql;
+
+import_rows! {
+    KeAcquireSpinLockRaiseToDpc;
+    KeClearEvent;
+    KeDelayExecutionThread lacks "time is virtual: it passes when no thread can run";
+    KeGetCurrentIrql;
+    KeInitializeEvent;
+    KeInitializeSpinLock;
+    KeLowerIrql lacks "not below the IRQL at which the driver was entered";
+    KeRaiseIrqlToDpcLevel;
+    KeReadStateEvent;
+    KeReleaseSpinLock;
+    KeResetEvent;
+    KeSetEvent lacks "no priority boost; does not wait";
+    KeWaitForSingleObject lacks "events only; no alerts";
+    KfRaiseIrql;
+}
 
 /// An interrupt request level (IRQL) as a Windows number.
 pub type KIRQL = u8;

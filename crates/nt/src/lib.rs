@@ -7,7 +7,8 @@
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
 mod dispatcher;
-mod exports;
+mod ex;
+mod import_table;
 mod ke;
 mod memory;
 mod pool;
@@ -15,11 +16,12 @@ pub mod processor;
 mod ram;
 mod waits;
 
-pub use exports::{
-    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, IMPORTS, Import, POOL_FLAG_CACHE_ALIGNED,
-    POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
+pub use ex::{
+    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
+    POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
     POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
+pub use import_table::{Import, find_import, imports};
 pub use ke::{
     DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
     KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,

@@ -174,7 +174,7 @@ fn imports() -> SupportTable {
         about: "Functions that a driver can import from the kernel. The absent ones are those \
                 that public drivers import.",
         columns: &[],
-        rows: with_absent(nt::IMPORTS.iter().map(row).collect(), windows_names::IMPORTS, 0),
+        rows: with_absent(nt::imports().map(row).collect(), windows_names::IMPORTS, 0),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The pool functions under their Windows names, and the table of all imports.
+//! The `Ex` functions under their Windows names.
 //!
 //! They act on the pool of the driver that is running on this thread. Without a running driver
 //! there is no pool: they allocate and free nothing. Only an internal error unwinds out of them.
@@ -6,15 +6,11 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::Pool;
-use crate::ke::{
-    KeAcquireSpinLockRaiseToDpc, KeClearEvent, KeDelayExecutionThread, KeGetCurrentIrql,
-    KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql, KeRaiseIrqlToDpcLevel, KeReadStateEvent,
-    KeReleaseSpinLock, KeResetEvent, KeSetEvent, KeWaitForSingleObject, KfRaiseIrql,
-};
+use crate::import_table::import_rows;
 use crate::processor::current;
 use crate::waits::current_call;
 use abi::PVOID;
-use flight::{CallGuard, Component, Irql, RuleId, Support, resume_internal_error};
+use flight::{CallGuard, Component, Irql, RuleId, resume_internal_error};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -42,46 +38,10 @@ const REQUIRED: u64 = KINDS
 /// The optional flags, which are ignored if unknown: the upper half.
 const OPTIONAL: u64 = 0xFFFF_FFFF_0000_0000;
 
-/// A row of the import table: a function that a driver imports by name.
-#[derive(Clone, Copy, Debug)]
-pub struct Import {
-    /// Its Windows name.
-    pub name: &'static str,
-    /// How completely it is supported.
-    pub support: Support,
-    /// The address that a driver's import is bound to.
-    pub address: *const (),
-}
-
-macro_rules! imports {
-    ($($name:ident $(lacks $lacks:literal)?;)*) => {
-        /// Every function that a driver can import.
-        pub const IMPORTS: &[Import] = &[$(Import {
-            name: stringify!($name),
-            support: Support::from_missing(concat!($($lacks)?)),
-            address: $name as *const (),
-        }),*];
-    };
-}
-
-imports! {
+import_rows! {
     ExAllocatePool2 lacks "no quota, no cache alignment, no exceptions";
     ExFreePool;
     ExFreePoolWithTag;
-    KeAcquireSpinLockRaiseToDpc;
-    KeClearEvent;
-    KeDelayExecutionThread lacks "time is virtual: it passes when no thread can run";
-    KeGetCurrentIrql;
-    KeInitializeEvent;
-    KeInitializeSpinLock;
-    KeLowerIrql lacks "not below the IRQL at which the driver was entered";
-    KeRaiseIrqlToDpcLevel;
-    KeReadStateEvent;
-    KeReleaseSpinLock;
-    KeResetEvent;
-    KeSetEvent lacks "no priority boost; does not wait";
-    KeWaitForSingleObject lacks "events only; no alerts";
-    KfRaiseIrql;
 }
 
 /// Allocates a block of pool.
@@ -168,12 +128,6 @@ mod tests {
     fn free(block: PVOID, tag: u32) {
         // SAFETY: The tests do not use a block after this.
         unsafe { ExFreePoolWithTag(block, tag) };
-    }
-
-    #[test]
-    fn every_import_leads_somewhere() {
-        assert!(IMPORTS.iter().all(|import| !import.address.is_null()));
-        assert!(IMPORTS.is_sorted_by(|a, b| a.name < b.name), "by name, each once");
     }
 
     #[test]

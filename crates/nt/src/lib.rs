@@ -8,6 +8,8 @@
 
 mod dispatcher;
 mod ex;
+#[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
+mod handles;
 mod import_table;
 mod ke;
 mod memory;

@@ -6,16 +6,26 @@
 //! inside [`Pool::run_driver`], and the exported functions act on that pool; inside
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
+pub mod crt;
+pub mod crt_format;
+pub mod dbg;
 mod dispatcher;
+mod driver_memory;
+mod entry;
 mod ex;
+mod format;
 #[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
 mod import_table;
+pub mod kd;
 mod ke;
 mod memory;
 mod pool;
 pub mod processor;
 mod ram;
+pub mod rtl;
+pub mod rtl_bitmap;
+mod status;
 mod waits;
 
 pub use ex::{

@@ -12,6 +12,7 @@ pub mod crt;
 pub mod crt_format;
 pub mod dbg;
 mod dispatcher;
+mod dpc_queue;
 mod driver_memory;
 mod entry;
 mod ex;
@@ -19,10 +20,12 @@ mod format;
 mod handles;
 mod import_table;
 pub mod kd;
+pub mod ke_dpc;
 pub mod ke_event;
 pub mod ke_irql;
 pub mod ke_mutex;
 pub mod ke_spin_lock;
+pub mod ke_timer;
 pub mod ke_wait;
 mod machine;
 mod memory;
@@ -37,6 +40,8 @@ mod status;
 #[cfg(test)]
 mod testing;
 mod waits;
+pub mod work_items;
+mod work_queue;
 
 pub use ex::{
     ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
@@ -51,7 +56,7 @@ pub use ke_irql::{
 };
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
-pub use machine::{DriverThread, driver_threads};
+pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
 

@@ -29,7 +29,13 @@ macro_rules! import_rows {
 pub(crate) use import_rows;
 
 /// The rows, by file.
-const FILES: &[&[Import]] = &[crate::ex::IMPORTS, crate::ke::IMPORTS];
+const FILES: &[&[Import]] = &[
+    crate::crt_memory::IMPORTS,
+    crate::ex::IMPORTS,
+    crate::image::exception::IMPORTS,
+    crate::ke::IMPORTS,
+    crate::ke_bugcheck::IMPORTS,
+];
 
 /// Every function and variable that a driver can import, by file.
 pub fn imports() -> impl Iterator<Item = &'static Import> {

@@ -44,7 +44,7 @@ pub const DEVICE_LEVEL: KIRQL = 5;
 /// `SynchronizationEvent`: a satisfied wait resets it.
 const SYNCHRONIZATION: i32 = 1;
 
-fn irql_number(level: Irql) -> KIRQL {
+pub(crate) fn irql_number(level: Irql) -> KIRQL {
     match level {
         Irql::Passive => PASSIVE_LEVEL,
         Irql::Dispatch => DISPATCH_LEVEL,
@@ -69,6 +69,11 @@ pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
 /// Raises the IRQL; returns the previous one.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
     irql_number(set_level("KfRaiseIrql", irql_from_number(new)))
+}
+
+/// Changes the IRQL, in either direction, as a move to CR8 does.
+pub(crate) fn set_irql(new: KIRQL) {
+    set_level("CR8", irql_from_number(new));
 }
 
 /// Raises the IRQL to `DISPATCH_LEVEL`; returns the previous one.

@@ -6,12 +6,16 @@
 //! inside [`Pool::run_driver`], and the exported functions act on that pool; inside
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
+mod clock;
+mod crt_memory;
 mod dispatcher;
 mod ex;
 #[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
+pub mod image;
 mod import_table;
 mod ke;
+mod ke_bugcheck;
 mod memory;
 mod pool;
 pub mod processor;

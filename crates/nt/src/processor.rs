@@ -8,6 +8,7 @@
 //! 2. Held locks are recorded here, by address, so a lock whose memory was freed can still be
 //!    released. The `KSPIN_LOCK` in the driver's memory only shows whether it is held.
 
+use crate::image::DriverCode;
 use flight::{Attachment, AttachmentGuard, ExecutionContext, Host, Irql, Log};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +57,10 @@ pub fn run_driver<R>(
     let driver = RunningDriver::new(host.clone(), log.clone(), entered);
     let attached = Some(ExecutionContext::attach(driver.clone()));
     let back = RunningDriverGuard { driver, attached };
+    let call = flight::CallGuard::current().map_or(0, |call| call.number.into());
+    let code = DriverCode::begin(call, entered);
     let answer = body();
+    drop(code);
     (answer, back.restore())
 }
 
@@ -101,6 +105,7 @@ pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
         (processor.entered, std::mem::replace(&mut processor.level, level))
     };
     driver.host.set_irql(level.max(entered));
+    DriverCode::irql_changed(level);
     before
 }
 

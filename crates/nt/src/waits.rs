@@ -2,6 +2,7 @@
 //! run.
 
 use crate::dispatcher::EventMemory;
+use crate::image::DriverWaits;
 use crate::processor::{current, level};
 use flight::{
     At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
@@ -166,7 +167,10 @@ fn park(
         log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
     }
     At::at_current_irql(&**host, |at| match at {
-        At::Passive(at) => Some(host.park(at, token, deadline)),
+        At::Passive(at) => {
+            let _waits = DriverWaits::begin();
+            Some(host.park(at, token, deadline))
+        }
         At::Dispatch(_) | At::Device(_) => None,
     })
 }

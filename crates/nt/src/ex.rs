@@ -60,14 +60,35 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, ta
         if paged {
             judge_paged();
         }
-        let block = pool.allocate_tagged(bytes, tag, zeroed, paged)?;
-        if let Some(watch) = pool.observer() {
-            watch.allocated(block);
-        }
-        Some(block)
+        allocate_observed(&pool, bytes, tag, zeroed, paged)
     };
     let block = catch_unwind(AssertUnwindSafe(take)).map_err(resume_internal_error).ok().flatten();
     block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+}
+
+/// Allocates a block for the function `import`. The driver owns it.
+pub(crate) fn allocate(
+    import: &'static str,
+    bytes: usize,
+    tag: u32,
+    zeroed: bool,
+    paged: bool,
+) -> Option<usize> {
+    allocate_observed(&*Pool::current(import)?, bytes, tag, zeroed, paged)
+}
+
+fn allocate_observed(
+    pool: &Pool,
+    bytes: usize,
+    tag: u32,
+    zeroed: bool,
+    paged: bool,
+) -> Option<usize> {
+    let block = pool.allocate_tagged(bytes, tag, zeroed, paged)?;
+    if let Some(watch) = pool.observer() {
+        watch.allocated(block);
+    }
+    Some(block)
 }
 
 /// Entry rule: paged memory is allocated at passive level. A violation is reported, and the block
@@ -101,7 +122,8 @@ pub unsafe extern "win64-unwind" fn ExFreePool(block: PVOID) {
     free_pool("ExFreePool", block, 0);
 }
 
-fn free_pool(import: &'static str, block: PVOID, tag: u32) {
+/// Frees a block with a tag, or with any tag if `tag` is zero, for the function `import`.
+pub(crate) fn free_pool(import: &'static str, block: PVOID, tag: u32) {
     let free = || {
         let Some(pool) = Pool::current(import) else { return };
         if pool.observer().is_none_or(|pool_observer| pool_observer.freeing(block.addr())) {

@@ -16,25 +16,79 @@ pub struct Import {
     pub address: *const (),
 }
 
-/// The rows of one file: `Name [lacks "what is missing"];`.
+/// The rows of one file: `Name [lacks "what is missing"];` for a function, and
+/// `static Name = VARIABLE [lacks "what is missing"];` for a variable.
 macro_rules! import_rows {
-    ($($name:ident $(lacks $lacks:literal)?;)*) => {
-        pub(crate) const IMPORTS: &[$crate::Import] = &[$($crate::Import {
+    ($($row:tt)*) => {
+        pub(crate) const IMPORTS: &[$crate::Import] =
+            $crate::import_table::import_list!([] $($row)*);
+    };
+}
+
+/// Turns rows into an array, one after the other.
+macro_rules! import_list {
+    ([$($done:expr,)*]) => { &[$($done),*] };
+    ([$($done:expr,)*] static $name:ident = $variable:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
+        $crate::import_table::import_list!([$($done,)* $crate::Import {
+            name: stringify!($name),
+            support: flight::Support::from_missing(concat!($($lacks)?)),
+            address: (&raw const $variable).cast(),
+        },] $($rest)*)
+    };
+    ([$($done:expr,)*] $name:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
+        $crate::import_table::import_list!([$($done,)* $crate::Import {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: $name as *const (),
-        }),*];
+        },] $($rest)*)
     };
 }
+pub(crate) use import_list;
 pub(crate) use import_rows;
+
+/// Variadic functions, each with the function that gets the address of its arguments.
+///
+/// The x64 convention passes the first four arguments in registers and reserves four slots for them
+/// in front of the arguments on the stack: stored there, all arguments are in order in memory.
+macro_rules! variadic {
+    ($($(#[doc = $doc:literal])+ $name:ident -> $target:ident;)*) => {$(
+        $(#[doc = $doc])+
+        #[unsafe(naked)]
+        pub unsafe extern "win64" fn $name() {
+            std::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov [rsp + 8], rcx",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], r8",
+                "mov [rsp + 32], r9",
+                "lea rcx, [rsp + 8]",
+                "sub rsp, 40",
+                ".cfi_adjust_cfa_offset 40",
+                "call {target}",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+            )
+        }
+    )*};
+}
+pub(crate) use variadic;
 
 /// The rows, by file.
 const FILES: &[&[Import]] = &[
+    crate::crt::IMPORTS,
+    crate::crt_format::IMPORTS,
     crate::crt_memory::IMPORTS,
+    crate::dbg::IMPORTS,
     crate::ex::IMPORTS,
     crate::image::exception::IMPORTS,
+    crate::kd::IMPORTS,
     crate::ke::IMPORTS,
     crate::ke_bugcheck::IMPORTS,
+    crate::rtl::IMPORTS,
+    crate::rtl_bitmap::IMPORTS,
 ];
 
 /// Every function and variable that a driver can import, by file.

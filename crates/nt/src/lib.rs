@@ -7,19 +7,29 @@
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
 mod clock;
+pub mod crt;
+pub mod crt_format;
 mod crt_memory;
+pub mod dbg;
 mod dispatcher;
+mod driver_memory;
+mod entry;
 mod ex;
+mod format;
 #[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
 pub mod image;
 mod import_table;
+pub mod kd;
 mod ke;
 mod ke_bugcheck;
 mod memory;
 mod pool;
 pub mod processor;
 mod ram;
+pub mod rtl;
+pub mod rtl_bitmap;
+mod status;
 mod waits;
 
 pub use ex::{

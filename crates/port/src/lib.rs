@@ -36,6 +36,7 @@ mod page_tables;
 mod paging;
 mod placement;
 mod pnp;
+mod post_display;
 mod private_data;
 mod query;
 mod registry;
@@ -49,6 +50,7 @@ mod tdr;
 #[cfg(test)]
 mod tests;
 mod traps;
+mod version;
 
 pub use display::TableDriver;
 pub use hardware::Hardware;
@@ -57,3 +59,4 @@ pub use kernel::ddi::UNCALLED;
 pub use ks::KsDriver;
 pub use status::result_from_status;
 pub use table::TableError;
+pub use version::InterfaceVersion;

@@ -99,8 +99,7 @@ impl TableDriver {
             AdapterGuid: guid,
             AdapterLuid: luid(services.luid()),
         };
-        let mut interface =
-            interface(door.handle(), self.table.Version).ok_or(DriverError::Unsupported)?;
+        let mut interface = interface(door.handle(), self.version);
         let (mut sources, mut children) = (UNSET, UNSET);
 
         door.set_started(true);

@@ -106,6 +106,7 @@ impl TableDriver {
             InputDataSize: input_size,
             pOutputData: ptr::from_mut(out).cast(),
             OutputDataSize: u32::try_from(size).map_err(|_| DriverError::Invalid)?,
+            ..DXGKARG_QUERYADAPTERINFO::ZERO
         };
 
         let status = self.run_driver(door, || {
@@ -138,6 +139,7 @@ impl TableDriver {
             InputDataSize: input.size(),
             pOutputData: checks.output.pointer(),
             OutputDataSize: checks.output.size(),
+            ..DXGKARG_QUERYADAPTERINFO::ZERO
         };
 
         let status = self.run_driver(&door, || {

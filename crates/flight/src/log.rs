@@ -237,6 +237,11 @@ impl RuleCounts {
         self.0[rule.index()] += 1;
     }
 
+    /// Counts several judgments.
+    pub fn add_count(&mut self, rule: RuleId, count: u64) {
+        self.0[rule.index()] += count;
+    }
+
     /// How often the rule was judged.
     pub fn count_of(&self, rule: RuleId) -> u64 {
         self.0[rule.index()]

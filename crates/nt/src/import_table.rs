@@ -14,6 +14,8 @@ pub struct Import {
     pub support: Support,
     /// The address that a driver's import is bound to.
     pub address: *const (),
+    /// Whether it is a variable.
+    pub is_variable: bool,
 }
 
 /// The rows of one file: `Name [lacks "what is missing"];` for a function, and
@@ -33,6 +35,7 @@ macro_rules! import_list {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: (&raw const $variable).cast(),
+            is_variable: true,
         },] $($rest)*)
     };
     ([$($done:expr,)*] $name:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
@@ -40,6 +43,7 @@ macro_rules! import_list {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: $name as *const (),
+            is_variable: false,
         },] $($rest)*)
     };
 }

@@ -22,7 +22,7 @@ pub enum Binding {
 }
 
 /// The distance between the addresses of two absent imports.
-const TRAP: usize = 16;
+pub const TRAP: usize = 16;
 
 /// The stack cookie that a new image is linked with; code that finds it refuses to run.
 const DEFAULT_COOKIE: u64 = 0x0000_2b99_2ddf_a232;

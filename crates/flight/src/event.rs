@@ -598,6 +598,10 @@ events! {
     /// A driver prints text for a debugger. Subject: the call.
     DriverPrinted "driver.printed" { text: Text }
 
+    /// The driver misused an import in a way that is a bug check or an exception on Windows.
+    /// Subject: the call.
+    DriverMisuse "driver.misuse" { import: Text, why: Text }
+
     /// The driver allocates a pool block. Subject: its pointer.
     PoolAllocated "pool.allocated" { bytes: u64, tag: Text }
     /// The driver frees the block.

@@ -29,8 +29,7 @@ pub use signals::contain_faults;
 pub use symbols::{Place, SymbolError, Symbols};
 pub use watchdog::start_watchdog;
 
-use crate::ke::irql_number;
-use flight::Irql;
+use crate::ke_irql::KIRQL;
 use processor_block::ProcessorBlock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,20 +49,20 @@ pub(crate) struct DriverCode {
 
 impl DriverCode {
     /// Driver code begins.
-    pub(crate) fn begin(call: u64, at: Irql) -> Self {
+    pub(crate) fn begin(call: u64, irql: KIRQL) -> Self {
         if !HOSTS_IMAGE.load(Ordering::Relaxed) {
             return Self { block: None, entered: 0, call: 0, irql: 0 };
         }
         let block = ProcessorBlock::of_this_thread();
         let (entered, call) = (block.set_entered(watchdog::now()), block.set_call(call));
-        let irql = block.set_irql(irql_number(at));
+        let irql = block.set_irql(irql);
         Self { block: Some(block), entered, call, irql }
     }
 
     /// The driver changed the IRQL.
-    pub(crate) fn irql_changed(to: Irql) {
+    pub(crate) fn irql_changed(to: KIRQL) {
         if let Some(block) = ProcessorBlock::existing() {
-            block.set_irql(irql_number(to));
+            block.set_irql(to);
         }
     }
 }

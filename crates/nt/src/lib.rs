@@ -6,7 +6,8 @@
 //! inside [`Pool::run_driver`], and the exported functions act on that pool; inside
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
-mod clock;
+mod abandon;
+pub mod clock;
 pub mod crt;
 pub mod crt_format;
 mod crt_memory;
@@ -16,20 +17,28 @@ mod driver_memory;
 mod entry;
 mod ex;
 mod format;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
 pub mod image;
 mod import_table;
 pub mod kd;
-mod ke;
 mod ke_bugcheck;
+pub mod ke_event;
+pub mod ke_irql;
+pub mod ke_mutex;
+pub mod ke_spin_lock;
+pub mod ke_wait;
+mod machine;
 mod memory;
+pub mod ob;
 mod pool;
 pub mod processor;
+pub mod ps;
 mod ram;
 pub mod rtl;
 pub mod rtl_bitmap;
 mod status;
+#[cfg(test)]
+mod testing;
 mod waits;
 
 pub use ex::{
@@ -38,12 +47,14 @@ pub use ex::{
     POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use import_table::{Import, find_import, imports};
-pub use ke::{
-    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
-    KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,
-    KeRaiseIrqlToDpcLevel, KeReadStateEvent, KeReleaseSpinLock, KeResetEvent, KeSetEvent,
-    KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
+pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};
+pub use ke_irql::{
+    APC_LEVEL, DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeGetCurrentIrql, KeLowerIrql,
+    KeRaiseIrqlToDpcLevel, KfRaiseIrql, PASSIVE_LEVEL,
 };
+pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
+pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
+pub use machine::{DriverThread, driver_threads};
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
 

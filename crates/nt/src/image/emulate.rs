@@ -3,7 +3,9 @@
 
 use super::processor_block::ProcessorBlock;
 use super::signals::Interrupted;
-use crate::ke::{KeGetCurrentIrql, set_irql};
+use crate::clock;
+use crate::processor::{self, irql_number, set_irql_number};
+use flight::Host;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 /// The address of `KUSER_SHARED_DATA`.
@@ -32,11 +34,11 @@ pub(super) fn emulate(interrupted: &mut Interrupted<'_>) -> bool {
     let instruction = decode(&code[..length], interrupted.instruction());
     let done = match instruction.code() {
         Code::Mov_r64_cr if instruction.op1_register() == Register::CR8 => {
-            set(interrupted, instruction.op0_register(), KeGetCurrentIrql().into())
+            set(interrupted, instruction.op0_register(), irql_number().into())
         }
         Code::Mov_cr_r64 if instruction.op0_register() == Register::CR8 => {
             let value = get(interrupted, instruction.op1_register());
-            set_irql(u8::try_from(value & 0xf).unwrap_or(0));
+            set_irql_number(u8::try_from(value & 0xf).unwrap_or(0));
             true
         }
         Code::Cli | Code::Sti => true,
@@ -78,6 +80,9 @@ fn shared_data_read(interrupted: &mut Interrupted<'_>, instruction: &Instruction
     set(interrupted, instruction.op0_register(), value)
 }
 
+/// `NtBuildNumber`.
+const BUILD_NUMBER: u32 = crate::rtl::VERSION.2;
+
 /// The size of the part of the shared page that has fields here.
 const FIELDS: usize = 0x32c;
 
@@ -90,16 +95,18 @@ fn shared_data() -> [u8; FIELDS] {
     let mut put = |offset: usize, value: u64| {
         page[offset..offset + 4].copy_from_slice(&value.to_le_bytes()[..4]);
     };
-    let clock = crate::clock::read();
     put(0x004, TICK_COUNT_MULTIPLIER);
-    let times = [(0x008, clock.interrupt_time), (0x014, clock.system_time), (0x320, clock.ticks)];
-    for (offset, time) in times {
+    let clocks: [(usize, fn(&dyn Host) -> u64); 3] =
+        [(0x008, clock::interrupt_time), (0x014, clock::system_time), (0x320, clock::tick_count)];
+    for (offset, clock) in clocks {
+        let host = processor::current("KUSER_SHARED_DATA");
+        let time = host.map_or(0, |(host, _)| clock(&*host));
         // A time is its low part, its high part, and the high part again.
         put(offset, time);
         put(offset + 4, time >> 32);
         put(offset + 8, time >> 32);
     }
-    put(0x260, crate::clock::BUILD_NUMBER.into());
+    put(0x260, BUILD_NUMBER.into());
     put(0x26c, 10);
     page
 }

@@ -13,6 +13,7 @@ pub mod crt_format;
 mod crt_memory;
 pub mod dbg;
 mod dispatcher;
+mod dpc_queue;
 mod driver_memory;
 mod entry;
 mod ex;
@@ -22,10 +23,12 @@ pub mod image;
 mod import_table;
 pub mod kd;
 mod ke_bugcheck;
+pub mod ke_dpc;
 pub mod ke_event;
 pub mod ke_irql;
 pub mod ke_mutex;
 pub mod ke_spin_lock;
+pub mod ke_timer;
 pub mod ke_wait;
 mod machine;
 mod memory;
@@ -40,6 +43,8 @@ mod status;
 #[cfg(test)]
 mod testing;
 mod waits;
+pub mod work_items;
+mod work_queue;
 
 pub use ex::{
     ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
@@ -54,7 +59,7 @@ pub use ke_irql::{
 };
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
-pub use machine::{DriverThread, driver_threads};
+pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
 

@@ -2,6 +2,8 @@
 //!
 //! A machine belongs to a host, and is found by it. It does not keep the host alive.
 
+use crate::dpc_queue::DpcQueue;
+use crate::work_queue::WorkQueue;
 use flight::Host;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -28,6 +30,8 @@ pub struct DriverThread {
 pub(crate) struct Machine {
     threads: Mutex<Vec<DriverThread>>,
     started_threads: AtomicU32,
+    pub(crate) dpcs: DpcQueue,
+    pub(crate) work: WorkQueue,
 }
 
 impl Machine {
@@ -69,4 +73,22 @@ impl Machine {
 /// they were started. A thread that is ended by the host stays in the list.
 pub fn driver_threads(host: &Arc<dyn Host>) -> Vec<DriverThread> {
     Machine::of(host).threads().clone()
+}
+
+/// What a driver has queued and what has not run yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingWork {
+    /// Number of DPCs that are queued.
+    pub dpcs: usize,
+    /// Number of timers that are set.
+    pub timers: usize,
+    /// Number of work items that are queued or run.
+    pub work_items: usize,
+}
+
+/// What the driver on this host has queued.
+pub fn pending_work(host: &Arc<dyn Host>) -> PendingWork {
+    let machine = Machine::of(host);
+    let (dpcs, timers) = machine.dpcs.pending();
+    PendingWork { dpcs, timers, work_items: machine.work.pending() }
 }

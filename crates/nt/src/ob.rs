@@ -51,6 +51,10 @@ pub struct ObjectType {
 }
 
 impl ObjectType {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
@@ -118,6 +122,13 @@ impl ObjectReference {
 
     pub(crate) fn pointer(&self) -> PVOID {
         ptr::with_exposed_provenance_mut(self.0)
+    }
+
+    /// Makes it the driver's, which drops it later.
+    pub(crate) fn into_pointer(self) -> PVOID {
+        let pointer = self.pointer();
+        std::mem::forget(self);
+        pointer
     }
 
     /// Opens a handle that holds this reference.

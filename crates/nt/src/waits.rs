@@ -190,6 +190,18 @@ pub(crate) fn delay(interval: i64) -> WaitEnd {
     WaitEnd::Satisfied(0)
 }
 
+/// Parks until a token of this crate is woken.
+pub(crate) fn park_for(import: &'static str, host: &Arc<dyn Host>, token: &WaitToken) -> WaitEnd {
+    match park(host, token, None) {
+        Some(WaitResult::Woken) => WaitEnd::Satisfied(0),
+        Some(WaitResult::HostEnded) if abandon::is_possible() => WaitEnd::HostEnded,
+        _ => {
+            log_misuse(import, "waits for what does not happen");
+            WaitEnd::Failed
+        }
+    }
+}
+
 /// Ends the driver's routine on this thread if its wait ended with the run. The caller owns no
 /// value that needs to be dropped.
 pub(crate) fn leave_if_over(end: WaitEnd) {

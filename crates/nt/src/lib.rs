@@ -13,6 +13,9 @@ mod dispatcher;
 mod driver_memory;
 mod entry;
 mod ex;
+pub mod ex_list;
+pub mod ex_lookaside;
+pub mod ex_misc;
 mod format;
 #[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
@@ -29,9 +32,10 @@ mod status;
 mod waits;
 
 pub use ex::{
-    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
-    POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
-    POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
+    ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
+    ExAllocatePoolWithTag, ExAllocatePoolWithTagPriority, ExAllocatePoolZero, ExFreePool,
+    ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE,
+    POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use import_table::{Import, find_import, imports};
 pub use ke::{

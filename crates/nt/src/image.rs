@@ -54,6 +54,7 @@ impl DriverCode {
             return Self { block: None, entered: 0, call: 0, irql: 0 };
         }
         let block = ProcessorBlock::of_this_thread();
+        block.set_current_thread(crate::ps::current_thread());
         let (entered, call) = (block.set_entered(watchdog::now()), block.set_call(call));
         let irql = block.set_irql(irql);
         Self { block: Some(block), entered, call, irql }

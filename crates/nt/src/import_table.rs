@@ -87,10 +87,10 @@ const FILES: &[&[Import]] = &[
     crate::crt_memory::IMPORTS,
     crate::dbg::IMPORTS,
     crate::ex::IMPORTS,
-    crate::image::exception::IMPORTS,
     crate::ex_list::IMPORTS,
     crate::ex_lookaside::IMPORTS,
     crate::ex_misc::IMPORTS,
+    crate::image::exception::IMPORTS,
     crate::kd::IMPORTS,
     crate::ke_bugcheck::IMPORTS,
     crate::ke_dpc::IMPORTS,
@@ -102,9 +102,9 @@ const FILES: &[&[Import]] = &[
     crate::ke_wait::IMPORTS,
     crate::ob::IMPORTS,
     crate::ps::IMPORTS,
-    crate::work_items::IMPORTS,
     crate::rtl::IMPORTS,
     crate::rtl_bitmap::IMPORTS,
+    crate::work_items::IMPORTS,
 ];
 
 /// Every function and variable that a driver can import, by file.

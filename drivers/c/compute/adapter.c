@@ -48,7 +48,7 @@ static NTSTATUS QueryCaps(const DXGKARG_QUERYADAPTERINFO *query)
     caps->HighestAcceptableAddress.QuadPart = -1;
     caps->SchedulingCaps.MultiEngineAware = TRUE;
     caps->GpuEngineTopology.NbAsymetricProcessingNodes = 1;
-    caps->SupportNonVGA = TRUE;
+    caps->MiscCaps.ComputeOnly = TRUE;
     return STATUS_SUCCESS;
 }
 

@@ -37,7 +37,6 @@ const UNIONS: &[(&str, &str, &str)] = &[
     ),
     ("DXGKARG_SUBMITCOMMAND", "hContext", "HANDLE hDevice;"),
     ("DXGKARG_PATCH", "hContext", "HANDLE hDevice;"),
-    ("PagingPlace", "pMdl", "PMDL pTypedMdl;"),
     ("PagingInitContextResourceDestination", "pMdl", "LARGE_INTEGER SegmentAddress;"),
     (
         "DXGK_PTE",

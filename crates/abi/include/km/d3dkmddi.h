@@ -2346,7 +2346,6 @@ struct _PagingPlace {
     union {
         void *pMdl;
         LARGE_INTEGER SegmentAddress;
-        PMDL pTypedMdl;
     };
 };
 WINDTUNNEL_ASSERT(sizeof(PagingPlace) == 16);

@@ -73,6 +73,14 @@ impl Host for Workers {
     fn yield_point(&self, at: &mut Passive) {
         self.0.yield_point(at);
     }
+
+    fn pass_time(&self, time: u64) {
+        self.0.pass_time(time);
+    }
+
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {
+        self
+    }
 }
 
 impl Spawner for Workers {
@@ -91,6 +99,10 @@ impl Spawner for Workers {
 
     fn log(&self) -> &Log {
         self.0.log()
+    }
+
+    fn driver_threads(&self) -> Vec<String> {
+        self.0.driver_threads()
     }
 }
 

@@ -82,7 +82,7 @@ impl DeterministicHost {
         work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        spawner::spawn_worker(self, name, work_available, work, |_, _| None);
+        spawner::spawn_worker(self, (name, Role::Worker), work_available, work, |_, _| None);
     }
 
     /// Lets all other threads run until none can.
@@ -141,6 +141,10 @@ impl Spawner for DeterministicHost {
     fn run_until_idle(&self, at: &mut Passive) {
         DeterministicHost::run_until_idle(self, at);
     }
+
+    fn driver_threads(&self) -> Vec<String> {
+        self.state().table.driver_threads()
+    }
 }
 
 impl Host for DeterministicHost {
@@ -160,6 +164,14 @@ impl Host for DeterministicHost {
 
     fn now(&self) -> u64 {
         self.state().table.now()
+    }
+
+    fn pass_time(&self, time: u64) {
+        self.state().table.pass_time(time);
+    }
+
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {
+        self
     }
 
     fn yield_point(&self, _at: &mut Passive) {

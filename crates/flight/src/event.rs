@@ -595,6 +595,12 @@ events! {
     /// The driver waited inside a call. Subject: the call. `ended` is the end of the wait: an event
     /// that was set at some IRQL, or a timeout.
     DriverWaited "driver.waited" { object: Text, ended: Text }
+    /// A driver prints text for a debugger. Subject: the call.
+    DriverPrinted "driver.printed" { text: Text }
+
+    /// The driver misused an import in a way that is a bug check or an exception on Windows.
+    /// Subject: the call.
+    DriverMisuse "driver.misuse" { import: Text, why: Text }
 
     /// The driver allocates a pool block. Subject: its pointer.
     PoolAllocated "pool.allocated" { bytes: u64, tag: Text }

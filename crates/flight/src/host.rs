@@ -1,7 +1,7 @@
 //! Interfaces between a kernel and its environment: the host that runs virtual threads, and the
 //! simulated hardware with its interrupt line.
 
-use crate::{Fence, Irql, Passive, Ram, TableEntry, TableRoot, Text, thread};
+use crate::{Fence, Irql, Passive, Ram, Spawner, TableEntry, TableRoot, Text, thread};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,12 @@ pub trait Host: Send + Sync {
     /// A point where another virtual thread may run first: before each driver call.
     fn yield_point(&self, at: &mut Passive);
 
+    /// Lets time pass while the calling thread runs, at any IRQL: it is busy and does not wait.
+    fn pass_time(&self, time: u64);
+
+    /// The host as one that starts threads, for a driver that starts its own.
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner>;
+
     /// The IRQL of the calling virtual thread. Thread-local, so hosts do not store it.
     fn irql(&self) -> Irql {
         thread::irql()
@@ -44,7 +50,7 @@ pub enum WaitResult {
     TimedOut,
     /// No thread that could wake the token can run. The text is the wait graph.
     Stuck(Text),
-    /// The run is over. Only worker threads get this result.
+    /// The run is over. Only worker threads and threads of a driver get this result.
     HostEnded,
 }
 

@@ -22,6 +22,9 @@ pub trait Spawner: Host {
 
     /// The log for the host's own events.
     fn log(&self) -> &Log;
+
+    /// The names of the driver's threads ([`Role::Driver`]) that have not ended.
+    fn driver_threads(&self) -> Vec<String>;
 }
 
 impl dyn Spawner {
@@ -42,7 +45,7 @@ impl dyn Spawner {
         work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        spawn_worker(self, name, work_available, work, |_, _| None);
+        spawn_worker(self, (name, Role::Worker), work_available, work, |_, _| None);
     }
 
     /// Starts a worker thread with a deadline: `due` returns the time until which to park at most,
@@ -54,7 +57,29 @@ impl dyn Spawner {
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
         due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
     ) {
-        spawn_worker(self, name, work_available, work, due);
+        spawn_worker(self, (name, Role::Worker), work_available, work, due);
+    }
+
+    /// Starts a thread of a driver. When its wait ends with [`WaitResult::HostEnded`], the body
+    /// returns without running the driver's code again.
+    pub fn spawn_driver_thread(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&mut Passive) + Send + 'static,
+    ) {
+        self.clone().start(name, Role::Driver, Box::new(body));
+    }
+
+    /// Starts a worker thread for the DPCs, timers or work items of a driver, with a deadline as
+    /// in `spawn_timed_worker`.
+    pub fn spawn_driver_worker(
+        self: &Arc<Self>,
+        name: &str,
+        work_available: WaitToken,
+        work: impl FnMut(&mut Passive) -> bool + Send + 'static,
+        due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
+    ) {
+        spawn_worker(self, (name, Role::DriverWorker), work_available, work, due);
     }
 }
 
@@ -77,7 +102,7 @@ pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
 /// Starts a worker thread on any host.
 pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
     host: &Arc<C>,
-    name: &str,
+    (name, role): (&str, Role),
     work_available: WaitToken,
     mut work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     mut due: impl FnMut(u64, bool) -> Option<u64> + Send + 'static,
@@ -102,5 +127,5 @@ pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
             }
         }
     };
-    host.clone().start(name, Role::Worker, Box::new(body));
+    host.clone().start(name, role, Box::new(body));
 }

@@ -13,6 +13,26 @@
 //!    is to end.
 //! 3. While a client thread is outside, a wait for clients is neither stuck nor timed out by the
 //!    table: the host lets real time pass.
+//!
+//! # Threads of a driver
+//!
+//! A thread that a driver started ([`Role::Driver`]), or that runs its DPCs, timers and work items
+//! ([`Role::DriverWorker`]), waits as long as it likes: it is never stuck, and it does not keep the
+//! run alive. When the run is over its wait ends with [`WaitResult::HostEnded`].
+//!
+//! Its deadlines take part in virtual time, in order with all others. But a driver that polls every
+//! millisecond would make time pass without end, so its deadlines pass within limits only:
+//!
+//! - While a thread waits for idle, a driver's deadlines pass for [`IDLE_TIME`] from the moment at
+//!   which no thread was ready, and for at most [`IDLE_TURNS`] deadlines. So work that a driver
+//!   finishes by polling is done when the wait for idle ends, and the wait ends. A deadline of
+//!   another thread that is earlier passes first. Without a driver's deadline in that time, no
+//!   deadline passes, as in a run without driver threads.
+//! - While client threads wait, a driver's deadlines pass until one of the client threads
+//!   continues. If no other thread has a deadline, that takes at most [`PATIENCE`]; then the client
+//!   threads are stuck. After [`PATIENCE_TURNS`] deadlines of drivers the next deadline of another
+//!   thread passes, even if it is later: the driver oversleeps.
+//! - When all client threads are done, no deadline of a driver passes.
 
 use crate::host::{WaitResult, WaitToken};
 use crate::sync::Condvar;
@@ -23,6 +43,15 @@ use std::sync::Arc;
 
 /// Number of events in the message of an internal error.
 const LAST_EVENTS: usize = 12;
+
+/// The time, in units of 100 ns, for which a driver's deadlines pass during a wait for idle: 50 ms.
+const IDLE_TIME: u64 = 500_000;
+/// Number of deadlines that pass at most during a wait for idle.
+const IDLE_TURNS: u32 = 1_000;
+/// The time for which a driver's deadlines pass while client threads wait without a deadline: 10 s.
+const PATIENCE: u64 = 100_000_000;
+/// Number of a driver's deadlines that pass at most while no client thread continues.
+const PATIENCE_TURNS: u32 = 100_000;
 
 /// A virtual thread panicked in Windtunnel's own code. A driver's panic is a `DriverError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +64,17 @@ pub enum Role {
     Client,
     /// It serves client threads, and ends after they have ended.
     Worker,
+    /// The driver started it. It may wait for ever; the run does not wait for it.
+    Driver,
+    /// It runs the DPCs, timers and work items of a driver, and ends after the client threads.
+    DriverWorker,
+}
+
+impl Role {
+    /// Whether it waits on behalf of a driver, so that its deadlines pass within limits.
+    fn is_of_driver(self) -> bool {
+        matches!(self, Role::Driver | Role::DriverWorker)
+    }
 }
 
 /// The virtual threads of a host.
@@ -45,6 +85,19 @@ pub(crate) struct ThreadTable {
     pub(crate) allows_external: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
+    limits: DriverLimits,
+}
+
+/// What is left of the limits for the deadlines of drivers.
+#[derive(Debug, Default)]
+struct DriverLimits {
+    /// The end of the time that a wait for idle lasts, and the number of deadlines that have
+    /// passed in it.
+    idle: Option<(u64, u32)>,
+    /// When a client thread last continued.
+    client_continued: u64,
+    /// Number of deadlines of drivers that have passed since.
+    turns: u32,
 }
 
 #[derive(Debug)]
@@ -145,6 +198,7 @@ impl ThreadTable {
 
     /// Returns how the wait of a thread that is ready again ended.
     pub(crate) fn take_result(&mut self, current_thread: usize) -> WaitResult {
+        self.note_progress(current_thread);
         match std::mem::replace(
             &mut self.threads[current_thread].status,
             Status::Ready(WaitResult::Woken),
@@ -176,16 +230,17 @@ impl ThreadTable {
     /// when no client thread has work left. Returns whether a thread is ready now.
     pub(crate) fn wake_one(&mut self, ends: bool) -> bool {
         let quiet = |thread: &Thread| matches!(thread.status, Status::WaitingForIdle);
-        if let Some(next) = self.threads.iter().position(quiet) {
-            self.threads[next].status = Status::Ready(WaitResult::Woken);
+        if let Some(idle) = self.threads.iter().position(quiet) {
+            if let Some(next) = self.next_due_while_idle() {
+                self.time_out(next);
+                return true;
+            }
+            self.limits.idle = None;
+            self.note_progress(idle);
+            self.threads[idle].status = Status::Ready(WaitResult::Woken);
             return true;
         }
-        let due = |(index, it): (usize, &Thread)| match &it.status {
-            Status::Parked(token, _) if self.can_be_woken(token) => None,
-            Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
-            _ => None,
-        };
-        if let Some((_, next)) = self.threads.iter().enumerate().filter_map(due).min() {
+        if let Some(next) = self.next_due() {
             self.time_out(next);
             return true;
         }
@@ -212,6 +267,75 @@ impl ThreadTable {
             woken = true;
         }
         woken
+    }
+
+    /// The deadlines that may pass now, each with its thread, of drivers' threads or of others.
+    fn deadlines(&self, of_driver: bool) -> impl Iterator<Item = (u64, usize)> {
+        let due = move |(index, thread): (usize, &Thread)| match &thread.status {
+            _ if thread.role.is_of_driver() != of_driver => None,
+            Status::Parked(token, _) if self.can_be_woken(token) => None,
+            Status::Parked(_, Some(deadline)) => Some((*deadline, index)),
+            _ => None,
+        };
+        self.threads.iter().enumerate().filter_map(due)
+    }
+
+    /// The thread whose deadline passes next although another thread waits for idle.
+    fn next_due_while_idle(&mut self) -> Option<usize> {
+        let of_driver = self.deadlines(true).min()?;
+        let end = self.now.saturating_add(IDLE_TIME);
+        let (end, turns) = self.limits.idle.get_or_insert((end, 0));
+        if of_driver.0 > *end || *turns == IDLE_TURNS {
+            return None;
+        }
+        *turns += 1;
+        self.deadlines(false).chain([of_driver]).min().map(|(_, thread)| thread)
+    }
+
+    /// The thread whose deadline passes next.
+    fn next_due(&mut self) -> Option<usize> {
+        let other = self.deadlines(false).min();
+        let of_driver = self.deadlines(true).min().filter(|(deadline, _)| {
+            let patience = self.limits.client_continued.saturating_add(PATIENCE);
+            self.limits.turns < PATIENCE_TURNS
+                && (other.is_some() || *deadline <= patience)
+                && self.any_client()
+        });
+        let next = of_driver.into_iter().chain(other).min()?;
+        if of_driver == Some(next) {
+            self.limits.turns += 1;
+        }
+        Some(next.1)
+    }
+
+    /// Whether a client thread is not done.
+    fn any_client(&self) -> bool {
+        let lives = |thread: &Thread| !matches!(thread.status, Status::Done);
+        self.threads.iter().any(|thread| thread.role == Role::Client && lives(thread))
+    }
+
+    /// Renews the limits of drivers' deadlines if a client thread continues.
+    pub(crate) fn note_progress(&mut self, current_thread: usize) {
+        if self.threads[current_thread].role == Role::Client {
+            (self.limits.client_continued, self.limits.turns) = (self.now, 0);
+        }
+    }
+
+    /// Lets time pass while a thread runs. Every wait whose deadline has passed then ends.
+    pub(crate) fn pass_time(&mut self, time: u64) {
+        self.advance_time(self.now.saturating_add(time));
+        let due: Vec<(u64, usize)> = self.deadlines(false).chain(self.deadlines(true)).collect();
+        for (_, thread) in due.into_iter().filter(|(deadline, _)| *deadline <= self.now) {
+            self.threads[thread].status = Status::Ready(WaitResult::TimedOut);
+        }
+    }
+
+    /// The names of the driver's threads that have not ended.
+    pub(crate) fn driver_threads(&self) -> Vec<String> {
+        let lives = |thread: &&Thread| {
+            thread.role == Role::Driver && !matches!(thread.status, Status::Done)
+        };
+        self.threads.iter().filter(lives).map(|thread| thread.name.clone()).collect()
     }
 
     /// The wait graph as text: each waiting thread and what it waits for.

@@ -128,7 +128,7 @@ impl ThreadedHost {
         work_available: WaitToken,
         work: impl FnMut(&mut Passive) -> bool + Send + 'static,
     ) {
-        spawner::spawn_worker(self, name, work_available, work, |_, _| None);
+        spawner::spawn_worker(self, (name, Role::Worker), work_available, work, |_, _| None);
     }
 
     /// Lets all other threads run until none can.
@@ -301,6 +301,10 @@ impl Spawner for ThreadedHost {
     fn run_until_idle(&self, at: &mut Passive) {
         ThreadedHost::run_until_idle(self, at);
     }
+
+    fn driver_threads(&self) -> Vec<String> {
+        self.state().table.driver_threads()
+    }
 }
 
 impl Host for ThreadedHost {
@@ -322,6 +326,18 @@ impl Host for ThreadedHost {
         if let Some(number) = state.table.wake(token) {
             state.table.threads[number].turn.notify_one();
         }
+    }
+
+    fn pass_time(&self, time: u64) {
+        let mut state = self.state();
+        state.table.pass_time(time);
+        for number in state.table.ready() {
+            state.table.threads[number].turn.notify_one();
+        }
+    }
+
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {
+        self
     }
 
     fn yield_point(&self, _at: &mut Passive) {
@@ -364,9 +380,12 @@ struct ThreadGuard<'a> {
 
 impl<'a> ThreadGuard<'a> {
     fn enter(host: &'a ThreadedHost, number: usize) -> Self {
-        let status = &mut host.state().table.threads[number].status;
+        let mut state = host.state();
+        let status = &mut state.table.threads[number].status;
         let nested = !matches!(status, Status::Outside);
         *status = Status::Ready(WaitResult::Woken);
+        state.table.note_progress(number);
+        drop(state);
         let before = thread::set_current(u32::try_from(number).unwrap_or(u32::MAX));
         Self { host, number, nested, previous_thread: before }
     }

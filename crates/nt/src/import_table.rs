@@ -14,22 +14,98 @@ pub struct Import {
     pub support: Support,
     /// The address that a driver's import is bound to.
     pub address: *const (),
+    /// Whether it is a variable.
+    pub is_variable: bool,
 }
 
-/// The rows of one file: `Name [lacks "what is missing"];`.
+/// The rows of one file: `Name [lacks "what is missing"];` for a function, and
+/// `static Name = VARIABLE [lacks "what is missing"];` for a variable.
 macro_rules! import_rows {
-    ($($name:ident $(lacks $lacks:literal)?;)*) => {
-        pub(crate) const IMPORTS: &[$crate::Import] = &[$($crate::Import {
+    ($($row:tt)*) => {
+        pub(crate) const IMPORTS: &[$crate::Import] =
+            $crate::import_table::import_list!([] $($row)*);
+    };
+}
+
+/// Turns rows into an array, one after the other.
+macro_rules! import_list {
+    ([$($done:expr,)*]) => { &[$($done),*] };
+    ([$($done:expr,)*] static $name:ident = $variable:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
+        $crate::import_table::import_list!([$($done,)* $crate::Import {
+            name: stringify!($name),
+            support: flight::Support::from_missing(concat!($($lacks)?)),
+            address: (&raw const $variable).cast(),
+            is_variable: true,
+        },] $($rest)*)
+    };
+    ([$($done:expr,)*] $name:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
+        $crate::import_table::import_list!([$($done,)* $crate::Import {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: $name as *const (),
-        }),*];
+            is_variable: false,
+        },] $($rest)*)
     };
 }
+pub(crate) use import_list;
 pub(crate) use import_rows;
 
+/// Variadic functions, each with the function that gets the address of its arguments.
+///
+/// The x64 convention passes the first four arguments in registers and reserves four slots for them
+/// in front of the arguments on the stack: stored there, all arguments are in order in memory.
+macro_rules! variadic {
+    ($($(#[doc = $doc:literal])+ $name:ident -> $target:ident;)*) => {$(
+        $(#[doc = $doc])+
+        #[unsafe(naked)]
+        pub unsafe extern "win64" fn $name() {
+            std::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov [rsp + 8], rcx",
+                "mov [rsp + 16], rdx",
+                "mov [rsp + 24], r8",
+                "mov [rsp + 32], r9",
+                "lea rcx, [rsp + 8]",
+                "sub rsp, 40",
+                ".cfi_adjust_cfa_offset 40",
+                "call {target}",
+                "add rsp, 40",
+                ".cfi_adjust_cfa_offset -40",
+                "ret",
+                ".cfi_endproc",
+                target = sym $target,
+            )
+        }
+    )*};
+}
+pub(crate) use variadic;
+
 /// The rows, by file.
-const FILES: &[&[Import]] = &[crate::ex::IMPORTS, crate::ke::IMPORTS];
+const FILES: &[&[Import]] = &[
+    crate::crt::IMPORTS,
+    crate::crt_format::IMPORTS,
+    crate::crt_memory::IMPORTS,
+    crate::dbg::IMPORTS,
+    crate::ex::IMPORTS,
+    crate::image::exception::IMPORTS,
+    crate::ex_list::IMPORTS,
+    crate::ex_lookaside::IMPORTS,
+    crate::ex_misc::IMPORTS,
+    crate::kd::IMPORTS,
+    crate::ke_bugcheck::IMPORTS,
+    crate::ke_dpc::IMPORTS,
+    crate::ke_event::IMPORTS,
+    crate::ke_irql::IMPORTS,
+    crate::ke_mutex::IMPORTS,
+    crate::ke_spin_lock::IMPORTS,
+    crate::ke_timer::IMPORTS,
+    crate::ke_wait::IMPORTS,
+    crate::ob::IMPORTS,
+    crate::ps::IMPORTS,
+    crate::work_items::IMPORTS,
+    crate::rtl::IMPORTS,
+    crate::rtl_bitmap::IMPORTS,
+];
 
 /// Every function and variable that a driver can import, by file.
 pub fn imports() -> impl Iterator<Item = &'static Import> {

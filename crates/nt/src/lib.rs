@@ -6,30 +6,64 @@
 //! inside [`Pool::run_driver`], and the exported functions act on that pool; inside
 //! [`processor::run_driver`] it has an IRQL, locks and waits.
 
+mod abandon;
+pub mod clock;
+pub mod crt;
+pub mod crt_format;
+mod crt_memory;
+pub mod dbg;
 mod dispatcher;
+mod dpc_queue;
+mod driver_memory;
+mod entry;
 mod ex;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
+pub mod ex_list;
+pub mod ex_lookaside;
+pub mod ex_misc;
+mod format;
 mod handles;
+pub mod image;
 mod import_table;
-mod ke;
+pub mod kd;
+mod ke_bugcheck;
+pub mod ke_dpc;
+pub mod ke_event;
+pub mod ke_irql;
+pub mod ke_mutex;
+pub mod ke_spin_lock;
+pub mod ke_timer;
+pub mod ke_wait;
+mod machine;
 mod memory;
+pub mod ob;
 mod pool;
 pub mod processor;
+pub mod ps;
 mod ram;
+pub mod rtl;
+pub mod rtl_bitmap;
+mod status;
+#[cfg(test)]
+mod testing;
 mod waits;
+pub mod work_items;
+mod work_queue;
 
 pub use ex::{
-    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
-    POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
-    POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
+    ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
+    ExAllocatePoolWithTag, ExAllocatePoolWithTagPriority, ExAllocatePoolZero, ExFreePool,
+    ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE,
+    POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use import_table::{Import, find_import, imports};
-pub use ke::{
-    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
-    KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,
-    KeRaiseIrqlToDpcLevel, KeReadStateEvent, KeReleaseSpinLock, KeResetEvent, KeSetEvent,
-    KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
+pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};
+pub use ke_irql::{
+    APC_LEVEL, DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeGetCurrentIrql, KeLowerIrql,
+    KeRaiseIrqlToDpcLevel, KfRaiseIrql, PASSIVE_LEVEL,
 };
+pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
+pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
+pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
 

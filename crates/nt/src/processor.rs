@@ -1,5 +1,8 @@
 //! The processor state of a running driver: its IRQL and the spin locks that it holds.
 //!
+//! All code of a driver runs inside [`run_driver`]: DDIs, and through [`run_routine`] also the
+//! driver's threads, DPCs and work items.
+//!
 //! # Invariants
 //!
 //! 1. The host's IRQL is never below the IRQL at which the driver was entered. A driver that lowers
@@ -7,8 +10,13 @@
 //!    lent meanwhile becomes invalid.
 //! 2. Held locks are recorded here, by address, so a lock whose memory was freed can still be
 //!    released. The `KSPIN_LOCK` in the driver's memory only shows whether it is held.
+//! 3. The driver's IRQL is a number as on Windows: a driver that raises to `APC_LEVEL` reads 1. The
+//!    host knows three levels only; `APC_LEVEL` is its passive level, because there are no APCs.
 
-use flight::{Attachment, AttachmentGuard, ExecutionContext, Host, Irql, Log};
+use crate::abandon::{self, Abandoned};
+use crate::image::DriverCode;
+use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
+use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,8 +36,8 @@ struct RunningDriver {
 /// The processor state that the driver changes.
 struct ProcessorState {
     entered: Irql,
-    /// The IRQL that the driver set.
-    level: Irql,
+    /// The IRQL that the driver set, as its number.
+    number: KIRQL,
     /// The locks that it holds, in the order of acquisition.
     locks: Vec<usize>,
 }
@@ -56,13 +64,57 @@ pub fn run_driver<R>(
     let driver = RunningDriver::new(host.clone(), log.clone(), entered);
     let attached = Some(ExecutionContext::attach(driver.clone()));
     let back = RunningDriverGuard { driver, attached };
+    let call = flight::CallGuard::current().map_or(0, |call| call.number.into());
+    let code = DriverCode::begin(call, number_of(entered));
     let answer = body();
+    drop(code);
     (answer, back.restore())
+}
+
+/// Runs a routine of the driver that is not a DDI: a thread's start routine, a DPC or a work item.
+/// Returns how it ended if it did not return. See [`crate::abandon`].
+pub(crate) fn run_routine(
+    host: &Arc<dyn Host>,
+    log: &Arc<Log>,
+    routine: impl FnOnce(),
+) -> (Result<(), Abandoned>, ExitState) {
+    run_driver(host, log, || abandon::run(routine))
+}
+
+/// Entry rule: a driver's routine returns at the IRQL at which it was called, without a spin lock.
+pub(crate) fn judge_routine_exit(log: &Log, routine: &'static str, left: &ExitState) {
+    let ExitState { entered, level, locks } = *left;
+    let broken = (entered != level || locks > 0).then(|| {
+        format!(
+            "{routine}: the driver was entered at {entered} and left at {level}, with {locks} spin \
+             locks: it leaves as it came, with none"
+        )
+    });
+    let call = crate::waits::current_call();
+    log.judge(RuleId::KMD_LEVEL_008, Component::Driver, call, routine, broken);
+}
+
+/// The number of an IRQL of the host.
+pub(crate) fn number_of(level: Irql) -> KIRQL {
+    match level {
+        Irql::Passive => PASSIVE_LEVEL,
+        Irql::Dispatch => DISPATCH_LEVEL,
+        Irql::Device => DEVICE_LEVEL,
+    }
+}
+
+/// The host's IRQL for a number.
+pub(crate) fn level_of(number: KIRQL) -> Irql {
+    match number {
+        0 | 1 => Irql::Passive,
+        DISPATCH_LEVEL => Irql::Dispatch,
+        _ => Irql::Device,
+    }
 }
 
 impl RunningDriver {
     fn new(host: Arc<dyn Host>, log: Arc<Log>, entered: Irql) -> Arc<Self> {
-        let processor = ProcessorState { entered, level: entered, locks: vec![] };
+        let processor = ProcessorState { entered, number: number_of(entered), locks: vec![] };
         Arc::new(Self { host, log, processor: Mutex::new(processor) })
     }
 
@@ -88,20 +140,42 @@ impl Attachment for RunningDriver {
     }
 }
 
+/// The number of the IRQL that the driver reads. Zero if no driver runs on this thread.
+pub fn irql_number() -> u8 {
+    number("KeGetCurrentIrql")
+}
+
+/// Changes the number of the driver's IRQL, as a move to CR8 does; returns the previous one.
+pub fn set_irql_number(new: u8) -> u8 {
+    set_number("KeRaiseIrql", new)
+}
+
+/// The number of the IRQL that the driver reads.
+pub(crate) fn number(import: &'static str) -> KIRQL {
+    RunningDriver::current(import).map_or(PASSIVE_LEVEL, |driver| driver.processor().number)
+}
+
 /// The IRQL that the driver reads.
 pub(crate) fn level(import: &'static str) -> Irql {
-    RunningDriver::current(import).map_or(Irql::Passive, |driver| driver.processor().level)
+    level_of(number(import))
 }
 
 /// Changes the IRQL; returns the previous one.
-pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
-    let Some(driver) = RunningDriver::current(import) else { return Irql::Passive };
+pub(crate) fn set_number(import: &'static str, new: KIRQL) -> KIRQL {
+    let Some(driver) = RunningDriver::current(import) else { return PASSIVE_LEVEL };
     let (entered, before) = {
         let mut processor = driver.processor();
-        (processor.entered, std::mem::replace(&mut processor.level, level))
+        (processor.entered, std::mem::replace(&mut processor.number, new))
     };
-    driver.host.set_irql(level.max(entered));
+    driver.host.set_irql(level_of(new).max(entered));
+    DriverCode::irql_changed(new);
     before
+}
+
+/// Changes the IRQL; returns the previous one.
+#[cfg(test)]
+pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
+    level_of(set_number(import, number_of(level)))
 }
 
 /// Acquires a lock. A lock that this thread already holds is acquired again without waiting; it
@@ -112,6 +186,21 @@ pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     // A lock that a driver never releases is reported when that driver returns.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
     driver.processor().locks.push(lock);
+}
+
+/// Acquires a lock if no thread holds it. Returns whether it did.
+pub(crate) fn try_acquire_spin_lock(import: &'static str, lock: usize) -> bool {
+    let Some(driver) = RunningDriver::current(import) else { return false };
+    let free = held_spin_locks().insert(lock);
+    if free {
+        driver.processor().locks.push(lock);
+    }
+    free
+}
+
+/// Whether any thread holds the lock.
+pub(crate) fn is_spin_lock_held(lock: usize) -> bool {
+    held_spin_locks().contains(&lock)
 }
 
 /// Releases a lock.
@@ -149,7 +238,7 @@ impl RunningDriverGuard {
     fn restore(mut self) -> ExitState {
         self.detach();
         let processor = self.driver.processor();
-        let (entered, level) = (processor.entered, processor.level);
+        let (entered, level) = (processor.entered, level_of(processor.number));
         ExitState { entered, level, locks: processor.locks.len() }
     }
 

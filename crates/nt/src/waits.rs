@@ -1,7 +1,15 @@
-//! Waits of a driver: for its events and for time. Time is virtual: it passes when no thread can
-//! run.
+//! Waits of a driver: for its dispatcher objects and for time. Time is virtual: it passes when no
+//! thread can run.
+//!
+//! The state of an object is in the driver's memory (`dispatcher.rs`) and changes under the lock of
+//! this module, as under the dispatcher lock of Windows. A thread that waits leaves its token with
+//! each of its objects. A change that signals an object wakes all of its threads, the longest wait
+//! first; each looks again, and the first that runs consumes the signal.
 
-use crate::dispatcher::EventMemory;
+use crate::abandon::{self, Abandoned};
+use crate::clock;
+use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::image::DriverWaits;
 use crate::processor::{current, level};
 use flight::{
     At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
@@ -9,95 +17,154 @@ use flight::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The initialised events by address, with the data that has no field in a `KEVENT`. Their state is
-/// in the driver's memory, and changes under this lock.
-static EVENTS: Mutex<BTreeMap<usize, Event>> = Mutex::new(BTreeMap::new());
+/// The threads that wait, by the address of the object, with the data that has no field in it.
+static WAITERS: Mutex<BTreeMap<usize, Waiters>> = Mutex::new(BTreeMap::new());
 
-struct Event {
-    /// The IRQL at which it was last set.
+struct Waiters {
+    /// The IRQL at which the object was last signalled.
     set_level: Irql,
-    waiters: Vec<WaitToken>,
+    tokens: Vec<WaitToken>,
+}
+
+impl Default for Waiters {
+    fn default() -> Self {
+        Self { set_level: Irql::Passive, tokens: Vec::new() }
+    }
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitEnd {
-    /// The event was set, or the delay is over.
-    Set,
+    /// The object with this index was signalled (of a wait for all: index 0), or the delay is over.
+    Satisfied(usize),
     /// The timeout passed first.
     TimedOut,
     /// The wait could not end, or waiting is not allowed here.
     Failed,
+    /// The run is over, and the driver's code on this thread does not continue: the caller drops
+    /// its values and calls [`leave_if_over`].
+    HostEnded,
 }
 
-/// Initialises an event.
-pub(crate) fn initialize(event: EventMemory, auto_reset: bool, set: bool) {
-    let mut events = events();
-    event.initialize(auto_reset, set);
-    events.insert(event.address(), Event { set_level: Irql::Passive, waiters: Vec::new() });
+/// How long a wait lasts at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Timeout {
+    /// It only looks.
+    Poll,
+    /// Until this time of the host.
+    Until(u64),
+    Never,
 }
 
-/// Clears an event; returns the previous state.
-pub(crate) fn clear(event: EventMemory) -> i32 {
-    let events = events();
-    if events.contains_key(&event.address()) { event.set_signal_state(0) } else { 0 }
-}
-
-/// The state of an event.
-pub(crate) fn read_state(event: EventMemory) -> i32 {
-    let events = events();
-    if events.contains_key(&event.address()) { event.signal_state() } else { 0 }
-}
-
-/// Sets an event; returns the previous state.
-pub(crate) fn set(event: EventMemory) -> i32 {
-    const NAME: &str = "KeSetEvent";
-    let by = level(NAME);
-    let (before, waiters) = match events().get_mut(&event.address()) {
-        Some(known) => {
-            known.set_level = by;
-            (event.set_signal_state(1), std::mem::take(&mut known.waiters))
-        }
-        None => return 0,
-    };
-    if let Some((host, _)) = current(NAME) {
-        for token in &waiters {
-            host.wake(token);
+impl Timeout {
+    /// A timeout as Windows writes it: none is endless, zero only looks, a negative one is relative
+    /// to now, and a positive one is a system time.
+    pub(crate) fn from_windows(value: Option<i64>, now: u64) -> Self {
+        match value {
+            None => Timeout::Never,
+            Some(0) => Timeout::Poll,
+            Some(value) => Timeout::Until(clock::due_time(value, now)),
         }
     }
-    before
+
+    fn deadline(self) -> Option<u64> {
+        match self {
+            Timeout::Until(deadline) => Some(deadline),
+            Timeout::Poll | Timeout::Never => None,
+        }
+    }
 }
 
-/// Waits for an event, at most until `deadline`. A deadline of zero only checks the event.
-pub(crate) fn wait(event: EventMemory, deadline: Option<u64>) -> WaitEnd {
-    const NAME: &str = "KeWaitForSingleObject";
-    let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
+/// Writes the header of an object and forgets the threads that waited for one that was there.
+pub(crate) fn initialize(object: ObjectMemory, kind: ObjectKind, signal_state: i32) {
+    let mut waiters = waiters();
+    object.initialize(kind, signal_state);
+    waiters.insert(object.address(), Waiters::default());
+}
+
+/// The state of an object. Zero if there is none.
+pub(crate) fn read_state(object: ObjectMemory) -> i32 {
+    let _lock = waiters();
+    object.kind().map_or(0, |_| object.signal_state())
+}
+
+/// Changes an object; if it is signalled then, wakes the threads that wait for it. Returns what
+/// `act` returns, and `None` if there is no object.
+pub(crate) fn change<R>(
+    import: &'static str,
+    object: ObjectMemory,
+    act: impl FnOnce(ObjectKind) -> R,
+) -> Option<R> {
+    let (by, host) = (level(import), current(import).map(|(host, _)| host));
+    change_at(by, host.as_deref(), object, act)
+}
+
+/// As [`change`], for a caller that is not the driver itself.
+pub(crate) fn change_at<R>(
+    by: Irql,
+    host: Option<&dyn Host>,
+    object: ObjectMemory,
+    act: impl FnOnce(ObjectKind) -> R,
+) -> Option<R> {
+    let (answer, tokens) = {
+        let mut waiters = waiters();
+        let answer = act(object.kind()?);
+        if object.signal_state() <= 0 {
+            return Some(answer);
+        }
+        let known = waiters.entry(object.address()).or_default();
+        known.set_level = by;
+        (answer, std::mem::take(&mut known.tokens))
+    };
+    for token in host.iter().flat_map(|host| tokens.iter().map(move |token| (host, token))) {
+        token.0.wake(token.1);
+    }
+    Some(answer)
+}
+
+/// Waits for one of the objects, or for all of them. `me` is the address of the waiting thread's
+/// object, which can own mutexes.
+pub(crate) fn wait(
+    name: &'static str,
+    objects: &[ObjectMemory],
+    all: bool,
+    timeout: Option<i64>,
+) -> WaitEnd {
+    let Some((host, log)) = current(name) else { return WaitEnd::Failed };
+    if objects.is_empty() || objects.iter().any(|object| object.kind().is_none()) {
+        let absent = format!("{name} of no dispatcher object");
+        log.emit(current_call(), EventKind::EntryMissing { name: absent.into() });
+        return WaitEnd::Failed;
+    }
+    let timeout = Timeout::from_windows(timeout, host.now());
+    let highest = if timeout == Timeout::Poll { Irql::Dispatch } else { Irql::Passive };
+    judge_level(&host, &log, name, highest);
+    let thread = crate::ps::current_thread();
     let mut waited = false;
     loop {
-        let token = match event_state(event) {
-            EventState::Set(by) => {
+        let token = match attempt(objects, all, thread, timeout == Timeout::Poll) {
+            Ok((index, by)) => {
                 if waited {
-                    log_wait(&log, NAME, &format!("set at {by}"));
+                    log_wait(&log, name, &format!("set at {by}"));
                 }
-                return WaitEnd::Set;
+                return WaitEnd::Satisfied(index);
             }
-            EventState::NoEvent => {
-                let absent =
-                    EventKind::EntryMissing { name: "KeWaitForSingleObject of no event".into() };
-                log.emit(current_call(), absent);
-                return WaitEnd::Failed;
-            }
-            EventState::Unset if deadline == Some(0) => return WaitEnd::TimedOut,
-            EventState::Unset => enqueue_waiter(&*host, event),
+            Err(None) => return WaitEnd::TimedOut,
+            Err(Some(token)) => token,
         };
-        match park(&host, &log, NAME, &token, deadline) {
+        let result = park(&host, &token, timeout.deadline());
+        if result != Some(WaitResult::Woken) {
+            dequeue(objects, &token);
+        }
+        match result {
             Some(WaitResult::Woken) => waited = true,
             Some(WaitResult::TimedOut) => {
-                log_wait(&log, NAME, "timed out");
+                log_wait(&log, name, "timed out");
                 return WaitEnd::TimedOut;
             }
+            Some(WaitResult::HostEnded) if abandon::is_possible() => return WaitEnd::HostEnded,
             Some(WaitResult::Stuck(_) | WaitResult::HostEnded) => {
-                log_wait(&log, NAME, "stuck");
+                log_wait(&log, name, "stuck");
                 return WaitEnd::Failed;
             }
             None => return WaitEnd::Failed,
@@ -105,77 +172,161 @@ pub(crate) fn wait(event: EventMemory, deadline: Option<u64>) -> WaitEnd {
     }
 }
 
-/// Waits until time `until`.
-pub(crate) fn delay(until: u64) -> WaitEnd {
+/// Waits until a time, given as a timeout of Windows. Zero gives other threads the processor.
+pub(crate) fn delay(interval: i64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
     let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
-    let token = WaitToken::new("time to pass");
-    if park(&host, &log, NAME, &token, Some(until)).is_none() {
-        return WaitEnd::Failed;
-    }
-    log_wait(&log, NAME, "timed out");
-    WaitEnd::Set
-}
-
-enum EventState {
-    Set(Irql),
-    Unset,
-    NoEvent,
-}
-
-fn event_state(event: EventMemory) -> EventState {
-    let events = events();
-    let Some(known) = events.get(&event.address()) else { return EventState::NoEvent };
-    if event.signal_state() == 0 {
-        return EventState::Unset;
-    }
-    if event.is_auto_reset() {
-        event.set_signal_state(0);
-    }
-    EventState::Set(known.set_level)
-}
-
-/// Adds a wait token to the event's waiters. The event may have been set since the caller checked
-/// it, so it is checked again under the lock; if it is set, the token is woken at once.
-fn enqueue_waiter(host: &dyn Host, event: EventMemory) -> WaitToken {
-    let token = WaitToken::new("an event of the driver's");
-    let set = match events().get_mut(&event.address()) {
-        Some(known) if event.signal_state() == 0 => {
-            known.waiters.push(token.clone());
-            false
-        }
-        _ => true,
+    judge_level(&host, &log, NAME, Irql::Passive);
+    let Some(deadline) = Timeout::from_windows(Some(interval), host.now()).deadline() else {
+        yield_at_passive(&*host);
+        return WaitEnd::Satisfied(0);
     };
-    if set {
-        host.wake(&token);
+    let token = WaitToken::new("time to pass");
+    match park(&host, &token, Some(deadline)) {
+        None => return WaitEnd::Failed,
+        Some(WaitResult::HostEnded) if abandon::is_possible() => return WaitEnd::HostEnded,
+        Some(_) => log_wait(&log, NAME, "timed out"),
     }
-    token
+    WaitEnd::Satisfied(0)
 }
 
-/// Parks at passive level. Above it the wait breaks an entry rule, and returns `None` at once.
-fn park(
-    host: &Arc<dyn Host>,
-    log: &Log,
-    name: &'static str,
-    token: &WaitToken,
-    deadline: Option<u64>,
-) -> Option<WaitResult> {
-    let at = host.irql();
-    let broken = (at > Irql::Passive).then(|| format!("{name} was called at {at} level"));
-    if broken.is_none() || !CallGuard::misuse(name) {
-        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
+/// Parks until a token of this crate is woken.
+pub(crate) fn park_for(import: &'static str, host: &Arc<dyn Host>, token: &WaitToken) -> WaitEnd {
+    match park(host, token, None) {
+        Some(WaitResult::Woken) => WaitEnd::Satisfied(0),
+        Some(WaitResult::HostEnded) if abandon::is_possible() => WaitEnd::HostEnded,
+        _ => {
+            log_misuse(import, "waits for what does not happen");
+            WaitEnd::Failed
+        }
     }
+}
+
+/// Ends the driver's routine on this thread if its wait ended with the run. The caller owns no
+/// value that needs to be dropped.
+pub(crate) fn leave_if_over(end: WaitEnd) {
+    if end == WaitEnd::HostEnded {
+        abandon::abandon(Abandoned::HostEnded);
+    }
+}
+
+/// Lets another thread run first, at passive level.
+pub(crate) fn yield_at_passive(host: &dyn Host) {
+    At::at_current_irql(host, |at| {
+        if let At::Passive(at) = at {
+            host.yield_point(at);
+        }
+    });
+}
+
+/// Consumes the signal of one of the objects or of all; returns the index and the level at which
+/// the object was signalled. Otherwise returns the token of the wait, unless the thread only looks.
+fn attempt(
+    objects: &[ObjectMemory],
+    all: bool,
+    thread: usize,
+    poll: bool,
+) -> Result<(usize, Irql), Option<WaitToken>> {
+    let mut waiters = waiters();
+    let signalled = |object: &ObjectMemory| is_signalled(*object, thread);
+    let found = if all {
+        objects.iter().all(signalled).then_some(0)
+    } else {
+        objects.iter().position(signalled)
+    };
+    if let Some(index) = found {
+        let consumed = if all { objects } else { &objects[index..=index] };
+        for object in consumed {
+            consume(*object, thread);
+        }
+        let by = waiters.get(&objects[index].address()).map(|known| known.set_level);
+        return Ok((index, by.unwrap_or(Irql::Passive)));
+    }
+    if poll {
+        return Err(None);
+    }
+    let token = WaitToken::new(match objects {
+        [object] => object.kind().map_or("an object of the driver's", ObjectKind::name),
+        _ => "objects of the driver's",
+    });
+    for object in objects {
+        waiters.entry(object.address()).or_default().tokens.push(token.clone());
+    }
+    Err(Some(token))
+}
+
+/// Removes the token of a wait that ended without a signal.
+fn dequeue(objects: &[ObjectMemory], token: &WaitToken) {
+    let mut waiters = waiters();
+    for object in objects {
+        if let Some(known) = waiters.get_mut(&object.address()) {
+            known.tokens.retain(|other| !other.same_as(token));
+        }
+    }
+}
+
+fn is_signalled(object: ObjectMemory, thread: usize) -> bool {
+    let state = object.signal_state();
+    match object.kind() {
+        Some(ObjectKind::Mutex) => state > 0 || crate::ke_mutex::owner(object) == thread,
+        Some(_) => state != 0,
+        None => false,
+    }
+}
+
+/// What a satisfied wait changes in the object.
+fn consume(object: ObjectMemory, thread: usize) {
+    let state = object.signal_state();
+    match object.kind() {
+        Some(ObjectKind::SynchronizationEvent | ObjectKind::SynchronizationTimer) => {
+            object.set_signal_state(0);
+        }
+        Some(ObjectKind::Semaphore) => {
+            object.set_signal_state(state - 1);
+        }
+        Some(ObjectKind::Mutex) => crate::ke_mutex::acquire(object, thread),
+        _ => (),
+    }
+}
+
+/// Parks at passive level; above it, returns `None` at once.
+fn park(host: &Arc<dyn Host>, token: &WaitToken, deadline: Option<u64>) -> Option<WaitResult> {
     At::at_current_irql(&**host, |at| match at {
-        At::Passive(at) => Some(host.park(at, token, deadline)),
+        At::Passive(at) => {
+            let _waits = DriverWaits::begin();
+            Some(host.park(at, token, deadline))
+        }
         At::Dispatch(_) | At::Device(_) => None,
     })
 }
 
+/// Entry rule: an import is called at an IRQL that it allows.
+pub(crate) fn judge_level(host: &Arc<dyn Host>, log: &Log, name: &'static str, highest: Irql) {
+    let at = host.irql();
+    let broken = (at > highest).then(|| format!("{name} was called at {at} level"));
+    if broken.is_none() || !CallGuard::misuse(name) {
+        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
+    }
+}
+
+/// Logs a wait of a DDI. The waits of a driver's own threads are not logged: a thread that polls
+/// would fill the log.
 fn log_wait(log: &Log, what: &'static str, ended: &str) {
+    if abandon::is_possible() {
+        return;
+    }
     log.emit(
         current_call(),
         EventKind::DriverWaited { object: what.into(), ended: ended.to_owned().into() },
     );
+}
+
+/// Logs a misuse of an import that is a bug check or an exception on Windows.
+pub(crate) fn log_misuse(import: &'static str, why: &str) {
+    if let Some((_, log)) = current(import) {
+        let why = why.to_owned().into();
+        log.emit(current_call(), EventKind::DriverMisuse { import: import.into(), why });
+    }
 }
 
 /// The driver call that this thread is in, as the subject of an event.
@@ -183,8 +334,8 @@ pub(crate) fn current_call() -> flight::Subject {
     Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number))
 }
 
-fn events() -> MutexGuard<'static, BTreeMap<usize, Event>> {
-    EVENTS.lock().unwrap_or_else(PoisonError::into_inner)
+fn waiters() -> MutexGuard<'static, BTreeMap<usize, Waiters>> {
+    WAITERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -209,19 +360,35 @@ mod tests {
         run_driver(&host, log, body).0
     }
 
+    const SET: WaitEnd = WaitEnd::Satisfied(0);
+
+    /// Waits for an event; the timeout is Windows's.
+    fn wait(event: ObjectMemory, timeout: Option<i64>) -> WaitEnd {
+        super::wait("KeWaitForSingleObject", &[event], false, timeout)
+    }
+
+    fn set(event: ObjectMemory) -> i32 {
+        change("KeSetEvent", event, |_| event.set_signal_state(1)).unwrap_or(0)
+    }
+
     /// The address of a new event.
     fn new_event(auto_reset: bool, set: bool) -> usize {
         let memory = Box::leak(Box::new([0_u64; 3]));
         let address = memory.as_mut_ptr().expose_provenance();
-        initialize(event_at(address), auto_reset, set);
+        let kind = if auto_reset {
+            ObjectKind::SynchronizationEvent
+        } else {
+            ObjectKind::NotificationEvent
+        };
+        initialize(event_at(address), kind, i32::from(set));
         address
     }
 
     /// The event at an address of `new_event`.
-    fn event_at(address: usize) -> EventMemory {
+    fn event_at(address: usize) -> ObjectMemory {
         let memory = std::ptr::with_exposed_provenance_mut(address);
         // SAFETY: The memory of a new event has 24 bytes and is never freed.
-        unsafe { EventMemory::at(memory) }.unwrap()
+        unsafe { ObjectMemory::at(memory) }.unwrap()
     }
 
     #[test]
@@ -236,7 +403,7 @@ mod tests {
                 });
             });
             driver(host, log, || {
-                assert_eq!(wait(event_at(address), None), WaitEnd::Set);
+                assert_eq!(wait(event_at(address), None), SET);
                 assert_eq!(wait(event_at(address), Some(0)), WaitEnd::TimedOut, "it is used up");
             });
             host.park(at, &end, None);
@@ -249,8 +416,8 @@ mod tests {
         let text = fly(|host, log, _| {
             let event = event_at(new_event(false, true));
             driver(host, log, || {
-                assert_eq!(wait(event, None), WaitEnd::Set);
-                assert_eq!(wait(event, None), WaitEnd::Set, "it stays set");
+                assert_eq!(wait(event, None), SET);
+                assert_eq!(wait(event, None), SET, "it stays set");
                 assert_eq!(set(event), 1);
             });
         });
@@ -264,8 +431,8 @@ mod tests {
             let unused = event_at(memory.as_mut_ptr().expose_provenance());
             let event = event_at(new_event(false, false));
             driver(host, log, || {
-                assert_eq!(delay(10), WaitEnd::Set);
-                assert_eq!(wait(event, Some(20)), WaitEnd::TimedOut);
+                assert_eq!(delay(-10), SET);
+                assert_eq!(wait(event, Some(-10)), WaitEnd::TimedOut);
                 assert_eq!(wait(event, None), WaitEnd::Failed, "no thread sets it");
                 assert_eq!(wait(unused, None), WaitEnd::Failed, "it is not initialised");
             });
@@ -281,9 +448,9 @@ mod tests {
             let event = event_at(new_event(false, false));
             driver(host, log, || {
                 assert_eq!((set(event), event.signal_state()), (0, 1));
-                assert_eq!((clear(event), read_state(event)), (1, 0));
+                assert_eq!((event.set_signal_state(0), read_state(event)), (1, 0));
                 event.set_signal_state(1); // The driver writes it itself.
-                assert_eq!(wait(event, Some(0)), WaitEnd::Set);
+                assert_eq!(wait(event, Some(0)), SET);
             });
         });
     }
@@ -294,7 +461,7 @@ mod tests {
             let event = event_at(new_event(false, false));
             driver(host, log, || {
                 set_level("a test", Irql::Dispatch);
-                assert_eq!((wait(event, None), delay(1)), (WaitEnd::Failed, WaitEnd::Failed));
+                assert_eq!((wait(event, None), delay(-1)), (WaitEnd::Failed, WaitEnd::Failed));
                 assert_eq!(wait(event, Some(0)), WaitEnd::TimedOut, "a check is not a wait");
             });
         });

@@ -1,0 +1,36 @@
+//! What the tests of this crate share.
+
+use crate::processor::{ExitState, run_driver};
+use flight::{DeterministicHost, Host, Log, Passive, ThreadedHost};
+use std::sync::Arc;
+
+/// Runs driver code on the first thread of a deterministic host.
+pub(crate) fn fly_driver(body: impl FnOnce(&Arc<dyn Host>)) -> ExitState {
+    fly_with(0, |host, log, _| run_driver(host, log, || body(host)).1)
+}
+
+/// Flies on a deterministic host.
+pub(crate) fn fly_with<R>(
+    seed: u64,
+    body: impl FnOnce(&Arc<dyn Host>, &Arc<Log>, &mut Passive) -> R,
+) -> R {
+    let log = Arc::new(Log::new());
+    let flown = DeterministicHost::fly(seed, &log, |host, at| {
+        let host: Arc<dyn Host> = host.clone();
+        body(&host, &log, at)
+    });
+    flown.unwrap()
+}
+
+/// Runs driver code on several seeds of the deterministic host and on the threaded host.
+pub(crate) fn fly_on_both_hosts(body: impl Fn(&Arc<dyn Host>, &mut Passive)) {
+    for seed in 0..8 {
+        fly_with(seed, |host, log, at| run_driver(host, log, || body(host, at)));
+    }
+    let log = Arc::new(Log::new());
+    let flown = ThreadedHost::fly(&log, |host, at| {
+        let host: Arc<dyn Host> = host.clone();
+        run_driver(&host, &log, || body(&host, at));
+    });
+    flown.unwrap();
+}

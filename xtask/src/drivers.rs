@@ -26,6 +26,9 @@ enum Port {
     Ks,
 }
 
+/// The drivers of the software GPU share the files of this folder.
+const SHARED: &str = "softgpu";
+
 /// The correct drivers: the folder of each below `drivers/c`, and its port driver.
 const DRIVERS: &[(&str, Port)] = &[
     ("compute", Port::Displib),
@@ -199,10 +202,8 @@ impl Builder {
     fn new(out: PathBuf) -> Result<Self, String> {
         let headers = root().join("crates/abi/include/km");
         let mut changed = modified(&std::env::current_exe().map_err(|reason| reason.to_string())?);
-        for folder in [&headers, &root().join("crates/d3dkmt/include/windtunnel")] {
-            for file in files(folder, "h")? {
-                changed = changed.max(modified(&file));
-            }
+        for file in files(&headers, "h")? {
+            changed = changed.max(modified(&file));
         }
         Ok(Self { out, headers, changed })
     }
@@ -254,6 +255,9 @@ impl Builder {
 
     fn form(&self, job: &Job, form: Form) -> Result<usize, String> {
         let mut sources = files(&source(job.base), "c")?;
+        if matches!(job.base, "compute" | "render" | "gpuva") {
+            sources.extend(files(&source(SHARED), "c")?);
+        }
         sources.extend(match form {
             Form::Image => [source("crt").join("gs.c")],
             Form::SharedObject => [source("crt").join("memory.c")],
@@ -287,8 +291,11 @@ impl Builder {
     fn object(&self, job: &Job, form: Form, file: &Path) -> Result<(PathBuf, bool), String> {
         let text =
             fs::read_to_string(file).map_err(|reason| format!("{}: {reason}", file.display()))?;
-        let name = |define: &String| define.split('=').next().unwrap_or_default().to_owned();
-        let flawed = job.defines.iter().any(|define| text.contains(&name(define)));
+        let flawed = job.defines.iter().any(|define| {
+            let name = define.split('=').next().unwrap_or_default();
+            let point = format!("FLAW_POINT({})", name.trim_start_matches("FLAW_IN_"));
+            text.contains(name) || text.contains(&point)
+        });
         let form_name = if form == Form::Image { "image" } else { "so" };
         let of = if flawed { &job.name } else { job.base };
         let folder = self.out.join("obj").join(of).join(form_name);
@@ -296,8 +303,10 @@ impl Builder {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let object = folder.join(format!("{stem}.o"));
         let mut changed = self.changed.max(modified(file));
-        for header in files(file.parent().unwrap_or(file), "h")? {
-            changed = changed.max(modified(&header));
+        for folder in [file.parent().unwrap_or(file), &source(SHARED), &source(job.base)] {
+            for header in files(folder, "h")? {
+                changed = changed.max(modified(&header));
+            }
         }
         if modified(&object) > changed {
             return Ok((object, false));
@@ -306,7 +315,7 @@ impl Builder {
         clang.args(COMMON_FLAGS).args(KERNEL_FLAGS);
         clang.args(if form == Form::Image { IMAGE_FLAGS } else { SHARED_OBJECT_FLAGS });
         clang.arg("-I").arg(&self.headers);
-        clang.arg("-I").arg(root().join("crates/d3dkmt/include"));
+        clang.arg("-I").arg(source(job.base)).arg("-I").arg(source(SHARED));
         if flawed {
             clang.args(job.defines.iter().map(|define| format!("-D{define}")));
         }

@@ -1,34 +1,26 @@
-/* DriverEntry and Unload. */
-#include "compute.h"
+/* DriverEntry and DxgkDdiUnload. */
+#include "driver.h"
+#include "miniport.h"
 
 DRIVER_INITIALIZE DriverEntry;
-static DXGKDDI_UNLOAD ComputeUnload;
+static DXGKDDI_UNLOAD Unload;
 
 static PDRIVER_OBJECT DriverObject;
 
-static void NTAPI ComputeUnload(void)
+static void NTAPI Unload(void)
 {
     DxgkUnInitialize(DriverObject);
 }
 
-INIT_CODE __attribute__((visibility("default"))) NTSTATUS NTAPI
-DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
+EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
 {
     DRIVER_INITIALIZATION_DATA data = {0};
 
+    FLAW_POINT(DRIVER_ENTRY);
     DriverObject = driver;
     data.Version = DXGKDDI_INTERFACE_VERSION;
-    data.DxgkDdiAddDevice = ComputeAddDevice;
-    data.DxgkDdiStartDevice = ComputeStartDevice;
-    data.DxgkDdiStopDevice = ComputeStopDevice;
-    data.DxgkDdiRemoveDevice = ComputeRemoveDevice;
-    data.DxgkDdiUnload = ComputeUnload;
-    data.DxgkDdiQueryAdapterInfo = ComputeQueryAdapterInfo;
-    data.DxgkDdiCreateDevice = ComputeCreateDevice;
-    data.DxgkDdiDestroyDevice = ComputeDestroyDevice;
-    data.DxgkDdiCreateAllocation = ComputeCreateAllocation;
-    data.DxgkDdiDestroyAllocation = ComputeDestroyAllocation;
-    data.DxgkDdiOpenAllocation = ComputeOpenAllocation;
-    data.DxgkDdiCloseAllocation = ComputeCloseAllocation;
+    FillMiniportTable(&data);
+    data.DxgkDdiUnload = Unload;
+    data.DxgkDdiSubmitCommandVirtual = SgSubmitCommandVirtual;
     return DxgkInitialize(driver, registry_path, &data);
 }

@@ -37,7 +37,6 @@ const UNIONS: &[(&str, &str, &str)] = &[
     ),
     ("DXGKARG_SUBMITCOMMAND", "hContext", "HANDLE hDevice;"),
     ("DXGKARG_PATCH", "hContext", "HANDLE hDevice;"),
-    ("PagingPlace", "pMdl", "PMDL pTypedMdl;"),
     ("PagingInitContextResourceDestination", "pMdl", "LARGE_INTEGER SegmentAddress;"),
     (
         "DXGK_PTE",
@@ -68,6 +67,27 @@ const UNIONS: &[(&str, &str, &str)] = &[
          D3DKMDT_GDISURFACEDATA *pCreateGdiSurfaceData;",
     ),
 ];
+
+/// Members that a structure has since an interface version: the struct, the first of these
+/// members, and the version. Only structures are listed whose length a driver checks.
+const SINCE: &[(&str, &str, &str)] = &[
+    ("DXGK_DRIVERCAPS", "MaxOverlayPlanes", "WDDM1_3"),
+    ("DXGK_DRIVERCAPS", "InternalGpuVirtualAddressRangeStart", "WDDM2_0"),
+    ("DXGK_DRIVERCAPS", "MiscCaps", "WDDM2_4"),
+    ("DXGK_DRIVERCAPS", "HwQueuedFlipCaps", "WDDM2_9"),
+];
+
+/// Structures that `abi` declares as a shorter one with more members behind it: in C they are one.
+const LONGER: &[(&str, &str)] = &[("DXGK_DRIVERCAPS", "DXGK_DRIVERCAPS_WDDM2_9")];
+
+/// Members that `abi` has as padding: the struct, the member behind them, and their declarations.
+const PADDING: &[(&str, &str, &str)] = &[(
+    "DXGK_DRIVERCAPS",
+    "MiscCaps",
+    "BOOLEAN SupportMultiPlaneOverlayImmediateFlip; \
+     BOOLEAN CursorScaledWithMultiPlaneOverlayPlane0; BOOLEAN HybridAcpiChainingRequired; \
+     UINT MaxQueuedMultiPlaneOverlayFlipVSync;",
+)];
 
 /// The words of the user-mode emitter, and those of kernel-mode headers.
 const WORDS: &[(&str, &str)] = &[
@@ -201,7 +221,29 @@ impl Definitions {
             all.layouts.extend(file.layouts);
             all.lengths.extend(file.lengths);
         }
+        for (name, longer) in LONGER {
+            all.merge(name, longer);
+        }
         all
+    }
+
+    /// Appends the members of the longer structure, which begins with the shorter one.
+    fn merge(&mut self, name: &str, longer: &str) {
+        let Some(at) = self.items.iter().position(|it| it.name() == longer) else { return };
+        let Definition::Struct { members: more, .. } = self.items.remove(at) else { return };
+        for it in &mut self.items {
+            if let Definition::Struct { name: found, members, .. } = it
+                && found == name
+            {
+                members.extend(more.iter().skip(1).cloned());
+            }
+        }
+        if let (Some(more), Some(layout)) =
+            (self.layouts.remove(longer), self.layouts.get_mut(name))
+        {
+            layout.size = more.size;
+            layout.offsets.extend(more.offsets.into_iter().skip(1));
+        }
     }
 
     /// The names of function types. In `abi` they are pointers, in C only those named `PFN...`.
@@ -239,9 +281,17 @@ impl Definitions {
              {{\n#endif\n\n#pragma GCC diagnostic push\n/* Anonymous unions and structs, as on \
              Windows. */\n#pragma GCC diagnostic ignored \"-Wpedantic\"\n\n"
         );
+        if guard == "D3DKMDDI" {
+            text.push_str(
+                "/* The interface version of a driver; its table and DXGK_DRIVERCAPS depend on \
+                 it. */\n#ifndef DXGKDDI_INTERFACE_VERSION\n#define DXGKDDI_INTERFACE_VERSION \
+                 DXGKDDI_INTERFACE_VERSION_WDDM3_1\n#endif\n\n",
+            );
+        }
         text.push_str(&self.declared(|_| true));
         let mut written: BTreeSet<String> = skipped.iter().map(|name| (*name).to_owned()).collect();
-        for it in &self.items {
+        let is_constant = |it: &&Definition| matches!(it, Definition::Constant { .. });
+        for it in self.items.iter().filter(is_constant).chain(&self.items) {
             self.write(&mut text, it, functions, &mut written);
         }
         text.push_str(end);
@@ -328,8 +378,16 @@ impl Definitions {
         if let Some(layout) = self.layouts.get(name)
             && !matches!(it, Definition::Table { .. })
         {
-            line(&mut text, format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {});", layout.size));
+            let grows = SINCE.iter().any(|row| row.0 == name);
+            if !grows {
+                line(
+                    &mut text,
+                    format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {});", layout.size),
+                );
+            }
+            let mut open = false;
             for (member, offset) in &layout.offsets {
+                open = since(&mut text, name, member, open);
                 let union =
                     members(it).iter().any(|of| &of.name == member && self.is_union(&of.of));
                 if !union {
@@ -338,6 +396,12 @@ impl Definitions {
                         format_args!("WINDTUNNEL_ASSERT(offsetof({name}, {member}) == {offset});"),
                     );
                 }
+            }
+            if open {
+                line(
+                    &mut text,
+                    format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {});\n#endif", layout.size),
+                );
             }
         }
         text
@@ -356,8 +420,16 @@ impl Definitions {
             line(text, format_args!("#pragma pack(push, {bytes})"));
         }
         line(text, format_args!("\nstruct _{name} {{"));
+        let mut open = false;
         for it in members {
+            open = since(text, name, &it.name, open);
+            if let Some(row) = PADDING.iter().find(|row| row.0 == name && row.1 == it.name) {
+                line(text, format_args!("    {}", row.2));
+            }
             self.member(text, name, it);
+        }
+        if open {
+            line(text, format_args!("#endif"));
         }
         let align = packing.strip_prefix("align").map(|bytes| bytes.trim_matches(['(', ')', ' ']));
         let align =
@@ -447,6 +519,19 @@ impl Definitions {
         }
         line(text, format_args!("#endif"));
     }
+}
+
+/// Begins the members of a later interface version. Returns whether such a part is open.
+fn since(text: &mut String, name: &str, member: &str, open: bool) -> bool {
+    let Some((.., version)) = SINCE.iter().find(|row| row.0 == name && row.1 == member) else {
+        return open;
+    };
+    if open {
+        line(text, format_args!("#endif"));
+    }
+    let since = format!("DXGKDDI_INTERFACE_VERSION_{version}");
+    line(text, format_args!("#if DXGKDDI_INTERFACE_VERSION >= {since}"));
+    true
 }
 
 fn members(it: &Definition) -> &[Member] {

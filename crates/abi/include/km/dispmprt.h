@@ -24,8 +24,17 @@ typedef struct _CM_FULL_RESOURCE_DESCRIPTOR CM_FULL_RESOURCE_DESCRIPTOR, *PCM_FU
 typedef struct _CM_PARTIAL_RESOURCE_LIST CM_PARTIAL_RESOURCE_LIST, *PCM_PARTIAL_RESOURCE_LIST;
 typedef struct _CM_PARTIAL_RESOURCE_DESCRIPTOR CM_PARTIAL_RESOURCE_DESCRIPTOR, *PCM_PARTIAL_RESOURCE_DESCRIPTOR;
 typedef struct _DXGK_CHILD_STATUS DXGK_CHILD_STATUS, *PDXGK_CHILD_STATUS;
+typedef struct _DXGK_CHILD_CAPABILITIES DXGK_CHILD_CAPABILITIES, *PDXGK_CHILD_CAPABILITIES;
+typedef struct _DXGK_CHILD_DESCRIPTOR DXGK_CHILD_DESCRIPTOR, *PDXGK_CHILD_DESCRIPTOR;
+typedef struct _KMDDOD_INITIALIZATION_DATA KMDDOD_INITIALIZATION_DATA, *PKMDDOD_INITIALIZATION_DATA;
 typedef struct _DRIVER_INITIALIZATION_DATA DRIVER_INITIALIZATION_DATA, *PDRIVER_INITIALIZATION_DATA;
 typedef struct _DXGKRNL_INTERFACE DXGKRNL_INTERFACE, *PDXGKRNL_INTERFACE;
+#define DISPLAY_ADAPTER_HW_ID 0xFFFFFFFFu
+#define CmResourceTypeMemory 3u
+#define CmResourceShareDeviceExclusive 1u
+#define PCIBus 5u
+#define DXGK_WHICHSPACE_CONFIG 0u
+#define DXGK_WHICHSPACE_ROM 0x52696350u
 
 struct _DXGK_START_INFO {
     UINT RequiredDmaQueueEntry;
@@ -60,6 +69,8 @@ WINDTUNNEL_ASSERT(offsetof(DXGK_DISPLAY_INFORMATION, ColorFormat) == 12);
 WINDTUNNEL_ASSERT(offsetof(DXGK_DISPLAY_INFORMATION, PhysicAddress) == 16);
 WINDTUNNEL_ASSERT(offsetof(DXGK_DISPLAY_INFORMATION, TargetId) == 24);
 WINDTUNNEL_ASSERT(offsetof(DXGK_DISPLAY_INFORMATION, AcpiId) == 28);
+typedef NTSTATUS NTAPI DXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP(HANDLE, DXGK_DISPLAY_INFORMATION *);
+typedef DXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP *PDXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP;
 typedef NTSTATUS NTAPI DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP(PVOID, UINT, DXGK_DISPLAY_INFORMATION *);
 typedef DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP *PDXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP;
 
@@ -68,7 +79,6 @@ typedef enum _DXGK_SURPRISE_REMOVAL_TYPE {
     DxgkRemovalPnPNotify = 1,
 } DXGK_SURPRISE_REMOVAL_TYPE;
 WINDTUNNEL_ASSERT(sizeof(DXGK_SURPRISE_REMOVAL_TYPE) == 4);
-#define DISPLAY_ADAPTER_HW_ID 0xFFFFFFFFu
 typedef NTSTATUS NTAPI DXGKDDI_SET_POWER_STATE(PVOID, UINT, DEVICE_POWER_STATE, POWER_ACTION);
 typedef DXGKDDI_SET_POWER_STATE *PDXGKDDI_SET_POWER_STATE;
 typedef NTSTATUS NTAPI DXGKDDI_NOTIFY_SURPRISE_REMOVAL(PVOID, DXGK_SURPRISE_REMOVAL_TYPE);
@@ -165,11 +175,6 @@ struct _CM_RESOURCE_LIST {
 WINDTUNNEL_ASSERT(sizeof(CM_RESOURCE_LIST) == 40);
 WINDTUNNEL_ASSERT(offsetof(CM_RESOURCE_LIST, Count) == 0);
 WINDTUNNEL_ASSERT(offsetof(CM_RESOURCE_LIST, List) == 4);
-#define CmResourceTypeMemory 3u
-#define CmResourceShareDeviceExclusive 1u
-#define PCIBus 5u
-#define DXGK_WHICHSPACE_CONFIG 0u
-#define DXGK_WHICHSPACE_ROM 0x52696350u
 
 struct _DXGK_CHILD_STATUS {
     LONG Type;
@@ -180,6 +185,55 @@ WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_STATUS) == 16);
 WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_STATUS, Type) == 0);
 WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_STATUS, ChildUid) == 4);
 WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_STATUS, Data) == 8);
+
+typedef enum _DXGK_CHILD_STATUS_TYPE {
+    StatusUninitialized = 0,
+    StatusConnection = 1,
+    StatusRotation = 2,
+    StatusMiracastConnection = 3,
+} DXGK_CHILD_STATUS_TYPE;
+WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_STATUS_TYPE) == 4);
+
+typedef enum _DXGK_CHILD_DEVICE_TYPE {
+    TypeUninitialized = 0,
+    TypeVideoOutput = 1,
+    TypeOther = 2,
+    TypeIntegratedDisplay = 3,
+} DXGK_CHILD_DEVICE_TYPE;
+WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_DEVICE_TYPE) == 4);
+
+typedef enum _DXGK_CHILD_DEVICE_HPD_AWARENESS {
+    HpdAwarenessUninitialized = 0,
+    HpdAwarenessAlwaysConnected = 1,
+    HpdAwarenessNone = 2,
+    HpdAwarenessPolled = 3,
+    HpdAwarenessInterruptible = 4,
+} DXGK_CHILD_DEVICE_HPD_AWARENESS;
+WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_DEVICE_HPD_AWARENESS) == 4);
+
+struct _DXGK_CHILD_CAPABILITIES {
+    UINT Type[3];
+    DXGK_CHILD_DEVICE_HPD_AWARENESS HpdAwareness;
+};
+WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_CAPABILITIES) == 16);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_CAPABILITIES, Type) == 0);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_CAPABILITIES, HpdAwareness) == 12);
+
+struct _DXGK_CHILD_DESCRIPTOR {
+    DXGK_CHILD_DEVICE_TYPE ChildDeviceType;
+    DXGK_CHILD_CAPABILITIES ChildCapabilities;
+    UINT AcpiUid;
+    UINT ChildUid;
+};
+WINDTUNNEL_ASSERT(sizeof(DXGK_CHILD_DESCRIPTOR) == 28);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_DESCRIPTOR, ChildDeviceType) == 0);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_DESCRIPTOR, ChildCapabilities) == 4);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_DESCRIPTOR, AcpiUid) == 20);
+WINDTUNNEL_ASSERT(offsetof(DXGK_CHILD_DESCRIPTOR, ChildUid) == 24);
+typedef NTSTATUS NTAPI DXGKDDI_QUERY_CHILD_RELATIONS(PVOID, DXGK_CHILD_DESCRIPTOR *, UINT);
+typedef DXGKDDI_QUERY_CHILD_RELATIONS *PDXGKDDI_QUERY_CHILD_RELATIONS;
+typedef NTSTATUS NTAPI DXGKDDI_QUERY_CHILD_STATUS(PVOID, DXGK_CHILD_STATUS *, BOOLEAN);
+typedef DXGKDDI_QUERY_CHILD_STATUS *PDXGKDDI_QUERY_CHILD_STATUS;
 typedef NTSTATUS NTAPI DXGKCB_GET_DEVICE_INFORMATION(HANDLE, DXGK_DEVICE_INFO *);
 typedef DXGKCB_GET_DEVICE_INFORMATION *PDXGKCB_GET_DEVICE_INFORMATION;
 typedef NTSTATUS NTAPI DXGKCB_MAP_MEMORY(HANDLE, PHYSICAL_ADDRESS, UINT, BOOLEAN, BOOLEAN, MEMORY_CACHING_TYPE, PVOID *);
@@ -197,6 +251,84 @@ typedef DXGKDDI_PROTECTED_CALLBACK *PDXGKDDI_PROTECTED_CALLBACK;
 typedef NTSTATUS NTAPI DXGKCB_EXCLUDE_ADAPTER_ACCESS(HANDLE, UINT, PDXGKDDI_PROTECTED_CALLBACK, PVOID);
 typedef DXGKCB_EXCLUDE_ADAPTER_ACCESS *PDXGKCB_EXCLUDE_ADAPTER_ACCESS;
 
+struct _KMDDOD_INITIALIZATION_DATA {
+    UINT Version;
+    PDXGKDDI_ADD_DEVICE DxgkDdiAddDevice;
+    PDXGKDDI_START_DEVICE DxgkDdiStartDevice;
+    PDXGKDDI_STOP_DEVICE DxgkDdiStopDevice;
+    PDXGKDDI_REMOVE_DEVICE DxgkDdiRemoveDevice;
+    PVOID DxgkDdiDispatchIoRequest;
+    PDXGKDDI_INTERRUPT_ROUTINE DxgkDdiInterruptRoutine;
+    PDXGKDDI_DPC_ROUTINE DxgkDdiDpcRoutine;
+    PDXGKDDI_QUERY_CHILD_RELATIONS DxgkDdiQueryChildRelations;
+    PDXGKDDI_QUERY_CHILD_STATUS DxgkDdiQueryChildStatus;
+    PVOID DxgkDdiQueryDeviceDescriptor;
+    PDXGKDDI_SET_POWER_STATE DxgkDdiSetPowerState;
+    PVOID DxgkDdiNotifyAcpiEvent;
+    PDXGKDDI_RESET_DEVICE DxgkDdiResetDevice;
+    PDXGKDDI_UNLOAD DxgkDdiUnload;
+    PVOID DxgkDdiQueryInterface;
+    PVOID DxgkDdiControlEtwLogging;
+    PDXGKDDI_QUERYADAPTERINFO DxgkDdiQueryAdapterInfo;
+    PVOID DxgkDdiSetPalette;
+    PVOID DxgkDdiSetPointerPosition;
+    PVOID DxgkDdiSetPointerShape;
+    PDXGKDDI_ESCAPE DxgkDdiEscape;
+    PDXGKDDI_COLLECTDBGINFO DxgkDdiCollectDbgInfo;
+    PVOID DxgkDdiIsSupportedVidPn;
+    PVOID DxgkDdiRecommendFunctionalVidPn;
+    PVOID DxgkDdiEnumVidPnCofuncModality;
+    PVOID DxgkDdiSetVidPnSourceVisibility;
+    PVOID DxgkDdiCommitVidPn;
+    PVOID DxgkDdiUpdateActiveVidPnPresentPath;
+    PVOID DxgkDdiRecommendMonitorModes;
+    PVOID DxgkDdiGetScanLine;
+    PVOID DxgkDdiQueryVidPnHWCapability;
+    PVOID DxgkDdiPresentDisplayOnly;
+    PDXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
+    PVOID DxgkDdiSystemDisplayEnable;
+    PVOID DxgkDdiSystemDisplayWrite;
+    PVOID DxgkDdiGetChildContainerId;
+    PDXGKDDI_CONTROLINTERRUPT DxgkDdiControlInterrupt;
+    PVOID DxgkDdiSetPowerComponentFState;
+    PVOID DxgkDdiPowerRuntimeControlRequest;
+    PDXGKDDI_NOTIFY_SURPRISE_REMOVAL DxgkDdiNotifySurpriseRemoval;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM1_3
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    PVOID DxgkDdiPowerRuntimeSetDeviceHandle;
+#endif
+};
+#if DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WIN8
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x148);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM1_3
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x148);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_0
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_1
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_2
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_3
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_4
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_5
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_6
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_7
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_8
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM2_9
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM3_0
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#elif DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WDDM3_1
+WINDTUNNEL_ASSERT(sizeof(KMDDOD_INITIALIZATION_DATA) == 0x150);
+#endif
+
 struct _DRIVER_INITIALIZATION_DATA {
     UINT Version;
     PDXGKDDI_ADD_DEVICE DxgkDdiAddDevice;
@@ -206,8 +338,8 @@ struct _DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiDispatchIoRequest;
     PDXGKDDI_INTERRUPT_ROUTINE DxgkDdiInterruptRoutine;
     PDXGKDDI_DPC_ROUTINE DxgkDdiDpcRoutine;
-    PVOID DxgkDdiQueryChildRelations;
-    PVOID DxgkDdiQueryChildStatus;
+    PDXGKDDI_QUERY_CHILD_RELATIONS DxgkDdiQueryChildRelations;
+    PDXGKDDI_QUERY_CHILD_STATUS DxgkDdiQueryChildStatus;
     PVOID DxgkDdiQueryDeviceDescriptor;
     PDXGKDDI_SET_POWER_STATE DxgkDdiSetPowerState;
     PVOID DxgkDdiNotifyAcpiEvent;
@@ -307,34 +439,94 @@ struct _DRIVER_INITIALIZATION_DATA {
     PVOID DxgkDdiSetVideoProtectedRegion;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
-    PVOID Undeclared340[6];
+    PVOID DxgkDdiCheckMultiPlaneOverlaySupport3;
+    PVOID DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3;
+    PVOID DxgkDdiPostMultiPlaneOverlayPresent;
+    PVOID DxgkDdiValidateUpdateAllocationProperty;
+    PVOID DxgkDdiControlModeBehavior;
+    PVOID DxgkDdiUpdateMonitorLinkInfo;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_2
-    PVOID Undeclared370[19];
+    PVOID DxgkDdiCreateHwContext;
+    PVOID DxgkDdiDestroyHwContext;
+    PVOID DxgkDdiCreateHwQueue;
+    PVOID DxgkDdiDestroyHwQueue;
+    PVOID DxgkDdiSubmitCommandToHwQueue;
+    PVOID DxgkDdiSwitchToHwContextList;
+    PVOID DxgkDdiResetHwEngine;
+    PVOID DxgkDdiCreatePeriodicFrameNotification;
+    PVOID DxgkDdiDestroyPeriodicFrameNotification;
+    PVOID DxgkDdiSetTimingsFromVidPn;
+    PVOID DxgkDdiSetTargetGamma;
+    PVOID DxgkDdiSetTargetContentType;
+    PVOID DxgkDdiSetTargetAnalogCopyProtection;
+    PVOID DxgkDdiSetTargetAdjustedColorimetry;
+    PVOID DxgkDdiDisplayDetectControl;
+    PVOID DxgkDdiQueryConnectionChange;
+    PVOID DxgkDdiExchangePreStartInfo;
+    PVOID DxgkDdiGetMultiPlaneOverlayCaps;
+    PVOID DxgkDdiGetPostCompositionCaps;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_3
-    PVOID Undeclared408[3];
+    PVOID DxgkDdiUpdateHwContextState;
+    PVOID DxgkDdiCreateProtectedSession;
+    PVOID DxgkDdiDestroyProtectedSession;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
-    PVOID Undeclared420[12];
+    PVOID DxgkDdiSetSchedulingLogBuffer;
+    PVOID DxgkDdiSetupPriorityBands;
+    PVOID DxgkDdiNotifyFocusPresent;
+    PVOID DxgkDdiSetContextSchedulingProperties;
+    PVOID DxgkDdiSuspendContext;
+    PVOID DxgkDdiResumeContext;
+    PVOID DxgkDdiSetVirtualMachineData;
+    PVOID DxgkDdiBeginExclusiveAccess;
+    PVOID DxgkDdiEndExclusiveAccess;
+    PVOID DxgkDdiQueryDiagnosticTypesSupport;
+    PVOID DxgkDdiControlDiagnosticReporting;
+    PVOID DxgkDdiResumeHwEngine;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_5
-    PVOID Undeclared480[5];
+    PVOID DxgkDdiSignalMonitoredFence;
+    PVOID DxgkDdiPresentToHwQueue;
+    PVOID DxgkDdiValidateSubmitCommand;
+    PVOID DxgkDdiSetTargetAdjustedColorimetry2;
+    PVOID DxgkDdiSetTrackedWorkloadPowerLevel;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
-    PVOID Undeclared4a8[4];
+    PVOID DxgkDdiSaveMemoryForHotUpdate;
+    PVOID DxgkDdiRestoreMemoryForHotUpdate;
+    PVOID DxgkDdiCollectDiagnosticInfo;
+    PVOID Reserved3;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_7
-    PVOID Undeclared4c8[1];
+    PVOID DxgkDdiControlInterrupt3;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_8
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
-    PVOID Undeclared4d0[4];
+    PVOID DxgkDdiSetFlipQueueLogBuffer;
+    PVOID DxgkDdiUpdateFlipQueueLog;
+    PVOID DxgkDdiCancelQueuedFlips;
+    PVOID DxgkDdiSetInterruptTargetPresentId;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_0
-    PVOID Undeclared4f0[4];
+    PVOID DxgkDdiSetAllocationBackingStore;
+    PVOID DxgkDdiCreateCpuEvent;
+    PVOID DxgkDdiDestroyCpuEvent;
+    PVOID DxgkDdiCancelFlips;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_1
-    PVOID Undeclared510[10];
+    PVOID DxgkDdiCreateNativeFence;
+    PVOID DxgkDdiDestroyNativeFence;
+    PVOID DxgkDdiUpdateMonitoredValues;
+    PVOID DxgkDdiNotifyCurrentValueUpdates;
+    PVOID DxgkDdiCreateDoorbell;
+    PVOID DxgkDdiConnectDoorbell;
+    PVOID DxgkDdiDisconnectDoorbell;
+    PVOID DxgkDdiDestroyDoorbell;
+    PVOID DxgkDdiNotifyWorkSubmission;
+    PVOID DxgkDdiFlushHwQueue;
 #endif
 };
 #if DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WIN8
@@ -396,7 +588,7 @@ struct _DXGKRNL_INTERFACE {
     PDXGKCB_DESTROYCONTEXTALLOCATION DxgkCbDestroyContextAllocation;
     PVOID DxgkCbSetPowerComponentActive;
     PVOID DxgkCbSetPowerComponentIdle;
-    PVOID DxgkCbAcquirePostDisplayOwnership;
+    PDXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP DxgkCbAcquirePostDisplayOwnership;
     PVOID DxgkCbPowerRuntimeControlRequest;
     PVOID DxgkCbSetPowerComponentLatency;
     PVOID DxgkCbSetPowerComponentResidency;
@@ -413,31 +605,59 @@ struct _DXGKRNL_INTERFACE {
     PVOID DxgkCbHardwareContentProtectionTeardown;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_1
-    PVOID Undeclared138[2];
+    PVOID DxgkCbMultiPlaneOverlayDisabled;
+    PVOID DxgkCbMitigatedRangeUpdate;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_2
-    PVOID Undeclared148[4];
+    PVOID DxgkCbInvalidateHwContext;
+    PVOID DxgkCbIndicateConnectorChange;
+    PVOID DxgkCbUnblockUEFIFrameBufferRanges;
+    PVOID DxgkCbAcquirePostDisplayOwnership2;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_3
-    PVOID Undeclared168[1];
+    PVOID DxgkCbSetProtectedSessionStatus;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_4
-    PVOID Undeclared170[11];
+    PVOID DxgkCbAllocateContiguousMemory;
+    PVOID DxgkCbFreeContiguousMemory;
+    PVOID DxgkCbAllocatePagesForMdl;
+    PVOID DxgkCbFreePagesFromMdl;
+    PVOID DxgkCbPinFrameBufferForSave;
+    PVOID DxgkCbUnpinFrameBufferForSave;
+    PVOID DxgkCbMapFrameBufferPointer;
+    PVOID DxgkCbUnmapFrameBufferPointer;
+    PVOID DxgkCbMapMdlToIoMmu;
+    PVOID DxgkCbUnmapMdlFromIoMmu;
+    PVOID DxgkCbReportDiagnostic;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_5
-    PVOID Undeclared1c8[1];
+    PVOID DxgkCbSignalEvent;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
-    PVOID Undeclared1d0[2];
+    PVOID DxgkCbIsFeatureEnabled;
+    PVOID DxgkCbSaveMemoryForHotUpdate;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_7
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_8
-    PVOID Undeclared1e0[1];
+    PVOID DxgkCbNotifyCursorSupportChange;
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_9
-    PVOID Undeclared1e8[10];
+    PVOID DxgkCbQueryFeatureSupport;
+    PVOID DxgkCbCreatePhysicalMemoryObject;
+    PVOID DxgkCbDestroyPhysicalMemoryObject;
+    PVOID DxgkCbMapPhysicalMemory;
+    PVOID DxgkCbUnmapPhysicalMemory;
+    PVOID DxgkCbAllocateAdl;
+    PVOID DxgkCbFreeAdl;
+    PVOID DxgkCbOpenPhysicalMemoryObject;
+    PVOID DxgkCbClosePhysicalMemoryObject;
+    PVOID DxgkCbPinFrameBufferForSave2;
+#endif
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_0
 #endif
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM3_1
-    PVOID Undeclared238[1];
+    PVOID DxgkCbDisconnectDoorbell;
 #endif
 };
 #if DXGKDDI_INTERFACE_VERSION == DXGKDDI_INTERFACE_VERSION_WIN8

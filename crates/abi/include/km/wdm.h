@@ -83,7 +83,7 @@ typedef int LONG, *PLONG;
 typedef unsigned int ULONG, *PULONG, DWORD;
 #endif
 typedef long long LONGLONG, *PLONGLONG, LONG64, INT64;
-typedef unsigned long long ULONGLONG, *PULONGLONG, ULONG64, UINT64;
+typedef unsigned long long ULONGLONG, *PULONGLONG, ULONG64, *PULONG64, UINT64;
 typedef uintptr_t ULONG_PTR, *PULONG_PTR, UINT_PTR, KAFFINITY;
 typedef intptr_t LONG_PTR, INT_PTR;
 typedef size_t SIZE_T, *PSIZE_T;

@@ -1,6 +1,8 @@
-//! User-mode drivers from outside this crate: a shared object, or safe Rust.
+//! Drivers from outside this crate: an image, a shared object, or a user-mode driver in safe Rust.
 #![expect(unsafe_code, reason = "loads code that the user requested, and vouches for safe code")]
 
+use nt::image::{Image, ImageError, LoadedImage};
+use port::{LoadContext, Registered};
 use runtime::{LoadError, Umd};
 use std::path::Path;
 use umd::{UserDriver, VisibleMemory};
@@ -14,6 +16,24 @@ use umd::{UserDriver, VisibleMemory};
 pub fn load_umd(path: &Path) -> Result<Umd, LoadError> {
     // SAFETY: The user names the file and vouches for it.
     unsafe { Umd::load(path) }
+}
+
+/// Loads a kernel-mode driver from the bytes of its image, with its imports bound. It stays loaded
+/// until the process ends: the driver's threads and callbacks may outlive its flight.
+pub fn load_image(file: &[u8]) -> Result<&'static LoadedImage, ImageError> {
+    let image = Image::parse(file)?;
+    let loaded = LoadedImage::load(image, |import| port::resolve_import(&import.name))?;
+    Ok(Box::leak(Box::new(loaded)))
+}
+
+/// Runs `DriverEntry` of a loaded image. As for [`load_umd`], it is native code that runs in this
+/// process, as the user requested.
+pub fn run_driver_entry(
+    image: &'static LoadedImage,
+    context: LoadContext<'_>,
+) -> Result<Registered, port::LoadError> {
+    // SAFETY: The user names the file and vouches for it.
+    unsafe { port::run_driver_entry(image, context) }
 }
 
 /// Wraps a user-mode driver that is written in safe Rust.

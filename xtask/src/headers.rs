@@ -1,5 +1,5 @@
-//! Generates the C headers from `abi` and `thunk`: one for the library, and one for user-mode
-//! drivers, which includes the other.
+//! Generates the C headers from `abi` and `thunk`: one for the library, one for user-mode drivers,
+//! which includes the other, and those of kernel-mode drivers.
 //!
 //! `abi` uses a few macros (`flags!`, `values!`, `layout!`, `table!`, `statuses!`, `results!`), so
 //! its source is read as text. A member that stands for a union says so in its doc comment,
@@ -7,6 +7,7 @@
 //! member's type.
 
 mod emit;
+mod km;
 mod read;
 
 use crate::root;
@@ -15,6 +16,8 @@ use std::path::PathBuf;
 /// Rewrites the headers.
 pub(crate) fn run() -> Result<(), String> {
     for (path, text) in generate()? {
+        std::fs::create_dir_all(path.parent().unwrap_or(&path))
+            .map_err(|reason| format!("{}: {reason}", path.display()))?;
         std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))?;
         println!("wrote {}", path.display());
     }
@@ -22,8 +25,7 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 /// Each header with its path.
-fn generate() -> Result<[(PathBuf, String); 2], String> {
-    let source = |name: &str| read::file(&root().join(format!("crates/abi/src/{name}.rs")));
+fn generate() -> Result<Vec<(PathBuf, String)>, String> {
     let all = |names: &[&str]| names.iter().map(|text| source(text)).collect::<Result<Vec<_>, _>>();
     let (types, statuses, results) = (source("types")?, source("status")?, source("hresult")?);
     let entries = read::entries()?;
@@ -35,10 +37,17 @@ fn generate() -> Result<[(PathBuf, String); 2], String> {
     files.push(source("umd/tables")?);
     let driver = emit::driver(&types, &files, &results, &library);
     let path = |of: &str, name: &str| root().join(of).join("include/windtunnel").join(name);
-    Ok([
+    let mut all = vec![
         (path("crates/d3dkmt", "d3dkmt.h"), library),
         (path("crates/runtime", "d3dumddi.h"), driver),
-    ])
+    ];
+    all.extend(km::generate()?);
+    Ok(all)
+}
+
+/// The definitions of a file of `abi`.
+fn source(name: &str) -> Result<read::File, String> {
+    read::file(&root().join(format!("crates/abi/src/{name}.rs")))
 }
 
 #[cfg(test)]

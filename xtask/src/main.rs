@@ -1,14 +1,15 @@
 //! Chores. `cargo xtask test` is the test command, `cargo xtask fuzz` and `cargo xtask sanitize`
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
-//! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C header;
-//! `cargo xtask install` puts the command and the C library somewhere; `cargo xtask mutants` counts
-//! which changes of our own code the tests notice; `cargo xtask measure` counts what the project
-//! wants less of.
+//! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C headers;
+//! `cargo xtask drivers` builds the C drivers; `cargo xtask install` puts the command and the C
+//! library somewhere; `cargo xtask mutants` counts which changes of our own code the tests notice;
+//! `cargo xtask measure` counts what the project wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
 mod count;
+mod drivers;
 mod headers;
 mod install;
 mod long;
@@ -39,7 +40,9 @@ cargo xtask count   counts the instructions and compares
 cargo xtask docs    rewrites docs/support.md and quoted output in other pages from the code
 cargo xtask bench-page
                     measures for some minutes and rewrites the tables of docs/benchmarks.md
-cargo xtask headers rewrites the C header of the library
+cargo xtask headers rewrites the C headers
+cargo xtask drivers builds the C drivers, as images for Windows and as shared objects, in
+                    target/drivers
 cargo xtask install --prefix DIR
                     builds and installs the command, and the C library with headers and a
                     pkg-config file";
@@ -54,6 +57,7 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("docs", &[]),
     ("bench-page", &[]),
     ("headers", &[]),
+    ("drivers", &[]),
     ("install", &["--prefix"]),
     ("measure", &["--json"]),
 ];
@@ -97,6 +101,7 @@ fn main() -> ExitCode {
         Some("docs") => rewrite(&["support", "house", "tutorial", "umd", "streams", "samples"]),
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
+        Some("drivers") => drivers::run(),
         Some("install") => install::run(),
         Some("measure") => measure::run(),
         Some("mutants") => mutants::run(),

@@ -2,8 +2,8 @@
 
 use crate::times::Times;
 use crate::{
-    cargo, count as instructions, install, long, measure, mutants, root, run as done, sources,
-    tally, target,
+    cargo, count as instructions, drivers, install, long, measure, mutants, root, run as done,
+    sources, tally, target,
 };
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -31,6 +31,8 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     for program in ["gcc", "g++", "pkg-config"] {
         install_program(program)?;
     }
+    times.begin("the C drivers");
+    drivers::install_and_run()?;
     times.begin("formatting");
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
     times.begin("lints");

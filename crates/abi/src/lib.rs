@@ -1,5 +1,9 @@
 //! Windows's definitions for a display driver and an `AVStream` minidriver: layouts, constants and
-//! statuses, as of WDDM 2.0.
+//! statuses.
+//!
+//! The tables are those of WDDM 3.1, with their length for each interface version; structures are
+//! those of WDDM 2.0, with the members that later versions append to a structure that a driver
+//! reads.
 //!
 //! Names are Windows's own, so that they can be looked up in Microsoft's documentation. There is no
 //! behavior here. An enumeration is an integer that may have any value, flags are an integer with

@@ -1,13 +1,15 @@
-//! Initialization of a display miniport driver and its two tables, as in `dispmprt.h`.
+//! Initialization of a display miniport driver and its tables, as in `dispmprt.h`.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 
 mod device;
+mod display_only;
 mod init;
 mod interface;
 
 pub use device::*;
+pub use display_only::KMDDOD_INITIALIZATION_DATA;
 pub use init::DRIVER_INITIALIZATION_DATA;
 pub use interface::DXGKRNL_INTERFACE;
 
@@ -37,7 +39,7 @@ pub type DXGKDDI_START_DEVICE = unsafe extern "win64-unwind" fn(
 
 pub type DXGKDDI_STOP_DEVICE = unsafe extern "win64-unwind" fn(PVOID) -> NTSTATUS;
 
-/// The EDID of a display, which a driver returns.
+/// The mode of a display: what the system or the driver has left on the screen.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_DISPLAY_INFORMATION {
@@ -52,6 +54,9 @@ pub struct DXGK_DISPLAY_INFORMATION {
 layout! { DXGK_DISPLAY_INFORMATION: 32 {
     Width: 0, Height: 4, Pitch: 8, ColorFormat: 12, PhysicAddress: 16, TargetId: 24, AcpiId: 28,
 } }
+
+pub type DXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP =
+    unsafe extern "win64-unwind" fn(HANDLE, *mut DXGK_DISPLAY_INFORMATION) -> NTSTATUS;
 
 pub type DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP =
     unsafe extern "win64-unwind" fn(

@@ -29,6 +29,9 @@ pub const D3DDDI_ALLOCATIONPRIORITY_HIGH: u32 = 0xA000_0000;
 pub const D3DDDI_ALLOCATIONPRIORITY_MAXIMUM: u32 = 0xC800_0000;
 
 // The formats of a display surface with plain numbers; any other is possible, too.
+/// A source or target that is not known.
+pub const D3DDDI_ID_UNINITIALIZED: u32 = 0xFFFF_FFFF;
+
 values! { D3DDDIFORMAT {
     D3DDDIFMT_UNKNOWN = 0,
     D3DDDIFMT_R8G8B8 = 20,

@@ -47,7 +47,7 @@ pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, Wait
 pub use internal::{InternalError, internal_error, invariant, resume_internal_error};
 pub use level::{At, DeviceLevel, Dispatch, Irql, Level, Passive};
 pub use live::{LiveObject, LiveObjects};
-pub use log::{Log, RuleCounts};
+pub use log::{EventSink, Log, RuleCounts};
 pub use memory_observer::{MemoryObserver, PagingMove, PagingMovement};
 pub use monitor::{Lock, StateGuard, WaitQueue};
 pub use page_table::{PageTableWrite, TableEntry, TableRoot, TlbFlush};

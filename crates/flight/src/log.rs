@@ -7,14 +7,21 @@
 //! 2. The log has no effect on the run: observers take events out and give nothing back.
 
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, thread};
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum capacity that is kept for the next events when events are taken out.
 const MAX_CAPACITY: usize = 4096;
 
+/// Reads each event as it is logged, under the log's lock. It must not log.
+pub trait EventSink: Send + Sync + UnwindSafe + RefUnwindSafe {
+    /// An event was logged.
+    fn event(&self, event: &Event);
+}
+
 /// The ordered log: events in, events out, and how often each entry rule was judged.
-#[derive(Debug)]
 pub struct Log {
     inner: Mutex<LogState>,
     /// How often each live rule was judged. The counts are not ordered with the events.
@@ -24,6 +31,13 @@ pub struct Log {
     /// A rule was broken that is judged at a door.
     breached: AtomicBool,
     enabled: bool,
+    sink: Option<Box<dyn EventSink>>,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Log").field("enabled", &self.enabled).finish_non_exhaustive()
+    }
 }
 
 /// How often each live rule was judged.
@@ -51,6 +65,11 @@ impl Log {
         Self::with_enabled(true)
     }
 
+    /// A log whose events are also passed to `sink`, at once and in order.
+    pub fn with_sink(sink: impl EventSink + 'static) -> Self {
+        Self { sink: Some(Box::new(sink)), ..Self::new() }
+    }
+
     /// A log that keeps no events, to measure the cost of keeping them.
     pub fn silent() -> Self {
         Self::with_enabled(false)
@@ -64,6 +83,7 @@ impl Log {
             calls: AtomicU32::new(0),
             breached: AtomicBool::new(false),
             enabled,
+            sink: None,
         }
     }
 
@@ -91,7 +111,11 @@ impl Log {
         let mut inner = self.inner();
         inner.last += 1;
         let seq = inner.last;
-        inner.events.push(Event { seq, thread, call, subject, kind: what });
+        let event = Event { seq, thread, call, subject, kind: what };
+        if let Some(sink) = &self.sink {
+            sink.event(&event);
+        }
+        inner.events.push(event);
     }
 
     /// Judges a rule at a door: always counted, logged if broken. `argument` is the entry and the
@@ -211,6 +235,11 @@ impl RuleCounts {
     /// Counts one judgment.
     pub fn increment(&mut self, rule: RuleId) {
         self.0[rule.index()] += 1;
+    }
+
+    /// Counts several judgments.
+    pub fn add_count(&mut self, rule: RuleId, count: u64) {
+        self.0[rule.index()] += count;
     }
 
     /// How often the rule was judged.

@@ -6,12 +6,9 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::Pool;
+use crate::entry::{guarded, judge_passive};
 use crate::import_table::import_rows;
-use crate::processor::current;
-use crate::waits::current_call;
 use abi::PVOID;
-use flight::{CallGuard, Component, Irql, RuleId, resume_internal_error};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 /// Charges the block to the process. Not supported: there is no quota.
@@ -39,7 +36,13 @@ const REQUIRED: u64 = KINDS
 const OPTIONAL: u64 = 0xFFFF_FFFF_0000_0000;
 
 import_rows! {
+    ExAllocatePool lacks "no cache alignment, no exceptions";
     ExAllocatePool2 lacks "no quota, no cache alignment, no exceptions";
+    ExAllocatePool3 lacks "no quota, no cache alignment, no exceptions, no extended parameters";
+    ExAllocatePoolWithQuotaTag lacks "no quota, no cache alignment, no exceptions";
+    ExAllocatePoolWithTag lacks "no cache alignment, no exceptions";
+    ExAllocatePoolWithTagPriority lacks "no cache alignment, no exceptions, no priority";
+    ExAllocatePoolZero lacks "no cache alignment, no exceptions";
     ExFreePool;
     ExFreePoolWithTag;
 }
@@ -53,17 +56,138 @@ import_rows! {
 ///
 /// No requirements. The caller owns the returned memory until it frees the block.
 pub unsafe extern "win64-unwind" fn ExAllocatePool2(flags: u64, bytes: usize, tag: u32) -> PVOID {
+    allocate_flagged("ExAllocatePool2", "ExAllocatePool2 with POOL_FLAG_PAGED", flags, bytes, tag)
+}
+
+/// Allocates a block of pool with extended parameters, which are ignored.
+///
+/// WINDOWS: documented, as for [`ExAllocatePool2`].
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePool3(
+    flags: u64,
+    bytes: usize,
+    tag: u32,
+    _parameters: PVOID,
+    _parameter_count: u32,
+) -> PVOID {
+    allocate_flagged("ExAllocatePool3", "ExAllocatePool3 with POOL_FLAG_PAGED", flags, bytes, tag)
+}
+
+/// The functions with flags.
+fn allocate_flagged(
+    import: &'static str,
+    paged_name: &'static str,
+    flags: u64,
+    bytes: usize,
+    tag: u32,
+) -> PVOID {
     let take = || {
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
-        let pool = Pool::current("ExAllocatePool2").filter(|_| valid)?;
+        let pool = Pool::current(import).filter(|_| valid)?;
         let (zeroed, paged) = (flags & POOL_FLAG_UNINITIALIZED == 0, flags & POOL_FLAG_PAGED != 0);
         if paged {
-            judge_paged();
+            judge_passive(paged_name);
         }
         allocate_observed(&pool, bytes, tag, zeroed, paged)
     };
-    let block = catch_unwind(AssertUnwindSafe(take)).map_err(resume_internal_error).ok().flatten();
-    block.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+    guarded(None, take).map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
+}
+
+/// Allocates an uninitialised block of pool.
+///
+/// WINDOWS: documented. A block of zero bytes is a block, though the page warns of it.
+/// A tag of zero is a bug check (0xC2, 0x9B); here nothing is allocated.
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePoolWithTag(
+    pool_type: u32,
+    bytes: usize,
+    tag: u32,
+) -> PVOID {
+    const NAME: &str = "ExAllocatePoolWithTag";
+    allocate_typed(NAME, "ExAllocatePoolWithTag of PagedPool", pool_type, bytes, tag)
+}
+
+/// Allocates an uninitialised block of pool, with a priority that is ignored.
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePoolWithTagPriority(
+    pool_type: u32,
+    bytes: usize,
+    tag: u32,
+    _priority: i32,
+) -> PVOID {
+    const NAME: &str = "ExAllocatePoolWithTagPriority";
+    allocate_typed(NAME, "ExAllocatePoolWithTagPriority of PagedPool", pool_type, bytes, tag)
+}
+
+/// Allocates an uninitialised block of pool. WINDOWS: its tag is `None`.
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePool(pool_type: u32, bytes: usize) -> PVOID {
+    const TAG: u32 = u32::from_le_bytes(*b"None");
+    allocate_typed("ExAllocatePool", "ExAllocatePool of PagedPool", pool_type, bytes, TAG)
+}
+
+/// Allocates a zeroed block of pool.
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePoolZero(
+    pool_type: u32,
+    bytes: usize,
+    tag: u32,
+) -> PVOID {
+    const NAME: &str = "ExAllocatePoolZero";
+    let pool_type = pool_type | POOL_ZERO_ALLOCATION;
+    allocate_typed(NAME, "ExAllocatePoolZero of PagedPool", pool_type, bytes, tag)
+}
+
+/// Allocates an uninitialised block of pool and charges it to the process: there is no quota.
+///
+/// # Safety
+///
+/// As for [`ExAllocatePool2`].
+pub unsafe extern "win64-unwind" fn ExAllocatePoolWithQuotaTag(
+    pool_type: u32,
+    bytes: usize,
+    tag: u32,
+) -> PVOID {
+    const NAME: &str = "ExAllocatePoolWithQuotaTag";
+    allocate_typed(NAME, "ExAllocatePoolWithQuotaTag of PagedPool", pool_type, bytes, tag)
+}
+
+/// Bit of `POOL_TYPE`: the pool is paged.
+const POOL_PAGED: u32 = 1;
+/// Bit of `POOL_TYPE`: the block is zeroed.
+const POOL_ZERO_ALLOCATION: u32 = 0x400;
+
+/// The functions with a `POOL_TYPE`.
+fn allocate_typed(
+    import: &'static str,
+    paged_name: &'static str,
+    pool_type: u32,
+    bytes: usize,
+    tag: u32,
+) -> PVOID {
+    let (paged, zeroed) = (pool_type & POOL_PAGED != 0, pool_type & POOL_ZERO_ALLOCATION != 0);
+    let take = || {
+        if paged {
+            judge_passive(paged_name);
+        }
+        allocate(import, bytes.max(1), tag, zeroed, paged)
+    };
+    guarded(None, take).map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
 /// Allocates a block for the function `import`. The driver owns it.
@@ -89,18 +213,6 @@ fn allocate_observed(
         watch.allocated(block);
     }
     Some(block)
-}
-
-/// Entry rule: paged memory is allocated at passive level. A violation is reported, and the block
-/// is allocated nevertheless.
-fn judge_paged() {
-    const NAME: &str = "ExAllocatePool2 with POOL_FLAG_PAGED";
-    let Some((host, log)) = current("ExAllocatePool2") else { return };
-    let at = host.irql();
-    let broken = (at > Irql::Passive).then(|| format!("{NAME} was called at {at} level"));
-    if broken.is_none() || !CallGuard::misuse(NAME) {
-        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), NAME, broken);
-    }
 }
 
 /// Frees a block of pool. If `block` is not a live block with that tag, the error is logged.
@@ -130,13 +242,13 @@ pub(crate) fn free_pool(import: &'static str, block: PVOID, tag: u32) {
             pool.free_tagged(block.addr(), tag);
         }
     };
-    // The function returns nothing, so a panic other than an internal error is dropped.
-    let _ = catch_unwind(AssertUnwindSafe(free)).map_err(resume_internal_error);
+    guarded((), free);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::tests::{call, count, fly};
     use flight::{EventKind, Log};
     use std::sync::Arc;
 
@@ -200,6 +312,63 @@ mod tests {
             assert!(take(raise, usize::MAX, TAG).is_null(), "it does not raise");
         });
         assert!(log.take().is_empty());
+    }
+
+    #[test]
+    fn a_pool_type_says_whether_a_block_is_paged_and_zeroed() {
+        let events = fly(|| {
+            let (non_paged, paged, zeroed) = (0x200, 1, 0x400);
+            let first = |block: PVOID| {
+                // SAFETY: The block is live and has this byte.
+                unsafe { block.cast::<u8>().read() }
+            };
+            let block = call!(ExAllocatePoolWithTag, non_paged, 8, TAG);
+            assert_eq!(first(block), 0xCD);
+            free(block, TAG);
+            let block = call!(ExAllocatePoolWithTag, paged | zeroed, 8, TAG);
+            let is_paged = Pool::current("a test").unwrap().extent(block.addr());
+            assert_eq!((first(block), is_paged), (0, Some((16, true))));
+            free(block, TAG);
+            let block = call!(ExAllocatePoolZero, 0, 8, TAG);
+            assert_eq!(first(block), 0);
+            free(block, TAG);
+            let block = call!(ExAllocatePool3, POOL_FLAG_NON_PAGED, 8, TAG, ptr::null_mut(), 0);
+            assert_eq!(first(block), 0);
+            free(block, TAG);
+            assert!(call!(ExAllocatePool3, 0, 8, TAG, ptr::null_mut(), 0).is_null(), "no kind");
+        });
+        assert_eq!((count(&events, "pool.freed"), count(&events, "pool.leaked")), (4, 0));
+        assert_eq!(count(&events, "pool.bad-free"), 0);
+    }
+
+    #[test]
+    fn the_old_functions_allocate_zero_bytes_and_no_tag_of_zero() {
+        let events = fly(|| {
+            for block in [
+                call!(ExAllocatePoolWithTag, 0, 0, TAG),
+                call!(ExAllocatePoolWithTagPriority, 0, 0, TAG, 16),
+                call!(ExAllocatePoolWithQuotaTag, 8, 0, TAG),
+                call!(ExAllocatePool, 0, 0),
+            ] {
+                assert!(!block.is_null());
+                // SAFETY: The test does not use the block after this.
+                unsafe { ExFreePool(block) };
+            }
+            assert!(call!(ExAllocatePoolWithTag, 0, 8, 0).is_null());
+        });
+        assert_eq!((count(&events, "pool.allocated"), count(&events, "pool.freed")), (4, 4));
+    }
+
+    #[test]
+    fn paged_pool_at_dispatch_level_is_judged() {
+        let events = fly(|| {
+            crate::KeRaiseIrqlToDpcLevel();
+            free(call!(ExAllocatePoolWithTag, 1, 8, TAG), TAG);
+            free(call!(ExAllocatePoolWithTag, 0, 8, TAG), TAG);
+            free(take(POOL_FLAG_PAGED, 8, TAG), TAG);
+            crate::KeLowerIrql(0);
+        });
+        assert_eq!(count(&events, "rule.broken"), 2);
     }
 
     #[test]

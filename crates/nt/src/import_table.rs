@@ -14,6 +14,8 @@ pub struct Import {
     pub support: Support,
     /// The address that a driver's import is bound to.
     pub address: *const (),
+    /// Whether it is a variable.
+    pub is_variable: bool,
 }
 
 /// The rows of one file: `Name [lacks "what is missing"];` for a function, and
@@ -33,6 +35,7 @@ macro_rules! import_list {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: (&raw const $variable).cast(),
+            is_variable: true,
         },] $($rest)*)
     };
     ([$($done:expr,)*] $name:ident $(lacks $lacks:literal)?; $($rest:tt)*) => {
@@ -40,6 +43,7 @@ macro_rules! import_list {
             name: stringify!($name),
             support: flight::Support::from_missing(concat!($($lacks)?)),
             address: $name as *const (),
+            is_variable: false,
         },] $($rest)*)
     };
 }
@@ -80,10 +84,16 @@ pub(crate) use variadic;
 const FILES: &[&[Import]] = &[
     crate::crt::IMPORTS,
     crate::crt_format::IMPORTS,
+    crate::crt_memory::IMPORTS,
     crate::dbg::IMPORTS,
     crate::ex::IMPORTS,
     crate::ex_mutex::IMPORTS,
+    crate::ex_list::IMPORTS,
+    crate::ex_lookaside::IMPORTS,
+    crate::ex_misc::IMPORTS,
+    crate::image::exception::IMPORTS,
     crate::kd::IMPORTS,
+    crate::ke_bugcheck::IMPORTS,
     crate::ke_dpc::IMPORTS,
     crate::ke_event::IMPORTS,
     crate::ke_irql::IMPORTS,
@@ -95,9 +105,9 @@ const FILES: &[&[Import]] = &[
     crate::ke_wait::IMPORTS,
     crate::ob::IMPORTS,
     crate::ps::IMPORTS,
-    crate::work_items::IMPORTS,
     crate::rtl::IMPORTS,
     crate::rtl_bitmap::IMPORTS,
+    crate::work_items::IMPORTS,
 ];
 
 /// Every function and variable that a driver can import, by file.

@@ -10,6 +10,7 @@ mod abandon;
 pub mod clock;
 pub mod crt;
 pub mod crt_format;
+mod crt_memory;
 pub mod dbg;
 mod dispatcher;
 mod dpc_queue;
@@ -17,10 +18,15 @@ mod driver_memory;
 mod entry;
 mod ex;
 pub mod ex_mutex;
+pub mod ex_list;
+pub mod ex_lookaside;
+pub mod ex_misc;
 mod format;
 mod handles;
+pub mod image;
 mod import_table;
 pub mod kd;
+mod ke_bugcheck;
 pub mod ke_dpc;
 pub mod ke_event;
 pub mod ke_irql;
@@ -47,9 +53,10 @@ pub mod work_items;
 mod work_queue;
 
 pub use ex::{
-    ExAllocatePool2, ExFreePool, ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED,
-    POOL_FLAG_NON_PAGED_EXECUTE, POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE,
-    POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
+    ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
+    ExAllocatePoolWithTag, ExAllocatePoolWithTagPriority, ExAllocatePoolZero, ExFreePool,
+    ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE,
+    POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use import_table::{Import, find_import, imports};
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};

@@ -14,6 +14,7 @@
 //!    host knows three levels only; `APC_LEVEL` is its passive level, because there are no APCs.
 
 use crate::abandon::{self, Abandoned};
+use crate::image::DriverCode;
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
 use std::collections::BTreeSet;
@@ -63,7 +64,10 @@ pub fn run_driver<R>(
     let driver = RunningDriver::new(host.clone(), log.clone(), entered);
     let attached = Some(ExecutionContext::attach(driver.clone()));
     let back = RunningDriverGuard { driver, attached };
+    let call = flight::CallGuard::current().map_or(0, |call| call.number.into());
+    let code = DriverCode::begin(call, number_of(entered));
     let answer = body();
+    drop(code);
     (answer, back.restore())
 }
 
@@ -164,6 +168,7 @@ pub(crate) fn set_number(import: &'static str, new: KIRQL) -> KIRQL {
         (processor.entered, std::mem::replace(&mut processor.number, new))
     };
     driver.host.set_irql(level_of(new).max(entered));
+    DriverCode::irql_changed(new);
     before
 }
 

@@ -9,6 +9,7 @@
 use crate::abandon::{self, Abandoned};
 use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::image::DriverWaits;
 use crate::processor::{current, level};
 use flight::{
     At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
@@ -291,7 +292,10 @@ fn consume(object: ObjectMemory, thread: usize) {
 /// Parks at passive level; above it, returns `None` at once.
 fn park(host: &Arc<dyn Host>, token: &WaitToken, deadline: Option<u64>) -> Option<WaitResult> {
     At::at_current_irql(&**host, |at| match at {
-        At::Passive(at) => Some(host.park(at, token, deadline)),
+        At::Passive(at) => {
+            let _waits = DriverWaits::begin();
+            Some(host.park(at, token, deadline))
+        }
         At::Dispatch(_) | At::Device(_) => None,
     })
 }

@@ -7,6 +7,7 @@
 use crate::door::Door;
 use crate::hardware::Hardware;
 use crate::table::{self, TableError};
+use crate::version::InterfaceVersion;
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use flight::{
     CallGuard, Component, DeviceLevel, Dispatch, EventKind, Fence, Kind, Passive, RuleId,
@@ -18,9 +19,9 @@ use kernel::device::Device;
 use kernel::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
-    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, HandleSlot,
-    Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
-    SurfaceInfo,
+    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
+    HandleSlot, Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs,
+    SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -29,6 +30,7 @@ use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs}
 use kernel::segment::SegmentSet;
 use nt::Pool;
 use nt::processor::{self, ExitState};
+use std::ffi::c_void;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
@@ -42,7 +44,9 @@ use std::vec::Drain;
 /// 2. The driver returned `Adapter::context` for `physical_device`, and `DxgkDdiRemoveDevice` has
 ///    not been called for it.
 pub struct TableDriver {
+    /// Without the slots that the version does not have.
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
+    pub(crate) version: InterfaceVersion,
     pub(crate) physical_device: usize,
     pub(crate) hardware: Hardware,
     pool: Arc<Pool>,
@@ -103,9 +107,44 @@ impl TableDriver {
         pool: Arc<Pool>,
         hardware: Hardware,
     ) -> Result<Arc<Self>, TableError> {
-        table::check(&table)?;
-        let (adapter, left) = Default::default();
-        Ok(Arc::new(Self { table, physical_device, hardware, pool, adapter, removed_door: left }))
+        // The structure may be longer than the version's.
+        let table = table.up_to(table.Version);
+        let version = table::check(&table)?;
+        let (adapter, removed_door) = Default::default();
+        Ok(Arc::new(Self {
+            table,
+            version,
+            physical_device,
+            hardware,
+            pool,
+            adapter,
+            removed_door,
+        }))
+    }
+
+    /// As [`TableDriver::with_hardware`], with the table in the driver's memory: a
+    /// `DRIVER_INITIALIZATION_DATA` of the length that its `Version` says.
+    ///
+    /// # Safety
+    ///
+    /// As for [`TableDriver::new`]. `table` is valid for reads of `Version`, and of as many bytes
+    /// as a table of that version has.
+    pub unsafe fn from_memory(
+        table: *const c_void,
+        physical_device: usize,
+        pool: Arc<Pool>,
+        hardware: Hardware,
+    ) -> Result<Arc<Self>, TableError> {
+        let zero = DRIVER_INITIALIZATION_DATA::ZERO;
+        // SAFETY: The caller guarantees the same.
+        let table = unsafe { table::read_table(table, zero, InterfaceVersion::table_length) }?;
+        // SAFETY: The caller guarantees the same.
+        unsafe { Self::with_hardware(table, physical_device, pool, hardware) }
+    }
+
+    /// The interface version that the driver's table declares.
+    pub fn version(&self) -> InterfaceVersion {
+        self.version
     }
 
     /// The adapter, for a call about it. Fails before the driver has added it.
@@ -161,11 +200,15 @@ fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
 
 impl fmt::Debug for TableDriver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TableDriver").field("version", &self.table.Version).finish_non_exhaustive()
+        f.debug_struct("TableDriver").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
 impl Miniport for TableDriver {
+    fn generation(&self) -> Generation {
+        self.version.generation()
+    }
+
     fn entry_points(&self) -> Vec<&'static str> {
         self.table.filled().collect()
     }
@@ -456,7 +499,7 @@ mod tests {
     use abi::display::{
         DXGKARG_CLOSEALLOCATION, DXGKARG_CREATEALLOCATION, DXGKARG_CREATEDEVICE,
         DXGKARG_DESTROYALLOCATION, DXGKARG_OPENALLOCATION, DXGKARG_QUERYADAPTERINFO,
-        DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WIN8,
+        DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WIN7,
     };
     use abi::miniport::{DXGK_START_INFO, DXGKRNL_INTERFACE};
     use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
@@ -547,8 +590,8 @@ mod tests {
 
     #[test]
     fn a_bad_table_is_not_taken() {
-        let old = DRIVER_INITIALIZATION_DATA { Version: DXGKDDI_INTERFACE_VERSION_WIN8, ..table() };
-        assert_eq!(driver(&old).err(), Some(TableError::Version(0x300E)));
+        let old = DRIVER_INITIALIZATION_DATA { Version: DXGKDDI_INTERFACE_VERSION_WIN7, ..table() };
+        assert_eq!(driver(&old).err(), Some(TableError::Version(0x2005)));
         let cut = DRIVER_INITIALIZATION_DATA {
             DxgkDdiStopDevice: None,
             DxgkDdiCloseAllocation: None,
@@ -556,6 +599,26 @@ mod tests {
         };
         let missing = vec!["DxgkDdiStopDevice", "DxgkDdiCloseAllocation"];
         assert_eq!(driver(&cut).err(), Some(TableError::Missing(missing)));
+    }
+
+    #[test]
+    fn every_version_is_taken_with_the_slots_it_has() {
+        extern "win64-unwind" fn function() -> NTSTATUS {
+            STATUS_SUCCESS
+        }
+        for (number, length) in DRIVER_INITIALIZATION_DATA::LENGTHS {
+            let table = DRIVER_INITIALIZATION_DATA {
+                Version: *number,
+                DxgkDdiGetNodeMetadata: Some(function),
+                DxgkDdiFlushHwQueue: Some(function),
+                ..table()
+            };
+            let driver = driver(&table).unwrap();
+            assert_eq!(driver.version().number(), *number);
+            let has = |name| driver.entry_points().contains(&name);
+            assert_eq!(has("DxgkDdiGetNodeMetadata"), *length > 0x298, "{number:#x}");
+            assert_eq!(has("DxgkDdiFlushHwQueue"), *length == 0x560, "{number:#x}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! 1. `mappings` contains each address that the driver got and has not unmapped, once.
 
+use crate::post_display::FRAME_BUFFER;
 use abi::PHYSICAL_ADDRESS;
 use abi::miniport::{
     CM_FULL_RESOURCE_DESCRIPTOR, CM_PARTIAL_RESOURCE_DESCRIPTOR, CM_PARTIAL_RESOURCE_LIST,
@@ -26,26 +27,45 @@ pub struct Hardware {
     pub memory: Option<(Arc<dyn Ram>, Run)>,
     /// The PCI configuration space, from byte zero on.
     pub config: Vec<u8>,
-    /// The machine's memory, for page tables that the CPU writes.
+    /// The machine's memory, for page tables that the CPU writes and for the frame buffer that a
+    /// driver takes over.
     pub ram: Option<Arc<dyn Ram>>,
 }
+
+/// A mapping for the CPU: the memory, and the address that [`Ram::map`] returned.
+type Mapping = (Arc<dyn Ram>, usize);
 
 /// The hardware of one door.
 pub(crate) struct HardwareState {
     memory: Option<(Arc<dyn Ram>, Run)>,
     config: Mutex<Vec<u8>>,
     resources: Mutex<CM_RESOURCE_LIST>,
-    /// The mapping of each address that the driver knows.
-    mappings: Mutex<BTreeMap<usize, usize>>,
+    /// The memory and the mapping of each address that the driver knows.
+    mappings: Mutex<BTreeMap<usize, Mapping>>,
     surprise_removed: AtomicBool,
+    ram: Option<Arc<dyn Ram>>,
+    /// The frame buffer of the display that was on before the driver started, once the driver has
+    /// asked for it.
+    post_frame_buffer: Mutex<Option<Run>>,
 }
 
 impl HardwareState {
     pub(crate) fn new(it: &Hardware) -> Self {
         let resources = Mutex::new(resource_list(it.memory.as_ref().map(|pair| pair.1)));
         let (memory, config) = (it.memory.clone(), Mutex::new(it.config.clone()));
-        let (mappings, surprise_removed) = Default::default();
-        Self { memory, config, resources, mappings, surprise_removed }
+        let (mappings, surprise_removed, post_frame_buffer) = Default::default();
+        let ram = it.ram.clone();
+        Self { memory, config, resources, mappings, surprise_removed, ram, post_frame_buffer }
+    }
+
+    /// The frame buffer of the display that was on before the driver started. A machine without
+    /// memory has none.
+    pub(crate) fn post_frame_buffer(&self) -> Option<Run> {
+        let mut buffer = lock(&self.post_frame_buffer);
+        if buffer.is_none() {
+            *buffer = self.ram.as_ref().and_then(|ram| ram.allocate(FRAME_BUFFER));
+        }
+        *buffer
     }
 
     /// The list of resources, valid while `self` exists.
@@ -53,33 +73,39 @@ impl HardwareState {
         &raw mut *lock(&self.resources)
     }
 
-    /// Whether a range lies in the resources.
+    /// Whether a range lies in the resources, or in the frame buffer that the driver took over.
     pub(crate) fn contains(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> bool {
-        let Some((_, run)) = &self.memory else { return false };
+        self.memory_of(start, bytes).is_some()
+    }
+
+    /// The memory that contains a range of the resources or of the frame buffer.
+    fn memory_of(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> Option<&Arc<dyn Ram>> {
         let start = start.cast_unsigned();
-        let end = start.checked_add(bytes.into());
-        bytes != 0 && start >= run.start && end.is_some_and(|end| end <= run.start + run.bytes)
+        let end = start.checked_add(bytes.into()).filter(|_| bytes != 0)?;
+        let within = |run: Run| start >= run.start && end <= run.start + run.bytes;
+        let resource = self.memory.as_ref().filter(|(_, run)| within(*run)).map(|(ram, _)| ram);
+        let buffer =
+            || self.ram.as_ref().filter(|_| lock(&self.post_frame_buffer).is_some_and(within));
+        resource.or_else(buffer)
     }
 
     /// Maps a range of the resources for the CPU.
     pub(crate) fn map(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> Option<usize> {
-        let (ram, _) = self.memory.as_ref()?;
+        let ram = self.memory_of(start, bytes)?;
         let start = start.cast_unsigned();
         let inside = start % PAGE;
         let bytes = (inside + u64::from(bytes)).next_multiple_of(PAGE);
         let view = ram.map(&[Run { start: start - inside, bytes }])?;
         let address = view + usize::try_from(inside).ok()?;
-        lock(&self.mappings).insert(address, view);
+        lock(&self.mappings).insert(address, (ram.clone(), view));
         Some(address)
     }
 
     /// Unmaps an address. Returns whether it was mapped.
     pub(crate) fn unmap(&self, address: usize) -> bool {
-        let view = lock(&self.mappings).remove(&address);
-        if let (Some(view), Some((ram, _))) = (view, &self.memory) {
-            ram.unmap(view);
-        }
-        view.is_some()
+        let Some((ram, view)) = lock(&self.mappings).remove(&address) else { return false };
+        ram.unmap(view);
+        true
     }
 
     /// Unmaps everything that is still mapped. Returns the number of mappings.
@@ -122,6 +148,9 @@ impl HardwareState {
 impl Drop for HardwareState {
     fn drop(&mut self) {
         self.unmap_all();
+        if let (Some(run), Some(ram)) = (*lock(&self.post_frame_buffer), &self.ram) {
+            ram.free(run);
+        }
     }
 }
 
@@ -193,6 +222,23 @@ mod tests {
         assert_eq!(one % 0x1000, 0x10);
         assert!(!it.unmap(one + 1) && it.unmap(one) && !it.unmap(one));
         assert_eq!((it.unmap_all(), it.unmap_all(), it.unmap(other)), (1, 0, false));
+    }
+
+    #[test]
+    fn the_frame_buffer_of_the_machine_can_be_mapped_once_it_is_taken_over() {
+        let ram = HardwareModel::new(8 << 20).unwrap();
+        let memory: Arc<dyn Ram> = ram.clone();
+        let it = HardwareState::new(&Hardware { ram: Some(memory), ..Hardware::default() });
+        let run = it.post_frame_buffer().unwrap();
+        assert_eq!((run.bytes, it.post_frame_buffer()), (1024 * 768 * 4, Some(run)));
+        let (start, bytes) = (run.start.cast_signed(), 1024 * 768 * 4);
+        assert!(it.contains(start, bytes) && !it.contains(start, bytes + 1));
+        let address = it.map(start, bytes).unwrap();
+        assert!(it.unmap(address) && !it.unmap(address));
+        drop(it);
+        assert_eq!(ram.allocate(8 << 20).map(|run| run.bytes), Some(8 << 20));
+        let none = HardwareState::new(&Hardware::default());
+        assert_eq!(none.post_frame_buffer(), None);
     }
 
     #[test]

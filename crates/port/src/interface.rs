@@ -3,6 +3,7 @@
 
 use crate::callback_entry::{AnyLevel, BelowDevice, CallbackRow};
 use crate::traps::{missing_callback, slot_index};
+use crate::version::InterfaceVersion;
 use abi::HANDLE;
 use abi::miniport::DXGKRNL_INTERFACE;
 use flight::{DeviceLevel, Dispatch, Passive, RuleId, Support};
@@ -57,21 +58,20 @@ macro_rules! callbacks {
             $($(CallbackSupport { name: stringify!($absent), support: Support::Missing($why) },)*)*
         ];
 
-        /// The interface for the door with this handle.
+        /// The interface for the door with this handle. Slots that the version does not have are
+        /// empty.
         ///
         /// WINDOWS: `Size` is exactly that of the driver's version: `displib` copies that many
         /// bytes (observed).
-        pub(crate) fn interface(handle: HANDLE, version: u32) -> Option<DXGKRNL_INTERFACE> {
-            let length = DXGKRNL_INTERFACE::length(version)?;
-            // A later version has more slots than this structure.
-            let fits = length <= size_of::<DXGKRNL_INTERFACE>();
-            Some(DXGKRNL_INTERFACE {
-                Size: u32::try_from(length).ok().filter(|_| fits)?,
-                Version: version,
+        pub(crate) fn interface(handle: HANDLE, version: InterfaceVersion) -> DXGKRNL_INTERFACE {
+            let whole = DXGKRNL_INTERFACE {
+                Size: u32::try_from(version.interface_length()).unwrap_or(0),
+                Version: version.number(),
                 DeviceHandle: handle,
                 $($served: Some(crate::$module::$served),)*
                 $($($absent: Some(missing_callback::<{ slot_index(stringify!($absent)) }, $trap_level>),)*)*
-            })
+            };
+            whole.up_to(version.number())
         }
     };
 
@@ -120,6 +120,8 @@ callbacks! {
             missing "no effect: no display output";
         device_memory::DxgkCbExcludeAdapterAccess: Passive CB_IRQL_001,
             missing "checks its arguments, then fails: access is never excluded";
+        post_display::DxgkCbAcquirePostDisplayOwnership: Passive CB_IRQL_001,
+            missing "one display, 1024 by 768; nothing is displayed";
     }
     // The level is the one documented on the page of the callback, if any.
     absent {
@@ -131,8 +133,47 @@ callbacks! {
         "no display output" {
             DxgkCbQueryVidPnInterface: Passive;
             DxgkCbQueryMonitorInterface: Passive;
-            DxgkCbAcquirePostDisplayOwnership: Passive;
+            DxgkCbMultiPlaneOverlayDisabled: Passive;
+            DxgkCbIndicateConnectorChange: AnyLevel;
+            DxgkCbAcquirePostDisplayOwnership2: AnyLevel;
+            DxgkCbNotifyCursorSupportChange: Passive;
         }
+        "no frame buffer of the firmware's" {
+            DxgkCbUnblockUEFIFrameBufferRanges: AnyLevel;
+            DxgkCbPinFrameBufferForSave: Passive;
+            DxgkCbPinFrameBufferForSave2: Passive;
+            DxgkCbUnpinFrameBufferForSave: Passive;
+            DxgkCbMapFrameBufferPointer: Passive;
+            DxgkCbUnmapFrameBufferPointer: Passive;
+        }
+        "no hardware queues" {
+            DxgkCbInvalidateHwContext: Passive;
+            DxgkCbDisconnectDoorbell: Passive;
+        }
+        "no IOMMU" {
+            DxgkCbAllocateContiguousMemory: Passive;
+            DxgkCbFreeContiguousMemory: Passive;
+            DxgkCbAllocatePagesForMdl: Passive;
+            DxgkCbFreePagesFromMdl: Passive;
+            DxgkCbMapMdlToIoMmu: Passive;
+            DxgkCbUnmapMdlFromIoMmu: Passive;
+            DxgkCbCreatePhysicalMemoryObject: Passive;
+            DxgkCbDestroyPhysicalMemoryObject: Passive;
+            DxgkCbMapPhysicalMemory: Passive;
+            DxgkCbUnmapPhysicalMemory: Passive;
+            DxgkCbAllocateAdl: Passive;
+            DxgkCbFreeAdl: Passive;
+            DxgkCbOpenPhysicalMemoryObject: Passive;
+            DxgkCbClosePhysicalMemoryObject: Passive;
+        }
+        "no virtual machines" { DxgkCbMitigatedRangeUpdate: AnyLevel; }
+        "no diagnostics of the driver's" { DxgkCbReportDiagnostic: AnyLevel; }
+        "no events of a CPU" { DxgkCbSignalEvent: BelowDevice; }
+        "no optional features" {
+            DxgkCbIsFeatureEnabled: Passive;
+            DxgkCbQueryFeatureSupport: AnyLevel;
+        }
+        "no update of a running driver" { DxgkCbSaveMemoryForHotUpdate: Passive; }
         "no ETW" { DxgkCbLogEtwEvent: AnyLevel; }
         "no power management" {
             DxgkCbSetPowerComponentActive: Passive;
@@ -143,22 +184,28 @@ callbacks! {
             DxgkCbCompleteFStateTransition: BelowDevice;
             DxgkCbCompletePStateTransition: AnyLevel;
         }
-        "no content protection" { DxgkCbHardwareContentProtectionTeardown: BelowDevice; }
+        "no content protection" {
+            DxgkCbHardwareContentProtectionTeardown: BelowDevice;
+            DxgkCbSetProtectedSessionStatus: Passive;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use abi::display::{DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WDDM2_1};
     use std::ptr;
 
     #[test]
     fn it_has_the_length_of_its_version_and_no_empty_slot() {
         let handle = ptr::without_provenance_mut(5);
-        let it = interface(handle, DXGKDDI_INTERFACE_VERSION_WDDM2_0).unwrap();
-        assert_eq!((it.Size, it.Version, it.DeviceHandle), (0x138, 0x5023, handle));
-        assert!(it.filled().eq(DXGKRNL_INTERFACE::SLOTS.iter().copied()));
+        for (version, size) in [(0x300E, 0x100), (0x5023, 0x138), (0xB004, 0x1e0), (0x10004, 0x240)]
+        {
+            let it = interface(handle, InterfaceVersion::new(version).unwrap());
+            assert_eq!((it.Size, it.Version, it.DeviceHandle), (size, version, handle));
+            let count = (size as usize - 16) / 8;
+            assert!(it.filled().eq(DXGKRNL_INTERFACE::SLOTS.iter().copied().take(count)));
+        }
     }
 
     #[test]
@@ -169,12 +216,5 @@ mod tests {
         names.sort_unstable();
         slots.sort_unstable();
         assert_eq!(names, slots);
-    }
-
-    #[test]
-    fn a_version_with_more_slots_has_none() {
-        let handle = ptr::without_provenance_mut(5);
-        assert!(interface(handle, DXGKDDI_INTERFACE_VERSION_WDDM2_1).is_none());
-        assert!(interface(handle, 7).is_none());
     }
 }

@@ -15,7 +15,7 @@
 mod bag_calls;
 mod clock;
 mod descriptor;
-mod device_calls;
+pub(crate) mod device_calls;
 mod door;
 mod driver;
 mod driver_memory;

@@ -1,47 +1,12 @@
 //! Accepts driver tables: those of a flown version, with the entries that every driver has.
+#![expect(unsafe_code, reason = "reads the table that a driver registered")]
 
-use abi::display::{
-    DXGKDDI_INTERFACE_VERSION_VISTA, DXGKDDI_INTERFACE_VERSION_VISTA_SP1,
-    DXGKDDI_INTERFACE_VERSION_WDDM1_3, DXGKDDI_INTERFACE_VERSION_WDDM1_3_PATH_INDEPENDENT_ROTATION,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WDDM2_1,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_1_5, DXGKDDI_INTERFACE_VERSION_WDDM2_1_6,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_2, DXGKDDI_INTERFACE_VERSION_WDDM2_3,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_4, DXGKDDI_INTERFACE_VERSION_WDDM2_5,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_6, DXGKDDI_INTERFACE_VERSION_WDDM2_7,
-    DXGKDDI_INTERFACE_VERSION_WDDM2_8, DXGKDDI_INTERFACE_VERSION_WDDM2_9,
-    DXGKDDI_INTERFACE_VERSION_WDDM3_0, DXGKDDI_INTERFACE_VERSION_WDDM3_1,
-    DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_INTERFACE_VERSION_WIN8,
-};
+use crate::version::{InterfaceVersion, describe_unflown};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use kernel::ddi::REQUIRED;
+use std::ffi::c_void;
 use std::fmt;
-
-/// The version that is flown.
-const SUPPORTED_VERSION: u32 = DXGKDDI_INTERFACE_VERSION_WDDM2_0;
-
-/// The versions that Windows knows, with their names.
-const KNOWN_VERSIONS: &[(u32, &str)] = &[
-    (DXGKDDI_INTERFACE_VERSION_VISTA, "WDDM 1.0"),
-    (DXGKDDI_INTERFACE_VERSION_VISTA_SP1, "WDDM 1.0 of SP1"),
-    (DXGKDDI_INTERFACE_VERSION_WIN7, "WDDM 1.1"),
-    (DXGKDDI_INTERFACE_VERSION_WIN8, "WDDM 1.2"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM1_3, "WDDM 1.3"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM1_3_PATH_INDEPENDENT_ROTATION, "WDDM 1.3 with rotation"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_0, "WDDM 2.0"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_1, "WDDM 2.1"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_1_5, "WDDM 2.1.5"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_1_6, "WDDM 2.1.6"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_2, "WDDM 2.2"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_3, "WDDM 2.3"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_4, "WDDM 2.4"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_5, "WDDM 2.5"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_6, "WDDM 2.6"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_7, "WDDM 2.7"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_8, "WDDM 2.8"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM2_9, "WDDM 2.9"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM3_0, "WDDM 3.0"),
-    (DXGKDDI_INTERFACE_VERSION_WDDM3_1, "WDDM 3.1"),
-];
+use std::ptr;
 
 /// Why a table was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,14 +17,39 @@ pub enum TableError {
     Missing(Vec<&'static str>),
 }
 
-/// Checks a table as far as possible before it is used.
-pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<(), TableError> {
-    if table.Version != SUPPORTED_VERSION {
-        return Err(TableError::Version(table.Version));
-    }
+/// Checks a table as far as possible before it is used. Returns its version.
+pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<InterfaceVersion, TableError> {
+    let version = version(table.Version)?;
     let filled: Vec<&str> = table.filled().collect();
     let missing: Vec<_> = REQUIRED.iter().copied().filter(|text| !filled.contains(text)).collect();
-    if missing.is_empty() { Ok(()) } else { Err(TableError::Missing(missing)) }
+    if missing.is_empty() { Ok(version) } else { Err(TableError::Missing(missing)) }
+}
+
+/// The version with this number.
+pub(crate) fn version(number: u32) -> Result<InterfaceVersion, TableError> {
+    InterfaceVersion::new(number).ok_or(TableError::Version(number))
+}
+
+/// Copies a table of functions from a driver's memory. What lies behind the version's length is the
+/// driver's own: the copy has zeros there.
+///
+/// # Safety
+///
+/// `table` is valid for reads of a `u32`, its `Version`, and of the bytes that `length` returns for
+/// it. `T` is a table of this crate, all of whose members can be zero.
+pub(crate) unsafe fn read_table<T: Copy>(
+    table: *const c_void,
+    zero: T,
+    length: impl FnOnce(InterfaceVersion) -> usize,
+) -> Result<T, TableError> {
+    // SAFETY: The caller guarantees that `Version` can be read.
+    let number = unsafe { table.cast::<u32>().read_unaligned() };
+    let bytes = length(version(number)?).min(size_of::<T>());
+    let mut copy = zero;
+    // SAFETY: The caller guarantees that the bytes can be read, the copy is at least as long, and
+    // any prefix of a table's functions is a table, because a slot is a nullable pointer.
+    unsafe { ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast(), bytes) };
+    Ok(copy)
 }
 
 impl fmt::Display for TableError {
@@ -67,16 +57,7 @@ impl fmt::Display for TableError {
         match self {
             TableError::Version(version) => {
                 write!(f, "the table's Version is {version:#x}, which is ")?;
-                match KNOWN_VERSIONS.iter().find(|pair| pair.0 == *version) {
-                    Some((_, name)) => write!(f, "{name} and not flown yet")?,
-                    None => write!(f, "no version of WDDM")?,
-                }
-                write!(f, "; flown is {SUPPORTED_VERSION:#x}, known and not flown yet are")?;
-                let others = KNOWN_VERSIONS.iter().filter(|pair| pair.0 != SUPPORTED_VERSION);
-                for (at, (version, _)) in others.enumerate() {
-                    write!(f, "{} {version:#x}", if at == 0 { "" } else { "," })?;
-                }
-                Ok(())
+                describe_unflown(*version, f)
             }
             TableError::Missing(names) => {
                 write!(f, "the table lacks what every driver has: {}", names.join(", "))
@@ -90,17 +71,8 @@ impl std::error::Error for TableError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::display::{DXGKDDI_INTERFACE_VERSION_WDDM2_0, DXGKDDI_INTERFACE_VERSION_WIN8};
     use kernel::ddi::{NAMES, UNCALLED};
-
-    #[test]
-    fn every_known_version_has_its_own_number_and_length() {
-        assert!(KNOWN_VERSIONS.is_sorted_by(|a, b| a.0 < b.0));
-        for (version, _) in DRIVER_INITIALIZATION_DATA::LENGTHS {
-            assert!(KNOWN_VERSIONS.iter().any(|pair| pair.0 == *version), "{version:#x}");
-        }
-        let here = size_of::<DRIVER_INITIALIZATION_DATA>();
-        assert_eq!(DRIVER_INITIALIZATION_DATA::length(SUPPORTED_VERSION), Some(here));
-    }
 
     #[test]
     fn what_is_required_is_in_the_table() {
@@ -111,16 +83,36 @@ mod tests {
 
     #[test]
     fn a_version_is_named() {
-        let text = TableError::Version(0x300E).to_string();
-        assert!(text.starts_with("the table's Version is 0x300e, which is WDDM 1.2 and not flown"));
-        assert!(text.ends_with("0xf003, 0x10004"), "{text}");
+        let text = TableError::Version(0x2005).to_string();
+        assert!(text.starts_with("the table's Version is 0x2005, which is WDDM 1.1 and not flown"));
+        assert!(text.contains("; flown are 0x300e, 0x4002, 0x5023, "), "{text}");
+        assert!(text.ends_with("yet are 0x1052, 0x1053, 0x2005, 0x4003, 0x6010, 0x6011"), "{text}");
         assert!(TableError::Version(7).to_string().contains("0x7, which is no version of WDDM; "));
+    }
+
+    #[test]
+    fn a_table_is_read_up_to_the_length_of_its_version() {
+        // The table of WDDM 1.2 has 0x298 bytes. The word behind it is the driver's own.
+        let mut words = [0_usize; 0x298 / 8 + 1];
+        words[0] = DXGKDDI_INTERFACE_VERSION_WIN8 as usize;
+        words[0x290 / 8] = 0x1000;
+        words[0x298 / 8] = 0x2000;
+        let read = |words: &[usize]| {
+            let (zero, at) = (DRIVER_INITIALIZATION_DATA::ZERO, words.as_ptr().cast());
+            // SAFETY: The words are as long as the version's table.
+            unsafe { read_table(at, zero, InterfaceVersion::table_length) }
+        };
+        let table = read(&words).unwrap();
+        assert_eq!(table.Version, DXGKDDI_INTERFACE_VERSION_WIN8);
+        assert!(table.filled().eq(["DxgkDdiNotifySurpriseRemoval"]));
+        words[0] = 7;
+        assert_eq!(read(&words[..1]).err(), Some(TableError::Version(7)));
     }
 
     #[test]
     fn everything_that_is_missing_is_said_at_once() {
         let table = DRIVER_INITIALIZATION_DATA {
-            Version: SUPPORTED_VERSION,
+            Version: DXGKDDI_INTERFACE_VERSION_WDDM2_0,
             ..DRIVER_INITIALIZATION_DATA::ZERO
         };
         assert_eq!(check(&table), Err(TableError::Missing(REQUIRED.to_vec())));

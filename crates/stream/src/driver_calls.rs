@@ -102,6 +102,11 @@ impl Entry {
     pub const ALLOCATOR: [Entry; 4] =
         [Entry::InitializeAllocator, Entry::Allocate, Entry::FreeFrame, Entry::DeleteAllocator];
 
+    /// The names of all entries.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        TABLE.iter().map(|row| row.name)
+    }
+
     /// The row of the entry.
     pub fn row(self) -> &'static KsRow {
         &TABLE[self as usize]

@@ -2,6 +2,7 @@
 
 use crate::allow::AllowList;
 use crate::driver::Driver;
+use crate::driver_file::fly_file;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
@@ -155,6 +156,7 @@ fn fly_scenario(
         let flown = match plan.driver {
             Driver::Display(listed) => fly_with_umd(listed.make, plan.flight_umd(), scenario, on),
             Driver::Streaming(listed) => fly_builtin_stream(listed, scenario, on),
+            Driver::File(file) => fly_file(file, scenario, on),
         };
         match flown {
             Ok(flown) => {

@@ -1,26 +1,29 @@
-//! Built-in display drivers and streaming minidrivers by name.
+//! Drivers: the built-in ones by name, and files.
 
+use crate::driver_file::DriverFile;
 use drivers::{Listed, ListedStream, STREAMS};
 use flight::RuleId;
 use runtime::Umd;
 
-/// A built-in driver.
+/// A driver to fly.
 #[derive(Clone, Copy, Debug)]
 pub enum Driver {
     /// A display driver.
     Display(&'static Listed),
     /// A streaming minidriver.
     Streaming(&'static ListedStream),
+    /// A driver in a file.
+    File(&'static DriverFile),
 }
 
 impl Driver {
-    /// Every driver.
+    /// Every built-in driver.
     pub fn all() -> impl Iterator<Item = Driver> {
         let streams = STREAMS.iter().copied().flatten();
         drivers::ALL.iter().map(Driver::Display).chain(streams.map(Driver::Streaming))
     }
 
-    /// Finds a driver by its name.
+    /// Finds a built-in driver by its name.
     pub fn find(name: &str) -> Option<Driver> {
         Self::all().find(|driver| driver.name() == name)
     }
@@ -30,6 +33,7 @@ impl Driver {
         match self {
             Driver::Display(it) => it.name,
             Driver::Streaming(it) => it.name,
+            Driver::File(it) => it.name(),
         }
     }
 
@@ -38,6 +42,7 @@ impl Driver {
         match self {
             Driver::Display(it) => it.about,
             Driver::Streaming(it) => it.about,
+            Driver::File(it) => it.about(),
         }
     }
 
@@ -46,6 +51,7 @@ impl Driver {
         match self {
             Driver::Display(it) => it.breaks,
             Driver::Streaming(it) => it.breaks,
+            Driver::File(_) => &[],
         }
     }
 
@@ -53,13 +59,17 @@ impl Driver {
     pub(crate) fn umd(self) -> Option<fn() -> Umd> {
         match self {
             Driver::Display(it) => it.umd,
-            Driver::Streaming(_) => None,
+            Driver::Streaming(_) | Driver::File(_) => None,
         }
     }
 
     /// Whether this is a streaming minidriver.
     pub fn streams(self) -> bool {
-        matches!(self, Driver::Streaming(_))
+        match self {
+            Driver::Display(_) => false,
+            Driver::Streaming(_) => true,
+            Driver::File(file) => file.streams(),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! One flight: a driver, a scenario and a host.
 
 use crate::driver::Driver;
+use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
 use crate::rule_counts;
 use crate::scenario::Scenario;
@@ -180,6 +181,7 @@ pub fn fly_driver(
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
         Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
+        Driver::File(file) => fly_file(file, scenario, on.into()),
     }
 }
 
@@ -227,7 +229,7 @@ pub(crate) fn fly_stream(
 }
 
 /// The dispatch entries that a streaming minidriver implements, without duplicates.
-fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
+pub(crate) fn minidriver_entries(it: &DeviceDescriptor) -> Vec<&'static str> {
     let pins = || it.filters.iter().flat_map(|filter_descriptor| &filter_descriptor.pins);
     let mut all: Vec<Entry> = it.dispatch.clone();
     all.extend(it.filters.iter().flat_map(|filter_descriptor| &filter_descriptor.dispatch));
@@ -280,11 +282,7 @@ pub(crate) fn fly_body(
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
-    let missing: Vec<String> = needs
-        .iter()
-        .filter(|text| !offered.contains(text))
-        .map(|text| format!("a driver that implements {text}"))
-        .collect();
+    let missing = missing_entries(needs, &offered);
     let body = if missing.is_empty() {
         on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
     } else {
@@ -293,18 +291,24 @@ pub(crate) fn fly_body(
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
+/// The entry points that a scenario needs and a driver does not have.
+pub(crate) fn missing_entries(needs: &[&'static str], offered: &[&'static str]) -> Vec<String> {
+    let missing = needs.iter().filter(|name| !offered.contains(name));
+    missing.map(|name| format!("a driver that implements {name}")).collect()
+}
+
 /// The state of a scenario run.
 #[derive(Default)]
-struct ScenarioRun {
-    needs: Vec<String>,
-    live: LiveObjects,
-    live_snapshots: Vec<(&'static str, LiveObjects)>,
-    frames: Vec<ReceivedFrame>,
+pub(crate) struct ScenarioRun {
+    pub(crate) needs: Vec<String>,
+    pub(crate) live: LiveObjects,
+    pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
+    pub(crate) frames: Vec<ReceivedFrame>,
 }
 
 impl ScenarioRun {
     /// Runs the scenario of a streaming minidriver, then removes the device.
-    fn run_stream(
+    pub(crate) fn run_stream(
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
@@ -338,7 +342,7 @@ impl ScenarioRun {
     }
 
     /// Starts the driver, runs the scenario, then ends clients, adapter and driver.
-    fn run(
+    pub(crate) fn run(
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
@@ -388,12 +392,20 @@ fn explain_null(need: String, missing: &BTreeMap<String, u64>) -> String {
 
 /// Runs the verifier over the events and builds the result.
 fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> FlightResult {
-    let events = log.take();
+    judge_events(scenario, log.take(), log.rule_counts(), body)
+}
+
+/// As above, with events and counts from elsewhere.
+pub(crate) fn judge_events(
+    scenario: &'static str,
+    events: Vec<Event>,
+    mut tally: RuleCounts,
+    body: ScenarioRun,
+) -> FlightResult {
     let mut verifier = Verifier::new();
     for event in &events {
         verifier.observe(event);
     }
-    let mut tally = log.rule_counts();
     tally.add(verifier.rule_counts());
     rule_counts::add_to_file(&tally);
     let findings = verifier.findings().to_vec();

@@ -15,7 +15,10 @@
 mod allow;
 mod application;
 mod check;
+mod child_flight;
+mod crash_report;
 mod driver;
+mod driver_file;
 mod example;
 mod expected_video;
 mod explain;
@@ -42,7 +45,9 @@ pub use application::Application;
 pub use check::{
     BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check, default_scenarios,
 };
+pub use child_flight::{ChildArguments, fly_as_child};
 pub use driver::Driver;
+pub use driver_file::{DriverFile, FlightOptions};
 pub use example::{Example, ExampleFlight, example};
 pub use expected_video::ExpectedVideo;
 pub use explain::{

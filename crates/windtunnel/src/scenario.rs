@@ -9,6 +9,9 @@ use crate::steps::{self, Action, Step};
 use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use flight::RuleId;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// A scenario that a driver is flown through.
 pub struct Scenario {
@@ -22,6 +25,15 @@ pub struct Scenario {
     pub needs: &'static [&'static str],
     /// The body.
     pub body: ScenarioBody,
+}
+
+/// The files of scenarios of steps, by the scenario's name.
+static STEP_FILES: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
+
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// The body of a scenario.
@@ -42,6 +54,22 @@ impl Scenario {
         let (name, about) = (String::leak(name), "steps from a file");
         let body = ScenarioBody::Steps(Vec::leak(steps));
         Box::leak(Box::new(Self { name, about, breaks: &[], needs, body }))
+    }
+
+    /// As above, from a file, which another process can read again.
+    pub fn of_steps_file(path: &Path, steps: Vec<Step>) -> &'static Self {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let scenario = Self::of_steps(name, steps);
+        let path = path.to_string_lossy().into_owned();
+        STEP_FILES.lock().unwrap_or_else(PoisonError::into_inner).push((scenario.name, path));
+        scenario
+    }
+
+    /// What names the scenario on a command line: the path of its steps, or its name.
+    pub(crate) fn source(&self) -> String {
+        let files = STEP_FILES.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = files.iter().find(|(name, _)| *name == self.name).map(|(_, path)| path.clone());
+        path.unwrap_or_else(|| self.name.to_owned())
     }
 
     /// Whether its client draws through a user-mode driver.

@@ -228,7 +228,9 @@ fn define(text: &mut String, definition: &Definition) {
             line(text, format_args!("}};"));
         }
         Definition::Flags { name, bits } => flags(text, name, bits),
-        Definition::Struct { name, members } => {
+        // Neither is in a header of user mode.
+        Definition::Union { .. } | Definition::Guid { .. } => (),
+        Definition::Struct { name, members, .. } => {
             line(text, format_args!("\nstruct _{name} {{"));
             for it in members {
                 member(text, it);
@@ -253,7 +255,7 @@ fn member(text: &mut String, it: &Member) {
 }
 
 /// Flags as bits and as a number. Bits without a name are reserved.
-fn flags(text: &mut String, name: &str, bits: &[(String, u32)]) {
+pub(super) fn flags(text: &mut String, name: &str, bits: &[(String, u32)]) {
     line(text, format_args!("\nstruct _{name} {{\n    union {{\n        struct {{"));
     let (mut next, mut reserved) = (0, 0);
     let mut reserve = |text: &mut String, count: u32| {
@@ -292,11 +294,14 @@ fn prototypes(entries: &[Entry]) -> String {
 }
 
 /// A name with its type, as C declares it. `basic` is for the types others are made of.
-fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
+pub(super) fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
     match of {
         Type::Ptr(it) => {
             let constant = matches!(it.mutability, PointerMutability::Const(_));
             let constant = if constant { "const " } else { "" };
+            if matches!(*it.elem, Type::Ptr(_)) {
+                return declare(&it.elem, &format!("{constant}*{name}"), basic);
+            }
             Some(format!("{constant}{}", declare(&it.elem, &format!("*{name}"), basic)?))
         }
         Type::Array(it) => {
@@ -355,6 +360,6 @@ fn declare(of: &Type, name: &str, basic: bool) -> Option<String> {
 }
 
 /// Writing to a String cannot fail.
-fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
+pub(super) fn line(text: &mut String, what: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{what}");
 }

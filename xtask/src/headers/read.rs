@@ -12,9 +12,12 @@ pub(super) struct File {
     pub(super) items: Vec<Definition>,
     /// Sizes and offsets, by struct.
     pub(super) layouts: BTreeMap<String, Layout>,
+    /// The length of each table by interface version: names of constants with lengths.
+    pub(super) lengths: BTreeMap<String, Vec<(String, u32)>>,
 }
 
 /// A definition of a name.
+#[derive(Clone)]
 pub(super) enum Definition {
     Alias {
         name: String,
@@ -28,6 +31,17 @@ pub(super) enum Definition {
     Struct {
         name: String,
         members: Vec<Member>,
+        /// `packed(4)`, `align(8)`, or nothing.
+        packing: String,
+    },
+    Union {
+        name: String,
+        members: Vec<Member>,
+    },
+    /// A GUID, as C initializes it.
+    Guid {
+        name: String,
+        value: String,
     },
     /// A table of functions: the type of each slot.
     Table {
@@ -50,6 +64,7 @@ pub(super) enum Definition {
 }
 
 /// A member of a struct, with the other members of its union.
+#[derive(Clone)]
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) of: Type,
@@ -74,6 +89,8 @@ impl Definition {
             Definition::Alias { name, .. }
             | Definition::Constant { name, .. }
             | Definition::Struct { name, .. }
+            | Definition::Union { name, .. }
+            | Definition::Guid { name, .. }
             | Definition::Table { name, .. }
             | Definition::Flags { name, .. }
             | Definition::Values { name, .. }
@@ -92,15 +109,10 @@ pub(super) fn file(path: &Path) -> Result<File, String> {
             Item::Type(it) => {
                 file.items.push(Definition::Alias { name: it.ident.to_string(), of: it.ty });
             }
-            Item::Const(it) => {
-                if let Expr::Lit(value) = &*it.expr
-                    && let Lit::Int(value) = &value.lit
-                {
-                    let (name, value) = (it.ident.to_string(), number(&value.to_string()));
-                    file.items.push(Definition::Constant { name, value });
-                }
-            }
+            Item::Const(it) => file.items.extend(constant(&it)),
             Item::Struct(it) => file.items.push(structure(it, &methods)?),
+            Item::Union(it) => file.items.push(union(it)),
+            Item::Impl(it) => file.lengths.extend(lengths(&it)),
             Item::Macro(it) => {
                 let name = it.mac.path.get_ident().map(ToString::to_string).unwrap_or_default();
                 file.called(&name, it.mac.tokens);
@@ -109,6 +121,73 @@ pub(super) fn file(path: &Path) -> Result<File, String> {
         }
     }
     Ok(file)
+}
+
+/// A constant: an integer, a shifted integer, or a GUID. Others are not for C.
+fn constant(it: &syn::ItemConst) -> Option<Definition> {
+    let name = it.ident.to_string();
+    let integer = |expression: &Expr| match expression {
+        Expr::Lit(value) => match &value.lit {
+            Lit::Int(value) => Some(number(&value.to_string())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let value = match &*it.expr {
+        Expr::Binary(shift) if matches!(shift.op, syn::BinOp::Shl(_)) => {
+            format!("({} << {})", integer(&shift.left)?, integer(&shift.right)?)
+        }
+        Expr::Call(call) => {
+            let Expr::Lit(value) = call.args.first()? else { return None };
+            let Lit::Int(value) = &value.lit else { return None };
+            let value: u128 = value.base10_parse().ok()?;
+            return Some(Definition::Guid { name, value: guid(value) });
+        }
+        Expr::Path(_) if word(&it.ty)? == "GUID" => {
+            return Some(Definition::Guid { name, value: guid(0) });
+        }
+        other => integer(other)?,
+    };
+    Some(Definition::Constant { name, value })
+}
+
+/// The initializer of a GUID in C.
+fn guid(value: u128) -> String {
+    let hex = format!("{value:032x}");
+    let last: Vec<String> =
+        (16..32).step_by(2).map(|at| format!("0x{}", &hex[at..at + 2])).collect();
+    let last = last.join(", ");
+    format!("{{ 0x{}, 0x{}, 0x{}, {{ {last} }} }}", &hex[..8], &hex[8..12], &hex[12..16])
+}
+
+fn union(it: syn::ItemUnion) -> Definition {
+    let member = |field: syn::Field| Member {
+        name: field.ident.map(|ident| ident.to_string()).unwrap_or_default(),
+        of: field.ty,
+        others: Vec::new(),
+    };
+    let members = it.fields.named.into_iter().map(member).collect();
+    Definition::Union { name: it.ident.to_string(), members }
+}
+
+/// `LENGTHS` of a table: the name of each interface version, and the length.
+fn lengths(it: &syn::ItemImpl) -> Option<(String, Vec<(String, u32)>)> {
+    let owner = word(&it.self_ty)?;
+    let list = it.items.iter().find_map(|item| match item {
+        ImplItem::Const(it) if it.ident == "LENGTHS" => Some(&it.expr),
+        _ => None,
+    })?;
+    let Expr::Reference(list) = list else { return None };
+    let Expr::Array(list) = &*list.expr else { return None };
+    let row = |row: &Expr| {
+        let Expr::Tuple(row) = row else { return None };
+        let (Expr::Path(version), Expr::Lit(length)) = (&row.elems[0], &row.elems[1]) else {
+            return None;
+        };
+        let Lit::Int(length) = &length.lit else { return None };
+        Some((version.path.segments.last()?.ident.to_string(), length.base10_parse().ok()?))
+    };
+    Some((owner, list.elems.iter().filter_map(row).collect()))
 }
 
 /// The entry points, in the order of their support table.
@@ -147,6 +226,11 @@ fn methods(items: &[Item]) -> BTreeMap<String, Type> {
 
 fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definition, String> {
     let name = it.ident.to_string();
+    let packing = it.attrs.iter().filter(|attribute| attribute.path().is_ident("repr"));
+    let packing: String = packing
+        .filter_map(|attribute| attribute.meta.require_list().ok())
+        .filter_map(|list| list.tokens.to_string().split_once(", ").map(|pair| pair.1.to_owned()))
+        .collect();
     let Fields::Named(fields) = it.fields else { return Err(format!("{name} has no names")) };
     let mut members: Vec<Member> = Vec::new();
     for field in fields.named {
@@ -168,7 +252,7 @@ fn structure(it: ItemStruct, methods: &BTreeMap<String, Type>) -> Result<Definit
         }
         members.push(Member { name: member, of: field.ty, others });
     }
-    Ok(Definition::Struct { name, members })
+    Ok(Definition::Struct { name, members, packing })
 }
 
 fn doc(attribute: &syn::Attribute) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Interface versions, and the queries about an adapter.
 #![expect(non_camel_case_types, non_snake_case, reason = "Windows's names")]
+#![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use crate::{HANDLE, NTSTATUS};
@@ -64,7 +65,12 @@ values! { DXGK_QUERYADAPTERINFOTYPE {
     DXGKQAITYPE_IOMMU_CAPS = 35,
 } } // one source: docs
 
-// Up to 2.1; later versions append flags and a process.
+flags! { DXGK_QUERYADAPTERINFOFLAGS {
+    VirtualMachineData: 0,
+    SecureVirtualMachine: 1,
+} } // one source: docs
+
+// `Flags` and `hKmdProcessHandle` are since 2.4 (a driver that was built before reads up to there).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_QUERYADAPTERINFO {
@@ -73,9 +79,12 @@ pub struct DXGKARG_QUERYADAPTERINFO {
     pub InputDataSize: u32,
     pub pOutputData: *mut c_void,
     pub OutputDataSize: u32,
+    pub Flags: DXGK_QUERYADAPTERINFOFLAGS,
+    pub hKmdProcessHandle: HANDLE,
 }
-layout! { DXGKARG_QUERYADAPTERINFO: 40 {
-    Type: 0, pInputData: 8, InputDataSize: 16, pOutputData: 24, OutputDataSize: 32,
+layout! { DXGKARG_QUERYADAPTERINFO: 48 {
+    Type: 0, pInputData: 8, InputDataSize: 16, pOutputData: 24, OutputDataSize: 32, Flags: 36,
+    hKmdProcessHandle: 40,
 } } // one source: docs
 
 pub type DXGKDDI_QUERYADAPTERINFO =

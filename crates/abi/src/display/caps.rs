@@ -189,7 +189,8 @@ layout! { D3DKMDT_PREEMPTION_CAPS: 8 {
     GraphicsPreemptionGranularity: 0, ComputePreemptionGranularity: 4,
 } }
 
-// Up to 2.0; later versions append members.
+// Up to 2.0, which a driver of 2.0 writes as a whole. Later versions append members: see
+// [`DXGK_DRIVERCAPS_WDDM2_9`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_DRIVERCAPS {
@@ -239,4 +240,27 @@ layout! { DXGK_DRIVERCAPS: 576 {
     SupportSurpriseRemovalInHibernation: 542, HybridDiscrete: 543, MaxOverlayPlanes: 544,
     HybridIntegrated: 548, InternalGpuVirtualAddressRangeStart: 552,
     InternalGpuVirtualAddressRangeEnd: 560, SupportSurpriseRemoval: 568,
+} } // one source: docs
+
+flags! { DXGK_DRIVERCAPS_MISCCAPS {
+    SupportContextlessPresent: 0,
+    Detachable: 1,
+    VirtualGpuOnly: 2,
+    ComputeOnly: 3,
+    IndependentVidPnVSyncControl: 4,
+    NoHybridDiscreteDListDllSupport: 5,
+    DisplayableSupport: 6,
+} } // one source: docs; unnamed in Windows
+
+/// `DXGK_DRIVERCAPS` of 2.9 and later; that of 2.4 ends behind `MiscCaps`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGK_DRIVERCAPS_WDDM2_9 {
+    pub Base: DXGK_DRIVERCAPS,
+    pub MiscCaps: DXGK_DRIVERCAPS_MISCCAPS,
+    pub MaxHwQueuedFlips: u32,
+    pub HwQueuedFlipCaps: u32,
+}
+layout! { DXGK_DRIVERCAPS_WDDM2_9: 592 {
+    Base: 0, MiscCaps: 576, MaxHwQueuedFlips: 580, HwQueuedFlipCaps: 584,
 } } // one source: docs

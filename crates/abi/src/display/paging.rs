@@ -140,7 +140,7 @@ impl fmt::Debug for DXGK_BUILDPAGINGBUFFER_ABOUT {
     }
 }
 
-// Up to 2.1; later versions append `DmaBufferWriteOffset`.
+// `DmaBufferWriteOffset` is since 2.2 (a driver that was built before reads up to there).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_BUILDPAGINGBUFFER {
@@ -154,10 +154,12 @@ pub struct DXGKARG_BUILDPAGINGBUFFER {
     pub About: DXGK_BUILDPAGINGBUFFER_ABOUT,
     pub hSystemContext: HANDLE,
     pub DmaBufferGpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
+    pub DmaBufferWriteOffset: u32,
 }
-layout! { DXGKARG_BUILDPAGINGBUFFER: 312 {
+layout! { DXGKARG_BUILDPAGINGBUFFER: 320 {
     pDmaBuffer: 0, DmaSize: 8, pDmaBufferPrivateData: 16, DmaBufferPrivateDataSize: 24,
     Operation: 28, MultipassOffset: 32, About: 40, hSystemContext: 296, DmaBufferGpuVirtualAddress: 304,
+    DmaBufferWriteOffset: 312,
 } } // one source: docs
 
 pub type DXGKDDI_BUILDPAGINGBUFFER =

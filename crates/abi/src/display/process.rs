@@ -9,7 +9,7 @@ use crate::{HANDLE, NTSTATUS};
 
 flags! { DXGK_CREATEPROCESSFLAGS { SystemProcess: 0, GdiProcess: 1 } } // up to 2.1
 
-// Up to 2.1; later versions append `hKmdVmWorkerProcess`.
+// From `hKmdVmWorkerProcess` on since 2.2 (a driver that was built before reads up to there).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGKARG_CREATEPROCESS {
@@ -18,9 +18,13 @@ pub struct DXGKARG_CREATEPROCESS {
     pub Flags: DXGK_CREATEPROCESSFLAGS,
     pub NumPasid: u32,
     pub pPasid: *mut u32,
+    pub hKmdVmWorkerProcess: HANDLE,
+    pub ProcessNameLength: u32,
+    pub pProcessName: *mut u16,
 }
-layout! { DXGKARG_CREATEPROCESS: 32 {
-    hDxgkProcess: 0, hKmdProcess: 8, Flags: 16, NumPasid: 20, pPasid: 24,
+layout! { DXGKARG_CREATEPROCESS: 56 {
+    hDxgkProcess: 0, hKmdProcess: 8, Flags: 16, NumPasid: 20, pPasid: 24, hKmdVmWorkerProcess: 32,
+    ProcessNameLength: 40, pProcessName: 48,
 } } // one source: docs
 
 pub type DXGKDDI_CREATEPROCESS =

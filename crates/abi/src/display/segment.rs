@@ -89,7 +89,8 @@ pub struct DXGK_CPUHOSTAPERTURE {
 }
 layout! { DXGK_CPUHOSTAPERTURE: 16 { PhysicalAddress: 0, SizeInPages: 8 } } // one source: docs
 
-// Up to 2.0; later versions append protected ranges, and the stride is the length.
+// Up to 2.0, which a driver of 2.0 writes as a whole. Later versions append 32 bytes of protected
+// ranges.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DXGK_SEGMENTDESCRIPTOR4 {

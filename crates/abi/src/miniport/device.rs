@@ -103,6 +103,62 @@ pub struct DXGK_CHILD_STATUS {
 }
 layout! { DXGK_CHILD_STATUS: 16 { Type: 0, ChildUid: 4, Data: 8 } } // one source: docs
 
+values! { DXGK_CHILD_STATUS_TYPE {
+    StatusUninitialized = 0,
+    StatusConnection = 1,
+    StatusRotation = 2,
+    StatusMiracastConnection = 3,
+} } // one source: docs
+
+values! { DXGK_CHILD_DEVICE_TYPE {
+    TypeUninitialized = 0,
+    TypeVideoOutput = 1,
+    TypeOther = 2,
+    TypeIntegratedDisplay = 3,
+} } // one source: docs
+
+values! { DXGK_CHILD_DEVICE_HPD_AWARENESS {
+    HpdAwarenessUninitialized = 0,
+    HpdAwarenessAlwaysConnected = 1,
+    HpdAwarenessNone = 2,
+    HpdAwarenessPolled = 3,
+    HpdAwarenessInterruptible = 4,
+} }
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGK_CHILD_CAPABILITIES {
+    /// The union of the data of each type, as 32-bit words.
+    pub Type: [u32; 3],
+    pub HpdAwareness: DXGK_CHILD_DEVICE_HPD_AWARENESS,
+}
+layout! { DXGK_CHILD_CAPABILITIES: 16 { Type: 0, HpdAwareness: 12 } } // one source: docs
+
+/// A device that is connected to an adapter. `TypeUninitialized` ends a list of them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DXGK_CHILD_DESCRIPTOR {
+    pub ChildDeviceType: DXGK_CHILD_DEVICE_TYPE,
+    pub ChildCapabilities: DXGK_CHILD_CAPABILITIES,
+    pub AcpiUid: u32,
+    pub ChildUid: u32,
+}
+layout! { DXGK_CHILD_DESCRIPTOR: 28 {
+    ChildDeviceType: 0, ChildCapabilities: 4, AcpiUid: 20, ChildUid: 24,
+} } // one source: docs
+
+pub type DXGKDDI_QUERY_CHILD_RELATIONS = unsafe extern "win64-unwind" fn(
+    MiniportDeviceContext: PVOID,
+    ChildRelations: *mut DXGK_CHILD_DESCRIPTOR,
+    ChildRelationsSize: u32,
+) -> NTSTATUS;
+
+pub type DXGKDDI_QUERY_CHILD_STATUS = unsafe extern "win64-unwind" fn(
+    MiniportDeviceContext: PVOID,
+    ChildStatus: *mut DXGK_CHILD_STATUS,
+    NonDestructiveOnly: BOOLEAN,
+) -> NTSTATUS;
+
 pub type DXGKCB_GET_DEVICE_INFORMATION =
     unsafe extern "win64-unwind" fn(HANDLE, *mut DXGK_DEVICE_INFO) -> NTSTATUS;
 

@@ -1,15 +1,16 @@
-//! The table that a driver registers.
+//! The table that a driver registers, as of WDDM 3.1.
 //!
-//! One source: docs, which also infer the types from `DxgkDdiRenderGdi` on. `Reserved`, `Reserved1`
-//! and `Reserved2` are pointers to data and stay empty.
+//! The table of an earlier version is shorter: see [`DRIVER_INITIALIZATION_DATA::LENGTHS`]. One
+//! source: docs, which also infer the types from `DxgkDdiRenderGdi` on. `Reserved`, `Reserved1`,
+//! `Reserved2` and `Reserved3` are pointers to data and stay empty.
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use super::{
     DXGKDDI_ADD_DEVICE, DXGKDDI_DPC_ROUTINE, DXGKDDI_INTERRUPT_ROUTINE,
-    DXGKDDI_NOTIFY_SURPRISE_REMOVAL, DXGKDDI_REMOVE_DEVICE, DXGKDDI_RESET_DEVICE,
-    DXGKDDI_SET_POWER_STATE, DXGKDDI_START_DEVICE, DXGKDDI_STOP_DEVICE,
-    DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP, DXGKDDI_UNLOAD,
+    DXGKDDI_NOTIFY_SURPRISE_REMOVAL, DXGKDDI_QUERY_CHILD_RELATIONS, DXGKDDI_QUERY_CHILD_STATUS,
+    DXGKDDI_REMOVE_DEVICE, DXGKDDI_RESET_DEVICE, DXGKDDI_SET_POWER_STATE, DXGKDDI_START_DEVICE,
+    DXGKDDI_STOP_DEVICE, DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP, DXGKDDI_UNLOAD,
 };
 use crate::UNTYPED_FN;
 use crate::display::{
@@ -33,7 +34,7 @@ use crate::display::{
     DXGKDDI_UNMAPCPUHOSTAPERTURE,
 };
 
-table! { DRIVER_INITIALIZATION_DATA: 0x340 {
+table! { DRIVER_INITIALIZATION_DATA: 0x560 {
     0x000 Version: u32,
 } {
     0x008 DxgkDdiAddDevice: DXGKDDI_ADD_DEVICE,
@@ -43,8 +44,8 @@ table! { DRIVER_INITIALIZATION_DATA: 0x340 {
     0x028 DxgkDdiDispatchIoRequest: UNTYPED_FN,
     0x030 DxgkDdiInterruptRoutine: DXGKDDI_INTERRUPT_ROUTINE,
     0x038 DxgkDdiDpcRoutine: DXGKDDI_DPC_ROUTINE,
-    0x040 DxgkDdiQueryChildRelations: UNTYPED_FN,
-    0x048 DxgkDdiQueryChildStatus: UNTYPED_FN,
+    0x040 DxgkDdiQueryChildRelations: DXGKDDI_QUERY_CHILD_RELATIONS,
+    0x048 DxgkDdiQueryChildStatus: DXGKDDI_QUERY_CHILD_STATUS,
     0x050 DxgkDdiQueryDeviceDescriptor: UNTYPED_FN,
     0x058 DxgkDdiSetPowerState: DXGKDDI_SET_POWER_STATE,
     0x060 DxgkDdiNotifyAcpiEvent: UNTYPED_FN,
@@ -140,6 +141,74 @@ table! { DRIVER_INITIALIZATION_DATA: 0x340 {
     0x328 DxgkDdiPowerRuntimeSetDeviceHandle: UNTYPED_FN,
     0x330 DxgkDdiSetStablePowerState: UNTYPED_FN,
     0x338 DxgkDdiSetVideoProtectedRegion: UNTYPED_FN,
+    0x340 DxgkDdiCheckMultiPlaneOverlaySupport3: UNTYPED_FN,
+    0x348 DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3: UNTYPED_FN,
+    0x350 DxgkDdiPostMultiPlaneOverlayPresent: UNTYPED_FN,
+    0x358 DxgkDdiValidateUpdateAllocationProperty: UNTYPED_FN,
+    0x360 DxgkDdiControlModeBehavior: UNTYPED_FN,
+    0x368 DxgkDdiUpdateMonitorLinkInfo: UNTYPED_FN,
+    0x370 DxgkDdiCreateHwContext: UNTYPED_FN,
+    0x378 DxgkDdiDestroyHwContext: UNTYPED_FN,
+    0x380 DxgkDdiCreateHwQueue: UNTYPED_FN,
+    0x388 DxgkDdiDestroyHwQueue: UNTYPED_FN,
+    0x390 DxgkDdiSubmitCommandToHwQueue: UNTYPED_FN,
+    0x398 DxgkDdiSwitchToHwContextList: UNTYPED_FN,
+    0x3a0 DxgkDdiResetHwEngine: UNTYPED_FN,
+    0x3a8 DxgkDdiCreatePeriodicFrameNotification: UNTYPED_FN,
+    0x3b0 DxgkDdiDestroyPeriodicFrameNotification: UNTYPED_FN,
+    0x3b8 DxgkDdiSetTimingsFromVidPn: UNTYPED_FN,
+    0x3c0 DxgkDdiSetTargetGamma: UNTYPED_FN,
+    0x3c8 DxgkDdiSetTargetContentType: UNTYPED_FN,
+    0x3d0 DxgkDdiSetTargetAnalogCopyProtection: UNTYPED_FN,
+    0x3d8 DxgkDdiSetTargetAdjustedColorimetry: UNTYPED_FN,
+    0x3e0 DxgkDdiDisplayDetectControl: UNTYPED_FN,
+    0x3e8 DxgkDdiQueryConnectionChange: UNTYPED_FN,
+    0x3f0 DxgkDdiExchangePreStartInfo: UNTYPED_FN,
+    0x3f8 DxgkDdiGetMultiPlaneOverlayCaps: UNTYPED_FN,
+    0x400 DxgkDdiGetPostCompositionCaps: UNTYPED_FN,
+    0x408 DxgkDdiUpdateHwContextState: UNTYPED_FN,
+    0x410 DxgkDdiCreateProtectedSession: UNTYPED_FN,
+    0x418 DxgkDdiDestroyProtectedSession: UNTYPED_FN,
+    0x420 DxgkDdiSetSchedulingLogBuffer: UNTYPED_FN,
+    0x428 DxgkDdiSetupPriorityBands: UNTYPED_FN,
+    0x430 DxgkDdiNotifyFocusPresent: UNTYPED_FN,
+    0x438 DxgkDdiSetContextSchedulingProperties: UNTYPED_FN,
+    0x440 DxgkDdiSuspendContext: UNTYPED_FN,
+    0x448 DxgkDdiResumeContext: UNTYPED_FN,
+    0x450 DxgkDdiSetVirtualMachineData: UNTYPED_FN,
+    0x458 DxgkDdiBeginExclusiveAccess: UNTYPED_FN,
+    0x460 DxgkDdiEndExclusiveAccess: UNTYPED_FN,
+    0x468 DxgkDdiQueryDiagnosticTypesSupport: UNTYPED_FN,
+    0x470 DxgkDdiControlDiagnosticReporting: UNTYPED_FN,
+    0x478 DxgkDdiResumeHwEngine: UNTYPED_FN,
+    0x480 DxgkDdiSignalMonitoredFence: UNTYPED_FN,
+    0x488 DxgkDdiPresentToHwQueue: UNTYPED_FN,
+    0x490 DxgkDdiValidateSubmitCommand: UNTYPED_FN,
+    0x498 DxgkDdiSetTargetAdjustedColorimetry2: UNTYPED_FN,
+    0x4a0 DxgkDdiSetTrackedWorkloadPowerLevel: UNTYPED_FN,
+    0x4a8 DxgkDdiSaveMemoryForHotUpdate: UNTYPED_FN,
+    0x4b0 DxgkDdiRestoreMemoryForHotUpdate: UNTYPED_FN,
+    0x4b8 DxgkDdiCollectDiagnosticInfo: UNTYPED_FN,
+    0x4c0 Reserved3: UNTYPED_FN,
+    0x4c8 DxgkDdiControlInterrupt3: UNTYPED_FN,
+    0x4d0 DxgkDdiSetFlipQueueLogBuffer: UNTYPED_FN,
+    0x4d8 DxgkDdiUpdateFlipQueueLog: UNTYPED_FN,
+    0x4e0 DxgkDdiCancelQueuedFlips: UNTYPED_FN,
+    0x4e8 DxgkDdiSetInterruptTargetPresentId: UNTYPED_FN,
+    0x4f0 DxgkDdiSetAllocationBackingStore: UNTYPED_FN,
+    0x4f8 DxgkDdiCreateCpuEvent: UNTYPED_FN,
+    0x500 DxgkDdiDestroyCpuEvent: UNTYPED_FN,
+    0x508 DxgkDdiCancelFlips: UNTYPED_FN,
+    0x510 DxgkDdiCreateNativeFence: UNTYPED_FN,
+    0x518 DxgkDdiDestroyNativeFence: UNTYPED_FN,
+    0x520 DxgkDdiUpdateMonitoredValues: UNTYPED_FN,
+    0x528 DxgkDdiNotifyCurrentValueUpdates: UNTYPED_FN,
+    0x530 DxgkDdiCreateDoorbell: UNTYPED_FN,
+    0x538 DxgkDdiConnectDoorbell: UNTYPED_FN,
+    0x540 DxgkDdiDisconnectDoorbell: UNTYPED_FN,
+    0x548 DxgkDdiDestroyDoorbell: UNTYPED_FN,
+    0x550 DxgkDdiNotifyWorkSubmission: UNTYPED_FN,
+    0x558 DxgkDdiFlushHwQueue: UNTYPED_FN,
 } }
 
 impl DRIVER_INITIALIZATION_DATA {

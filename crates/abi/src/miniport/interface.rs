@@ -1,13 +1,14 @@
-//! The table that a driver gets in `DxgkDdiStartDevice`.
+//! The table that a driver gets in `DxgkDdiStartDevice`, as of WDDM 3.1.
 //!
-//! One source: docs, which also infer the types from `DxgkCbMapContextAllocation` on.
+//! `Size` is the length of the driver's version: see [`DXGKRNL_INTERFACE::LENGTHS`]. One source: docs, which also infer the types from `DxgkCbMapContextAllocation` on.
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
 use super::{
-    DXGKCB_EXCLUDE_ADAPTER_ACCESS, DXGKCB_GET_DEVICE_INFORMATION, DXGKCB_INDICATE_CHILD_STATUS,
-    DXGKCB_MAP_MEMORY, DXGKCB_QUEUE_DPC, DXGKCB_READ_DEVICE_SPACE, DXGKCB_SYNCHRONIZE_EXECUTION,
-    DXGKCB_UNMAP_MEMORY, DXGKCB_WRITE_DEVICE_SPACE,
+    DXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP, DXGKCB_EXCLUDE_ADAPTER_ACCESS,
+    DXGKCB_GET_DEVICE_INFORMATION, DXGKCB_INDICATE_CHILD_STATUS, DXGKCB_MAP_MEMORY,
+    DXGKCB_QUEUE_DPC, DXGKCB_READ_DEVICE_SPACE, DXGKCB_SYNCHRONIZE_EXECUTION, DXGKCB_UNMAP_MEMORY,
+    DXGKCB_WRITE_DEVICE_SPACE,
 };
 use crate::display::{
     DXGKCB_ACQUIREHANDLEDATA, DXGKCB_CREATECONTEXTALLOCATION, DXGKCB_DESTROYCONTEXTALLOCATION,
@@ -25,7 +26,7 @@ use crate::display::{
 };
 use crate::{HANDLE, UNTYPED_FN};
 
-table! { DXGKRNL_INTERFACE: 0x138 {
+table! { DXGKRNL_INTERFACE: 0x240 {
     0x000 Size: u32,
     0x004 Version: u32,
     0x008 DeviceHandle: HANDLE,
@@ -55,7 +56,7 @@ table! { DXGKRNL_INTERFACE: 0x138 {
     0x0c0 DxgkCbDestroyContextAllocation: DXGKCB_DESTROYCONTEXTALLOCATION,
     0x0c8 DxgkCbSetPowerComponentActive: UNTYPED_FN,
     0x0d0 DxgkCbSetPowerComponentIdle: UNTYPED_FN,
-    0x0d8 DxgkCbAcquirePostDisplayOwnership: UNTYPED_FN,
+    0x0d8 DxgkCbAcquirePostDisplayOwnership: DXGKCB_ACQUIRE_POST_DISPLAY_OWNERSHIP,
     0x0e0 DxgkCbPowerRuntimeControlRequest: UNTYPED_FN,
     0x0e8 DxgkCbSetPowerComponentLatency: UNTYPED_FN,
     0x0f0 DxgkCbSetPowerComponentResidency: UNTYPED_FN,
@@ -67,6 +68,39 @@ table! { DXGKRNL_INTERFACE: 0x138 {
     0x120 DxgkCbAcquireHandleData: DXGKCB_ACQUIREHANDLEDATA,
     0x128 DxgkCbReleaseHandleData: DXGKCB_RELEASEHANDLEDATA,
     0x130 DxgkCbHardwareContentProtectionTeardown: UNTYPED_FN,
+    0x138 DxgkCbMultiPlaneOverlayDisabled: UNTYPED_FN,
+    0x140 DxgkCbMitigatedRangeUpdate: UNTYPED_FN,
+    0x148 DxgkCbInvalidateHwContext: UNTYPED_FN,
+    0x150 DxgkCbIndicateConnectorChange: UNTYPED_FN,
+    0x158 DxgkCbUnblockUEFIFrameBufferRanges: UNTYPED_FN,
+    0x160 DxgkCbAcquirePostDisplayOwnership2: UNTYPED_FN,
+    0x168 DxgkCbSetProtectedSessionStatus: UNTYPED_FN,
+    0x170 DxgkCbAllocateContiguousMemory: UNTYPED_FN,
+    0x178 DxgkCbFreeContiguousMemory: UNTYPED_FN,
+    0x180 DxgkCbAllocatePagesForMdl: UNTYPED_FN,
+    0x188 DxgkCbFreePagesFromMdl: UNTYPED_FN,
+    0x190 DxgkCbPinFrameBufferForSave: UNTYPED_FN,
+    0x198 DxgkCbUnpinFrameBufferForSave: UNTYPED_FN,
+    0x1a0 DxgkCbMapFrameBufferPointer: UNTYPED_FN,
+    0x1a8 DxgkCbUnmapFrameBufferPointer: UNTYPED_FN,
+    0x1b0 DxgkCbMapMdlToIoMmu: UNTYPED_FN,
+    0x1b8 DxgkCbUnmapMdlFromIoMmu: UNTYPED_FN,
+    0x1c0 DxgkCbReportDiagnostic: UNTYPED_FN,
+    0x1c8 DxgkCbSignalEvent: UNTYPED_FN,
+    0x1d0 DxgkCbIsFeatureEnabled: UNTYPED_FN,
+    0x1d8 DxgkCbSaveMemoryForHotUpdate: UNTYPED_FN,
+    0x1e0 DxgkCbNotifyCursorSupportChange: UNTYPED_FN,
+    0x1e8 DxgkCbQueryFeatureSupport: UNTYPED_FN,
+    0x1f0 DxgkCbCreatePhysicalMemoryObject: UNTYPED_FN,
+    0x1f8 DxgkCbDestroyPhysicalMemoryObject: UNTYPED_FN,
+    0x200 DxgkCbMapPhysicalMemory: UNTYPED_FN,
+    0x208 DxgkCbUnmapPhysicalMemory: UNTYPED_FN,
+    0x210 DxgkCbAllocateAdl: UNTYPED_FN,
+    0x218 DxgkCbFreeAdl: UNTYPED_FN,
+    0x220 DxgkCbOpenPhysicalMemoryObject: UNTYPED_FN,
+    0x228 DxgkCbClosePhysicalMemoryObject: UNTYPED_FN,
+    0x230 DxgkCbPinFrameBufferForSave2: UNTYPED_FN,
+    0x238 DxgkCbDisconnectDoorbell: UNTYPED_FN,
 } }
 
 impl DXGKRNL_INTERFACE {

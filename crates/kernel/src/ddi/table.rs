@@ -277,13 +277,47 @@ uncalled! {
         DxgkDdiCommitVidPn DxgkDdiUpdateActiveVidPnPresentPath DxgkDdiRecommendMonitorModes
         DxgkDdiRecommendVidPnTopology DxgkDdiQueryVidPnHWCapability DxgkDdiGetScanLine
         DxgkDdiStopCapture DxgkDdiControlInterrupt2 DxgkDdiSetDisplayPrivateDriverFormat
-        DxgkDdiSystemDisplayEnable DxgkDdiSystemDisplayWrite
+        DxgkDdiSystemDisplayEnable DxgkDdiSystemDisplayWrite DxgkDdiControlModeBehavior
+        DxgkDdiUpdateMonitorLinkInfo DxgkDdiCreatePeriodicFrameNotification
+        DxgkDdiDestroyPeriodicFrameNotification DxgkDdiSetTimingsFromVidPn DxgkDdiSetTargetGamma
+        DxgkDdiSetTargetContentType DxgkDdiSetTargetAnalogCopyProtection
+        DxgkDdiSetTargetAdjustedColorimetry DxgkDdiSetTargetAdjustedColorimetry2
+        DxgkDdiDisplayDetectControl DxgkDdiQueryConnectionChange DxgkDdiControlInterrupt3
+        DxgkDdiSetFlipQueueLogBuffer DxgkDdiUpdateFlipQueueLog DxgkDdiCancelQueuedFlips
+        DxgkDdiSetInterruptTargetPresentId DxgkDdiCancelFlips
     }
     "no overlays" {
         DxgkDdiCreateOverlay DxgkDdiUpdateOverlay DxgkDdiFlipOverlay DxgkDdiDestroyOverlay
         DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay
         DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay2 DxgkDdiCheckMultiPlaneOverlaySupport
-        DxgkDdiCheckMultiPlaneOverlaySupport2
+        DxgkDdiCheckMultiPlaneOverlaySupport2 DxgkDdiCheckMultiPlaneOverlaySupport3
+        DxgkDdiSetVidPnSourceAddressWithMultiPlaneOverlay3 DxgkDdiPostMultiPlaneOverlayPresent
+        DxgkDdiGetMultiPlaneOverlayCaps DxgkDdiGetPostCompositionCaps
+    }
+    "no hardware queues" {
+        DxgkDdiCreateHwContext DxgkDdiDestroyHwContext DxgkDdiCreateHwQueue DxgkDdiDestroyHwQueue
+        DxgkDdiSubmitCommandToHwQueue DxgkDdiSwitchToHwContextList DxgkDdiResetHwEngine
+        DxgkDdiUpdateHwContextState DxgkDdiSetSchedulingLogBuffer DxgkDdiSetupPriorityBands
+        DxgkDdiNotifyFocusPresent DxgkDdiSetContextSchedulingProperties DxgkDdiSuspendContext
+        DxgkDdiResumeContext DxgkDdiResumeHwEngine DxgkDdiPresentToHwQueue DxgkDdiFlushHwQueue
+        DxgkDdiCreateDoorbell DxgkDdiConnectDoorbell DxgkDdiDisconnectDoorbell
+        DxgkDdiDestroyDoorbell DxgkDdiNotifyWorkSubmission
+    }
+    "no native fences" {
+        DxgkDdiCreateNativeFence DxgkDdiDestroyNativeFence DxgkDdiUpdateMonitoredValues
+        DxgkDdiNotifyCurrentValueUpdates DxgkDdiSignalMonitoredFence
+    }
+    "no protected sessions" { DxgkDdiCreateProtectedSession DxgkDdiDestroyProtectedSession }
+    "no virtual machines" {
+        DxgkDdiSetVirtualMachineData DxgkDdiBeginExclusiveAccess DxgkDdiEndExclusiveAccess
+        DxgkDdiValidateSubmitCommand
+    }
+    "no diagnostics of the driver's" {
+        DxgkDdiQueryDiagnosticTypesSupport DxgkDdiControlDiagnosticReporting
+        DxgkDdiCollectDiagnosticInfo
+    }
+    "no update of a running driver" {
+        DxgkDdiSaveMemoryForHotUpdate DxgkDdiRestoreMemoryForHotUpdate
     }
     "no swizzling ranges" { DxgkDdiAcquireSwizzlingRange DxgkDdiReleaseSwizzlingRange }
     "no page tables of WDDM 1.x" {
@@ -296,12 +330,15 @@ uncalled! {
     "no power management but of the whole adapter" {
         DxgkDdiSetPowerComponentFState DxgkDdiSetPowerPState DxgkDdiSetStablePowerState
         DxgkDdiPowerRuntimeControlRequest DxgkDdiPowerRuntimeSetDeviceHandle DxgkDdiNotifyAcpiEvent
+        DxgkDdiSetTrackedWorkloadPowerLevel
     }
     "no history buffers" { DxgkDdiFormatHistoryBuffer DxgkDdiCalibrateGpuClock }
-    "nothing reads it yet" { DxgkDdiGetNodeMetadata }
+    "nothing reads it yet" { DxgkDdiGetNodeMetadata DxgkDdiExchangePreStartInfo }
     "no client requests it yet" {
         DxgkDdiDispatchIoRequest DxgkDdiQueryInterface DxgkDdiControlEtwLogging DxgkDdiLinkDevice
         DxgkDdiCreateAllocation2 DxgkDdiSetVideoProtectedRegion
+        DxgkDdiValidateUpdateAllocationProperty DxgkDdiSetAllocationBackingStore
+        DxgkDdiCreateCpuEvent DxgkDdiDestroyCpuEvent
     }
 }
 

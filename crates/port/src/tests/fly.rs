@@ -147,7 +147,7 @@ unsafe extern "win64-unwind" fn start(
     unsafe { sources.write(0) };
     unsafe { children.write(0) };
     let given = unsafe { *interface };
-    assert_eq!(given.Size as usize, size_of::<DXGKRNL_INTERFACE>());
+    assert_eq!((given.Version, given.Size), (0x5023, 0x138));
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);
     unsafe { (*context.cast::<Kite>()).interface = given };
     if kite(context).hardware().fault == Fault::Excludes {

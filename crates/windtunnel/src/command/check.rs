@@ -4,23 +4,25 @@ use super::frames::FrameWriter;
 use super::progress::Progress;
 use super::repeat::Repeat;
 use super::text::Style;
-use super::{CommandError, Deny, json, text, unknown_name};
+use super::{CommandError, Deny, is_driver_file, json, text, unknown_name};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use windtunnel::{
-    AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, FlightResult, HostKind,
-    NativeUmd, SCENARIOS, Scenario, baseline, check, default_scenarios, find_scenario,
+    AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, DriverFile, FlightOptions,
+    FlightResult, HostKind, NativeUmd, SCENARIOS, Scenario, baseline, check, default_scenarios,
+    find_scenario,
     steps::{self, StepError},
 };
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each switch of the command line")]
 pub(crate) struct Arguments {
-    /// The driver to fly: a built-in name, see 'windtunnel list drivers'
+    /// The driver to fly: a file (DRIVER.sys), or a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-gpummu")]
     pub(super) driver: String,
     /// Fly this user-mode driver on top of DRIVER, in place of the built-in one: a native shared
@@ -32,17 +34,8 @@ pub(crate) struct Arguments {
     /// a name that ends in .steps, is read as steps, one per line: see docs/steps.md
     #[arg(long = "scenario", value_name = "NAME|FILE")]
     pub(super) scenarios: Vec<String>,
-    /// How the threads of the flight run
-    #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
-    host: HostArgument,
-    /// The seed that determines the order of threads and hardware [default: 1]; only with
-    /// --host deterministic
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Fly under pressure: little memory, small paging buffers, scattered pages, and nodes that
-    /// complete work late and out of order, all drawn from the seed; only with --host deterministic
-    #[arg(long)]
-    pressure: bool,
+    #[command(flatten)]
+    threads: HostOptions,
     /// Fly each scenario N times, with consecutive seeds starting at --seed, and merge the results
     /// into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -71,6 +64,8 @@ pub(crate) struct Arguments {
     /// List every scenario as it ends, and everything that was not judged
     #[arg(long, short)]
     verbose: bool,
+    #[command(flatten)]
+    pub(super) options: FileOptions,
     /// Print JSON: docs/report.schema.json describes it
     #[arg(long)]
     pub(crate) json: bool,
@@ -103,6 +98,28 @@ impl Arguments {
     }
 
     fn host_kind(&self) -> Result<HostKind, CommandError> {
+        self.threads.host_kind()
+    }
+}
+
+/// How the threads of a flight run.
+#[derive(Args)]
+pub(crate) struct HostOptions {
+    /// How the threads of the flight run
+    #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
+    host: HostArgument,
+    /// The seed that determines the order of threads and hardware [default: 1]; only with
+    /// --host deterministic
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Fly under pressure: little memory, small paging buffers, scattered pages, and nodes that
+    /// complete work late and out of order, all drawn from the seed; only with --host deterministic
+    #[arg(long)]
+    pressure: bool,
+}
+
+impl HostOptions {
+    pub(super) fn host_kind(&self) -> Result<HostKind, CommandError> {
         match (self.host, self.seed) {
             (HostArgument::Deterministic, seed) if self.pressure => {
                 Ok(HostKind::under_pressure(seed.unwrap_or(1)))
@@ -122,6 +139,38 @@ impl Arguments {
     }
 }
 
+/// The driver with a name, or in a file.
+pub(super) fn find_driver(name: &str, options: &FileOptions) -> Result<Driver, CommandError> {
+    if let Some(driver) = Driver::find(name) {
+        return Ok(driver);
+    }
+    if !is_driver_file(name) {
+        return Err(unknown_name("driver", name, Driver::all().map(Driver::name)));
+    }
+    DriverFile::open(Path::new(name), options.flight_options())
+        .map(Driver::File)
+        .map_err(CommandError)
+}
+
+/// How a driver in a file is flown.
+#[derive(Args)]
+pub(crate) struct FileOptions {
+    /// Fly a driver from a file in this process, for a debugger, instead of a process per flight
+    #[arg(long)]
+    pub(super) in_process: bool,
+    /// The longest time that a driver from a file may run without returning or waiting; 0 for any
+    /// time
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub(super) deadline: u64,
+}
+
+impl FileOptions {
+    fn flight_options(&self) -> FlightOptions {
+        let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
+        FlightOptions { in_process: self.in_process, deadline }
+    }
+}
+
 /// Colour on a terminal that can show it, unless `NO_COLOR` is set (<https://no-color.org>).
 fn colour(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Colour {
     let no_color = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -130,9 +179,7 @@ fn colour(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Colour
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
-    let driver = Driver::find(&arguments.driver).ok_or_else(|| {
-        unknown_name("driver", &arguments.driver, Driver::all().map(Driver::name))
-    })?;
+    let driver = find_driver(&arguments.driver, &arguments.options)?;
     let scenarios =
         chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
     let mut frames = FrameWriter::new(arguments.frames.as_deref());
@@ -257,7 +304,7 @@ fn load(path: &Path) -> Result<NativeUmd, CommandError> {
 
 /// The scenarios named on the command line. Without any: every good scenario for this kind of
 /// driver, or, with `umd`, every good scenario that needs a user-mode driver.
-fn chosen_scenarios(
+pub(super) fn chosen_scenarios(
     names: &[String],
     streams: bool,
     umd: bool,
@@ -286,8 +333,7 @@ fn read_steps(path: &Path) -> Result<&'static Scenario, CommandError> {
     })?;
     let steps = steps::read(&text)
         .map_err(|StepError { line, reason: why }| CommandError(format!("{at}:{line}: {why}")))?;
-    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Scenario::of_steps(name, steps))
+    Ok(Scenario::of_steps_file(path, steps))
 }
 
 fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(), CommandError> {

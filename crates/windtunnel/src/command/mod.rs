@@ -14,6 +14,7 @@ macro_rules! print {
 mod bench;
 mod check;
 mod explain;
+mod flight;
 mod frames;
 mod json;
 mod list;
@@ -83,6 +84,9 @@ enum Command {
     /// Measure what an allocation costs: create, open, close, destroy with other allocations live;
     /// compared with two floors, with checks on and off, on two threads, through the C library
     Bench(bench::Arguments),
+    /// Fly one flight of a driver from a file, for a parent process
+    #[command(hide = true)]
+    Flight(flight::Arguments),
     /// Explain a rule, an entry point, a status, a result, a bug check, a driver or a scenario:
     /// what it means, which calls return it, which rules lead to it, which command shows it
     Explain {
@@ -116,6 +120,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
+        Command::Flight(arguments) => (false, flight::run(&arguments)),
         Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };
@@ -139,13 +144,6 @@ fn write_output(text: std::fmt::Arguments<'_>) {
 
 /// The error for an unknown name, with the nearest known ones.
 fn unknown_name<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> CommandError {
-    if kind == "driver" && is_driver_file(name) {
-        return CommandError(format!(
-            "'{name}' is a file: kernel-mode drivers are not loaded from files yet. What works: a \
-             user-mode driver ('windtunnel check --umd FILE.so'), and a Rust test that flies your \
-             miniport (docs/tutorial.md), with 'port::TableDriver' if it has a function table"
-        ));
-    }
     let distance =
         |text: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
     let mut near: Vec<&str> = known.collect();

@@ -1,0 +1,144 @@
+//! What is known when driver code has to be abandoned: a fault, a bug check, a deadline.
+//!
+//! The record is plain memory that outlives the process: the flight of an image runs in a child
+//! process, the record is shared with its parent, and the parent makes the report. So nothing runs
+//! in the process after the fault but a few stores.
+
+use super::processor_block::ProcessorBlock;
+
+/// The exit status of a process that abandoned its driver.
+pub const ABANDONED: i32 = 97;
+
+/// Bytes of the stack that are recorded.
+pub(super) const STACK: usize = 16 << 10;
+
+/// Why the driver was abandoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum CrashKind {
+    /// It was not.
+    None = 0,
+    /// An access to memory that is not there or not allowed.
+    Access = 1,
+    /// An instruction that cannot be executed.
+    Instruction = 2,
+    /// An arithmetic exception, such as a division by zero.
+    Arithmetic = 3,
+    /// A breakpoint or an assertion of the driver (`int 3`, `int 2Ch`).
+    Breakpoint = 4,
+    /// A fast-fail (`int 29h`), such as a damaged stack cookie.
+    FastFail = 5,
+    /// The process ended by `abort`.
+    Abort = 6,
+    /// The driver ran for longer than the deadline.
+    Deadline = 7,
+    /// The driver called `KeBugCheckEx`.
+    BugCheck = 8,
+    /// A raised status that no handler took.
+    Unhandled = 9,
+    /// The stack is too small.
+    StackOverflow = 10,
+}
+
+impl CrashKind {
+    const ALL: [Self; 11] = [
+        Self::None,
+        Self::Access,
+        Self::Instruction,
+        Self::Arithmetic,
+        Self::Breakpoint,
+        Self::FastFail,
+        Self::Abort,
+        Self::Deadline,
+        Self::BugCheck,
+        Self::Unhandled,
+        Self::StackOverflow,
+    ];
+
+    fn from_number(number: u32) -> Self {
+        Self::ALL.into_iter().find(|kind| *kind as u32 == number).unwrap_or(Self::None)
+    }
+}
+
+/// The record of an abandoned driver. All numbers, so that any bytes are a valid record.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct CrashRecord {
+    kind: u32,
+    /// The IRQL as a Windows number.
+    pub irql: u32,
+    /// The number of the virtual thread.
+    pub thread: u32,
+    /// The number of the import that was called last, see `caller`.
+    pub import: u32,
+    /// The number of the driver call, zero outside one.
+    pub call: u64,
+    /// The instruction.
+    pub instruction: u64,
+    /// The faulting address as the system reports it: zero for a non-canonical one.
+    pub address: u64,
+    /// The error code of the page fault; bit 1 is a write, bit 4 an instruction fetch.
+    pub error: u64,
+    /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    pub registers: [u64; 16],
+    /// The return address of the last import call.
+    pub caller: u64,
+    /// The stack pointer of the last import call.
+    pub caller_stack: u64,
+    /// The code and the parameters of a bug check; the first is the status of a raised exception.
+    pub bug_check: [u64; 5],
+    /// The bytes at the instruction.
+    pub code: [u8; 16],
+    /// The number of recorded bytes of the stack, from rsp.
+    pub stack_bytes: u64,
+    /// The stack.
+    pub stack: [u8; STACK],
+}
+
+impl CrashRecord {
+    /// A record of nothing.
+    pub const EMPTY: Self = Self {
+        kind: 0,
+        irql: 0,
+        thread: 0,
+        import: 0,
+        call: 0,
+        instruction: 0,
+        address: 0,
+        error: 0,
+        registers: [0; 16],
+        caller: 0,
+        caller_stack: 0,
+        bug_check: [0; 5],
+        code: [0; 16],
+        stack_bytes: 0,
+        stack: [0; STACK],
+    };
+
+    /// The index of rsp in `registers`.
+    pub const RSP: usize = 4;
+
+    /// Why the driver was abandoned.
+    pub fn kind(&self) -> CrashKind {
+        CrashKind::from_number(self.kind)
+    }
+
+    pub(super) fn set_kind(&mut self, kind: CrashKind) {
+        self.kind = kind as u32;
+    }
+
+    /// Fills in what the processor block of this thread knows.
+    pub(super) fn describe_thread(&mut self) {
+        let Some(block) = ProcessorBlock::existing() else { return };
+        self.irql = block.irql().into();
+        self.call = block.call();
+        (self.caller, self.caller_stack, self.import) = block.last_import();
+        self.thread = block.thread();
+    }
+}
+
+impl std::fmt::Debug for CrashRecord {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CrashRecord").field("kind", &self.kind()).finish_non_exhaustive()
+    }
+}

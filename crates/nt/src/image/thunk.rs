@@ -1,0 +1,51 @@
+//! The code between a driver's import and our function.
+//!
+//! A thunk records the return address, the stack pointer and the number of the import in the
+//! processor block, then jumps to the function. So an event or a fault in our function has the place
+//! in the driver that called it.
+
+use super::mapping::{Mapping, Protection};
+use super::parse::ImageError;
+use super::processor_block::{CALLER, CALLER_STACK, IMPORT_NUMBER};
+
+/// The room for one thunk.
+const THUNK: usize = 64;
+
+/// The thunks of an image.
+#[derive(Debug)]
+pub(super) struct Thunks(Mapping);
+
+impl Thunks {
+    /// Writes a thunk for each target address.
+    pub(super) fn new(targets: &[usize]) -> Result<Self, ImageError> {
+        let mapping = Mapping::new((targets.len() * THUNK).max(1))?;
+        for (number, target) in targets.iter().enumerate() {
+            mapping.write(number * THUNK, &code(number, *target));
+        }
+        mapping.protect(0..mapping.range().len(), Protection::Execute)?;
+        Ok(Self(mapping))
+    }
+
+    /// The address of a thunk.
+    pub(super) fn address(&self, number: usize) -> usize {
+        self.0.start() + number * THUNK
+    }
+}
+
+/// The code of a thunk. It changes r11 only, which a caller does not rely on, not even that of
+/// `__chkstk`.
+fn code(number: usize, target: usize) -> Vec<u8> {
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    let mut code = Vec::with_capacity(THUNK);
+    code.extend([0x4c, 0x8b, 0x1c, 0x24]); // mov r11, [rsp]
+    code.extend([0x65, 0x4c, 0x89, 0x1c, 0x25]); // mov gs:[CALLER], r11
+    code.extend(CALLER.to_le_bytes());
+    code.extend([0x65, 0x48, 0x89, 0x24, 0x25]); // mov gs:[CALLER_STACK], rsp
+    code.extend(CALLER_STACK.to_le_bytes());
+    code.extend([0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[IMPORT_NUMBER], number
+    code.extend(IMPORT_NUMBER.to_le_bytes());
+    code.extend(number.to_le_bytes());
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+    code.extend(target.to_le_bytes());
+    code
+}

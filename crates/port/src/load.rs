@@ -1,0 +1,239 @@
+//! Loads a driver from its image: runs its `DriverEntry` and takes what it registers.
+//!
+//! A display miniport driver registers its table with `DxgkInitialize` or
+//! `DxgkInitializeDisplayOnlyDriver`, a streaming minidriver its descriptor with
+//! `KsInitializeDriver`.
+#![expect(unsafe_code, reason = "runs code of an image")]
+#![expect(non_snake_case, reason = "Windows's names")]
+
+use crate::TableDriver;
+use crate::hardware::Hardware;
+use crate::ks::device_calls;
+use crate::ks::{FUNCTIONS, KsDriver};
+use crate::table::TableError;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::{NTSTATUS, PDRIVER_OBJECT, PVOID, UNICODE_STRING, nt_success};
+use flight::{Attachment, ExecutionContext, Host, Log};
+use nt::image::{Binding, LoadedImage};
+use nt::{Pool, processor};
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+use stream::DescriptorError;
+
+/// What a driver registered in its `DriverEntry`.
+#[derive(Debug)]
+pub enum Registered {
+    /// A display miniport driver.
+    Display(Arc<TableDriver>),
+    /// A streaming minidriver.
+    Stream(Arc<KsDriver>),
+}
+
+/// Why a driver cannot be flown after its `DriverEntry`.
+#[derive(Debug)]
+pub enum LoadError {
+    /// `DriverEntry` failed with this status.
+    Failed(NTSTATUS),
+    /// It succeeded and registered nothing.
+    Nothing,
+    /// Its table was rejected.
+    Table(TableError),
+    /// Its descriptor was rejected.
+    Descriptor(DescriptorError),
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadError::Failed(status) => match abi::status::name(*status) {
+                Some(name) => write!(f, "DriverEntry to succeed; it returned {name}"),
+                None => write!(f, "DriverEntry to succeed; it returned {status:#010x}"),
+            },
+            LoadError::Nothing => f.write_str(
+                "DriverEntry to register a display driver (DxgkInitialize) or a streaming \
+                 minidriver (KsInitializeDriver)",
+            ),
+            LoadError::Table(why) => why.fmt(f),
+            LoadError::Descriptor(DescriptorError(why)) => {
+                write!(f, "a driver whose tables can be read: {why}")
+            }
+        }
+    }
+}
+
+/// The table that a driver registered.
+#[derive(Clone, Copy)]
+enum GivenTable {
+    Full(usize),
+    DisplayOnly(usize),
+}
+
+/// A driver whose `DriverEntry` runs.
+struct LoadingDriver {
+    object: usize,
+    table: Mutex<Option<GivenTable>>,
+}
+
+impl Attachment for LoadingDriver {
+    /// A driver registers in its entry, on the thread that loads it.
+    fn for_new_thread(self: Arc<Self>) -> Option<Arc<dyn Attachment>> {
+        None
+    }
+}
+
+/// Finds what an imported name is bound to.
+pub fn resolve_import(name: &str) -> Binding {
+    let own: [(&str, *const ()); 3] = [
+        ("DxgkInitialize", DxgkInitialize as *const ()),
+        ("DxgkInitializeDisplayOnlyDriver", DxgkInitializeDisplayOnlyDriver as *const ()),
+        ("DxgkUnInitialize", DxgkUnInitialize as *const ()),
+    ];
+    let function = |address: *const ()| Binding::Function(address.expose_provenance());
+    if let Some((_, address)) = own.iter().find(|(known, _)| *known == name) {
+        return function(*address);
+    }
+    if let Some(import) = nt::find_import(name) {
+        return if import.is_variable {
+            Binding::Variable(import.address.expose_provenance())
+        } else {
+            function(import.address)
+        };
+    }
+    match FUNCTIONS.iter().find(|export| export.name == name) {
+        Some(export) => function(export.address),
+        None => Binding::Absent,
+    }
+}
+
+/// Where a driver is loaded: its pool, the host and the log of the flight, and the hardware behind
+/// its adapter.
+pub struct LoadContext<'a> {
+    /// The host.
+    pub host: &'a Arc<dyn Host>,
+    /// The log.
+    pub log: &'a Arc<Log>,
+    /// The pool.
+    pub pool: &'a Arc<Pool>,
+    /// The hardware.
+    pub hardware: Hardware,
+    /// The name of the service.
+    pub service: &'a str,
+}
+
+/// Runs `DriverEntry` of a loaded image, on a virtual thread.
+///
+/// # Safety
+///
+/// The code of the image runs in this process, from now on.
+pub unsafe fn run_driver_entry(
+    image: &'static LoadedImage,
+    context: LoadContext<'_>,
+) -> Result<Registered, LoadError> {
+    let objects = DriverObjects::new(context.service);
+    let object = objects.driver.expose_provenance();
+    let loading = Arc::new(LoadingDriver { object, table: Mutex::new(None) });
+    let run = || {
+        let _attached = ExecutionContext::attach(loading.clone());
+        // SAFETY: The caller lets the code of the image run; the arguments are never freed.
+        let entry = || unsafe {
+            image.call_entry(objects.driver.expose_provenance(), objects.path.expose_provenance())
+        };
+        let (status, _left) =
+            processor::run_driver(context.host, context.log, || context.pool.run_driver(entry));
+        status
+    };
+    let (status, descriptor) = device_calls::run_driver_entry(object, run);
+    if !nt_success(status) {
+        return Err(LoadError::Failed(status));
+    }
+    image.discard_init();
+    let table = *loading.table.lock().unwrap_or_else(PoisonError::into_inner);
+    let device = objects.device.expose_provenance();
+    let (pool, hardware) = (context.pool.clone(), context.hardware);
+    match (table, descriptor) {
+        (Some(GivenTable::Full(table)), _) => {
+            let table = ptr::with_exposed_provenance::<c_void>(table);
+            // SAFETY: The driver registered the table, and its code is never unmapped.
+            let driver = unsafe { TableDriver::from_memory(table, device, pool, hardware) };
+            driver.map(Registered::Display).map_err(LoadError::Table)
+        }
+        (Some(GivenTable::DisplayOnly(_)), _) => Err(LoadError::Nothing),
+        (None, Some(descriptor)) => {
+            let descriptor = ptr::with_exposed_provenance(descriptor);
+            // SAFETY: The driver registered the descriptor, and it is never unmapped.
+            let driver = unsafe { KsDriver::new(descriptor, pool) };
+            driver.map(Registered::Stream).map_err(LoadError::Descriptor)
+        }
+        (None, None) => Err(LoadError::Nothing),
+    }
+}
+
+/// The objects that a driver's entry gets. They are never freed: the driver keeps their addresses.
+struct DriverObjects {
+    driver: PDRIVER_OBJECT,
+    device: PVOID,
+    path: *mut UNICODE_STRING,
+}
+
+impl DriverObjects {
+    fn new(service: &str) -> Self {
+        let path = format!(r"\Registry\Machine\System\CurrentControlSet\Services\{service}");
+        let text: Vec<u16> = path.encode_utf16().chain([0]).collect();
+        let bytes = u16::try_from((text.len() - 1) * 2).unwrap_or(u16::MAX - 1);
+        let text = Vec::leak(text);
+        let path =
+            UNICODE_STRING { Length: bytes, MaximumLength: bytes + 2, Buffer: text.as_mut_ptr() };
+        let block = || ptr::from_mut(Box::leak(Box::new([0_u64; 64]))).cast();
+        Self { driver: block(), device: block(), path: Box::leak(Box::new(path)) }
+    }
+}
+
+/// Registers the table of a display miniport driver.
+///
+/// # Safety
+///
+/// `data` is NULL or points to a `DRIVER_INITIALIZATION_DATA` of the version that it says.
+pub(crate) unsafe extern "win64-unwind" fn DxgkInitialize(
+    driver: PDRIVER_OBJECT,
+    path: *mut UNICODE_STRING,
+    data: *const c_void,
+) -> NTSTATUS {
+    register(driver, path, GivenTable::Full(data.expose_provenance()), data.is_null())
+}
+
+/// Registers the table of a display-only driver.
+///
+/// # Safety
+///
+/// `data` is NULL or points to a `KMDDOD_INITIALIZATION_DATA` of the version that it says.
+pub(crate) unsafe extern "win64-unwind" fn DxgkInitializeDisplayOnlyDriver(
+    driver: PDRIVER_OBJECT,
+    path: *mut UNICODE_STRING,
+    data: *const c_void,
+) -> NTSTATUS {
+    register(driver, path, GivenTable::DisplayOnly(data.expose_provenance()), data.is_null())
+}
+
+/// Withdraws the registration of a driver that is unloaded.
+pub(crate) extern "win64-unwind" fn DxgkUnInitialize(driver: PDRIVER_OBJECT) -> NTSTATUS {
+    if driver.is_null() { STATUS_INVALID_PARAMETER } else { STATUS_SUCCESS }
+}
+
+fn register(
+    driver: PDRIVER_OBJECT,
+    path: *mut UNICODE_STRING,
+    table: GivenTable,
+    is_null: bool,
+) -> NTSTATUS {
+    let Some(loading) = ExecutionContext::attached::<LoadingDriver>() else {
+        ExecutionContext::report_missing("DxgkInitialize");
+        return STATUS_INVALID_PARAMETER;
+    };
+    if is_null || path.is_null() || driver.addr() != loading.object {
+        return STATUS_INVALID_PARAMETER;
+    }
+    *loading.table.lock().unwrap_or_else(PoisonError::into_inner) = Some(table);
+    STATUS_SUCCESS
+}

@@ -1,0 +1,213 @@
+//! A kernel-mode driver in a file: its facts, and flights of it in this process.
+
+use crate::child_flight;
+use crate::expected_video::ExpectedVideo;
+use crate::flight_test::NoHardware;
+use crate::fly::{
+    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_entries,
+};
+use crate::scenario::Scenario;
+use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
+use kernel::DriverSetup;
+use kernel::miniport::Miniport as _;
+use nt::image::{Channel, Image, LoadedImage, Number, SymbolError, Symbols};
+use port::{Hardware, LoadContext, Registered};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The memory of the machine.
+const MACHINE_MEMORY: u64 = 256 << 20;
+
+/// The length of the configuration space.
+const CONFIG: usize = 256;
+
+/// How flights of a file are made.
+#[derive(Clone, Debug)]
+pub struct FlightOptions {
+    /// In this process, for a debugger; otherwise each flight has a process of its own.
+    pub in_process: bool,
+    /// The longest time that driver code may run without a wait; `None` for any time.
+    pub deadline: Option<Duration>,
+}
+
+/// A kernel-mode driver in a file.
+#[derive(Debug)]
+pub struct DriverFile {
+    path: PathBuf,
+    name: String,
+    bytes: Vec<u8>,
+    facts: Image,
+    absent: Vec<String>,
+    symbols: Result<Symbols, SymbolError>,
+    pub(crate) options: FlightOptions,
+}
+
+impl DriverFile {
+    /// Opens a file and checks that it can be loaded. The error is a sentence about the file.
+    pub fn open(path: &Path, options: FlightOptions) -> Result<&'static Self, String> {
+        let at = path.display();
+        let bytes = std::fs::read(path).map_err(|why| format!("{at} cannot be read: {why}"))?;
+        let facts = Image::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_absent = |name: &&String| port::resolve_import(name) == nt::image::Binding::Absent;
+        let names = facts.imports.iter().map(|import| &import.name);
+        let absent: Vec<String> = names.filter(is_absent).cloned().collect();
+        let symbols = Symbols::find(path, &facts);
+        let path = path.to_owned();
+        // A check flies few files, and refers to them until it ends.
+        Ok(Box::leak(Box::new(Self { path, name, bytes, facts, absent, symbols, options })))
+    }
+
+    /// Its path, as given.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the file.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is.
+    pub fn about(&self) -> &'static str {
+        if self.streams() { "an AVStream minidriver image" } else { "a display driver image" }
+    }
+
+    /// The parsed image.
+    pub fn image(&self) -> &Image {
+        &self.facts
+    }
+
+    /// Its symbols, or why there are none.
+    pub fn symbols(&self) -> Result<&Symbols, &SymbolError> {
+        self.symbols.as_ref()
+    }
+
+    /// The name of a place in the image: function, file and line if its symbols are there.
+    pub(crate) fn place(&self, offset: u64) -> String {
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let place = self.symbols.as_ref().ok().and_then(|symbols| symbols.place(offset));
+        place.map_or_else(|| format!("{}+{offset:#x}", self.name), |place| place.to_string())
+    }
+
+    /// The imports that are not implemented: a call of one ends the flight.
+    pub fn absent_imports(&self) -> &[String] {
+        &self.absent
+    }
+
+    /// Whether it is a streaming minidriver: it imports the function that registers one.
+    pub fn streams(&self) -> bool {
+        self.facts.imports.iter().any(|import| import.name == "KsInitializeDriver")
+    }
+
+    /// The name of its service: the file's, without an extension.
+    fn service(&self) -> &str {
+        self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
+    }
+}
+
+/// Flies a driver file through a scenario, as its options say.
+pub(crate) fn fly_file(
+    file: &'static DriverFile,
+    scenario: &'static Scenario,
+    on: HostKind,
+) -> Result<FlightResult, HostError> {
+    if !file.options.in_process {
+        return child_flight::fly(file, scenario, on);
+    }
+    let log = Arc::new(Log::new());
+    let (implemented, run) = fly_here(file, scenario, on, &log, None)?;
+    let result = judge_events(scenario.name, log.take(), log.rule_counts(), run);
+    Ok(FlightResult { seed: on.seed(), implemented, ..result })
+}
+
+/// Flies a driver file in this process: from `DriverEntry` to `Unload`. Returns the driver's entry
+/// points and the run.
+pub(crate) fn fly_here(
+    file: &'static DriverFile,
+    scenario: &'static Scenario,
+    on: HostKind,
+    log: &Arc<Log>,
+    channel: Option<&Channel>,
+) -> Result<(Vec<&'static str>, ScenarioRun), HostError> {
+    let stopped =
+        |need: String| (Vec::new(), ScenarioRun { needs: vec![need], ..ScenarioRun::default() });
+    let loaded = match drivers::load_image(&file.bytes) {
+        Ok(loaded) => loaded,
+        Err(why) => return Ok(stopped(format!("an image that can be loaded: it {why}"))),
+    };
+    if let Some(channel) = channel {
+        leave_numbers(channel, loaded);
+    }
+    let Ok(ram) = nt::Ram::new(MACHINE_MEMORY) else {
+        return Ok(stopped(format!("{MACHINE_MEMORY} bytes of memory")));
+    };
+    on.fly(log, |host, at| {
+        let pool = nt::Pool::new(log.clone());
+        let any_host: Arc<dyn Host> = host.clone();
+        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
+        let context =
+            LoadContext { host: &any_host, log, pool: &pool, hardware, service: file.service() };
+        match drivers::run_driver_entry(loaded, context) {
+            Ok(Registered::Display(miniport)) => {
+                let offered = miniport.entry_points();
+                let missing = missing_entries(scenario.needs, &offered);
+                if !missing.is_empty() {
+                    return (offered, ScenarioRun { needs: missing, ..ScenarioRun::default() });
+                }
+                let hardware = Arc::new(NoDevice { ram: ram.clone() });
+                let setup = DriverSetup { miniport, hardware, pool };
+                let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
+                    scenario.run(testbed)
+                });
+                (offered, run)
+            }
+            Ok(Registered::Stream(driver)) => {
+                let setup = driver.set_up();
+                let offered = minidriver_entries(&setup.minidriver.describe());
+                let memory = setup.memory.clone();
+                let expected = ExpectedVideo::pattern();
+                let run =
+                    ScenarioRun::run_stream(host, at, (log, on), (setup, expected), |testbed| {
+                        scenario.run_stream(testbed)
+                    });
+                memory.close();
+                (offered, run)
+            }
+            Err(why) => stopped(why.to_string()),
+        }
+    })
+}
+
+/// Leaves the addresses of the image for the report of a fault.
+fn leave_numbers(channel: &Channel, loaded: &LoadedImage) {
+    let (range, traps) = (loaded.range(), loaded.trap_range());
+    channel.set_number(Number::ImageBase, range.start as u64);
+    channel.set_number(Number::ImageSize, range.len() as u64);
+    channel.set_number(Number::Traps, traps.start as u64);
+    channel.set_number(Number::TrapBytes, traps.len() as u64);
+}
+
+/// A machine with memory, and no device behind the adapter.
+struct NoDevice {
+    ram: Arc<nt::Ram>,
+}
+
+impl HardwareModel for NoDevice {
+    fn idle(&self) -> bool {
+        NoHardware.idle()
+    }
+
+    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
+        NoHardware.step(at, line);
+    }
+
+    fn models_hardware(&self) -> bool {
+        false
+    }
+
+    fn ram(&self) -> Option<Arc<dyn flight::Ram>> {
+        Some(self.ram.clone())
+    }
+}

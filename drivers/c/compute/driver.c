@@ -1,0 +1,26 @@
+/* DriverEntry and DxgkDdiUnload. */
+#include "driver.h"
+#include "miniport.h"
+
+DRIVER_INITIALIZE DriverEntry;
+static DXGKDDI_UNLOAD Unload;
+
+static PDRIVER_OBJECT DriverObject;
+
+static void NTAPI Unload(void)
+{
+    DxgkUnInitialize(DriverObject);
+}
+
+EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
+{
+    DRIVER_INITIALIZATION_DATA data = {0};
+
+    FLAW_POINT(DRIVER_ENTRY);
+    DriverObject = driver;
+    data.Version = DXGKDDI_INTERFACE_VERSION;
+    FillMiniportTable(&data);
+    data.DxgkDdiUnload = Unload;
+    data.DxgkDdiSubmitCommandVirtual = SgSubmitCommandVirtual;
+    return DxgkInitialize(driver, registry_path, &data);
+}

@@ -1,0 +1,233 @@
+/* Allocations: created for the adapter, opened for a device. */
+#include "driver.h"
+#include "miniport.h"
+
+#define ALL_SEGMENTS 3
+
+static PAGED NTSTATUS CreateOne(DXGK_ALLOCATIONINFO *info)
+{
+    PALLOCATION allocation;
+    ULONG64 size;
+    NTSTATUS status = ReadDescription(info->pPrivateDriverData, info->PrivateDriverDataSize, &size);
+
+    if (!NT_SUCCESS(status))
+        return status;
+    allocation = AllocateMemory(sizeof(*allocation));
+    if (allocation == NULL)
+        return STATUS_NO_MEMORY;
+    allocation->Size = size;
+    info->Alignment = PAGE_SIZE;
+    info->Size = (SIZE_T)size;
+    info->PitchAlignedSize = 0;
+    info->PreferredSegment.SegmentId0 = LOCAL_SEGMENT;
+    info->PreferredSegment.SegmentId1 = APERTURE_SEGMENT;
+    info->SupportedReadSegmentSet = ALL_SEGMENTS;
+    info->SupportedWriteSegmentSet = ALL_SEGMENTS;
+    info->AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
+    info->Flags.CpuVisible = TRUE;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    info->FlagsWddm2.AccessedPhysically = TRUE;
+    info->FlagsWddm2.ExplicitResidencyNotification = TRUE;
+#endif
+    info->hAllocation = allocation;
+    return STATUS_SUCCESS;
+}
+
+static PAGED void DestroyOne(PALLOCATION allocation)
+{
+#ifdef FLAW_LEAK_ALLOCATION
+    UNREFERENCED_PARAMETER(allocation);
+#else
+    FreeMemory(allocation);
+#endif
+}
+
+PAGED NTSTATUS NTAPI SgCreateAllocation(HANDLE context, DXGKARG_CREATEALLOCATION *args)
+{
+    PRESOURCE resource = NULL;
+    NTSTATUS status = STATUS_SUCCESS;
+
+    UNREFERENCED_PARAMETER(context);
+    if (args->Flags.Resource && args->hResource == NULL) {
+        resource = AllocateMemory(sizeof(*resource));
+        if (resource == NULL)
+            return STATUS_NO_MEMORY;
+        resource->PrivateDataSize = args->PrivateDriverDataSize;
+    }
+    for (UINT at = 0; at < args->NumAllocations; at++) {
+        status = CreateOne(&args->pAllocationInfo[at]);
+        if (NT_SUCCESS(status))
+            continue;
+        while (at > 0)
+            DestroyOne(args->pAllocationInfo[--at].hAllocation);
+        if (resource != NULL)
+            FreeMemory(resource);
+        return status;
+    }
+#ifdef FLAW_HANDLE_TWICE
+    for (UINT at = 1; at < args->NumAllocations; at++) {
+        DestroyOne(args->pAllocationInfo[at].hAllocation);
+        args->pAllocationInfo[at].hAllocation = args->pAllocationInfo[0].hAllocation;
+    }
+#endif
+    if (resource != NULL)
+        args->hResource = resource;
+    return status;
+}
+
+PAGED NTSTATUS NTAPI SgDestroyAllocation(HANDLE context, const DXGKARG_DESTROYALLOCATION *args)
+{
+    UNREFERENCED_PARAMETER(context);
+    for (UINT at = 0; at < args->NumAllocations; at++)
+        DestroyOne(args->pAllocationList[at]);
+    if (args->Flags.DestroyResource)
+        FreeMemory(args->hResource);
+    return STATUS_SUCCESS;
+}
+
+/* A row of bytes. */
+PAGED NTSTATUS NTAPI SgDescribeAllocation(HANDLE context, DXGKARG_DESCRIBEALLOCATION *args)
+{
+    PALLOCATION allocation = args->hAllocation;
+
+    UNREFERENCED_PARAMETER(context);
+    args->Width = (UINT)allocation->Size;
+    args->Height = 1;
+    args->Format = D3DDDIFMT_A8;
+    RtlZeroMemory(&args->MultisampleMethod, sizeof(args->MultisampleMethod));
+    RtlZeroMemory(&args->RefreshRate, sizeof(args->RefreshRate));
+    args->PrivateDriverFormatAttribute = 0;
+    return STATUS_SUCCESS;
+}
+
+static const UCHAR StandardResource[8] = "WTSGres";
+
+PAGED NTSTATUS NTAPI SgGetStandardAllocationDriverData(
+    HANDLE context, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA *args)
+{
+    struct {
+        UCHAR Magic[4];
+        ULONG Version;
+        ULONG64 Size;
+    } description = {"WTSG", 1, 0};
+    const D3DKMDT_GDISURFACEDATA *surface = args->pCreateGdiSurfaceData;
+
+    UNREFERENCED_PARAMETER(context);
+    if (args->StandardAllocationType != D3DKMDT_STANDARDALLOCATION_GDISURFACE ||
+        surface->Format != D3DDDIFMT_A8)
+        return STATUS_NOT_SUPPORTED;
+    if (args->pAllocationPrivateDriverData == NULL && args->pResourcePrivateDriverData == NULL) {
+        args->AllocationPrivateDriverDataSize = sizeof(description);
+        args->ResourcePrivateDriverDataSize = sizeof(StandardResource);
+        return STATUS_SUCCESS;
+    }
+    if (args->AllocationPrivateDriverDataSize < sizeof(description) ||
+        args->ResourcePrivateDriverDataSize < sizeof(StandardResource))
+        return STATUS_BUFFER_TOO_SMALL;
+    description.Size = (ULONG64)surface->Width * surface->Height;
+    RtlCopyMemory(args->pAllocationPrivateDriverData, &description, sizeof(description));
+    RtlCopyMemory(args->pResourcePrivateDriverData, StandardResource, sizeof(StandardResource));
+    return STATUS_SUCCESS;
+}
+
+/* The driver's allocation behind a handle of a process. */
+static PAGED PALLOCATION GetAllocation(PADAPTER adapter, D3DKMT_HANDLE handle)
+{
+    PDXGKRNL_INTERFACE dxgk = &adapter->DxgkInterface;
+    DXGKARGCB_GETHANDLEDATA get = {0};
+    PALLOCATION allocation;
+
+    get.hObject = handle;
+    get.Type = DXGK_HANDLE_ALLOCATION;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    DXGKARGCB_RELEASEHANDLEDATA release = {0};
+
+    allocation = dxgk->DxgkCbAcquireHandleData(&get, &release.ReleaseHandle);
+    release.Type = DXGK_HANDLE_ALLOCATION;
+#ifndef FLAW_HANDLE_DATA_NOT_RELEASED
+    if (allocation != NULL)
+        dxgk->DxgkCbReleaseHandleData(release);
+#endif
+#else
+    allocation = dxgk->DxgkCbGetHandleData(&get);
+#endif
+    return allocation;
+}
+
+static void InsertOpen(PDEVICE device, POPEN_ALLOCATION open)
+{
+    KIRQL irql;
+
+    KeAcquireSpinLock(&device->Lock, &irql);
+    InsertTailList(&device->OpenAllocations, &open->Entry);
+    KeReleaseSpinLock(&device->Lock, irql);
+}
+
+static void CloseOne(POPEN_ALLOCATION open)
+{
+    KIRQL irql;
+
+    KeAcquireSpinLock(&open->Device->Lock, &irql);
+    RemoveEntryList(&open->Entry);
+    KeReleaseSpinLock(&open->Device->Lock, irql);
+    FreeMemory(open);
+}
+
+static PAGED NTSTATUS OpenOne(PDEVICE device, DXGK_OPENALLOCATIONINFO *info)
+{
+    PALLOCATION allocation = GetAllocation(device->Adapter, info->hAllocation);
+    POPEN_ALLOCATION open;
+
+    if (allocation == NULL)
+        return STATUS_INVALID_HANDLE;
+    open = AllocateMemory(sizeof(*open));
+    if (open == NULL)
+        return STATUS_NO_MEMORY;
+    open->Device = device;
+    open->Handle = info->hAllocation;
+    open->Allocation = allocation;
+    InsertOpen(device, open);
+    info->hDeviceSpecificAllocation = open;
+    return STATUS_SUCCESS;
+}
+
+PAGED NTSTATUS NTAPI SgOpenAllocation(HANDLE device, const DXGKARG_OPENALLOCATION *args)
+{
+    for (UINT at = 0; at < args->NumAllocations; at++) {
+        NTSTATUS status = OpenOne(device, &args->pOpenAllocation[at]);
+
+        if (NT_SUCCESS(status))
+            continue;
+        while (at > 0)
+            CloseOne(args->pOpenAllocation[--at].hDeviceSpecificAllocation);
+        return status;
+    }
+    return STATUS_SUCCESS;
+}
+
+PAGED NTSTATUS NTAPI SgCloseAllocation(HANDLE device, const DXGKARG_CLOSEALLOCATION *args)
+{
+    UNREFERENCED_PARAMETER(device);
+    for (UINT at = 0; at < args->NumAllocations; at++)
+        CloseOne(args->pOpenHandleList[at]);
+    return STATUS_SUCCESS;
+}
+
+POPEN_ALLOCATION FindOpenAllocation(PDEVICE device, D3DKMT_HANDLE handle)
+{
+    POPEN_ALLOCATION found = NULL;
+    KIRQL irql;
+
+    KeAcquireSpinLock(&device->Lock, &irql);
+    for (PLIST_ENTRY at = device->OpenAllocations.Flink; at != &device->OpenAllocations;
+         at = at->Flink) {
+        POPEN_ALLOCATION open = CONTAINING_RECORD(at, OPEN_ALLOCATION, Entry);
+
+        if (open->Handle == handle) {
+            found = open;
+            break;
+        }
+    }
+    KeReleaseSpinLock(&device->Lock, irql);
+    return found;
+}

@@ -1,0 +1,72 @@
+/* Devices and contexts. */
+#include "driver.h"
+#include "miniport.h"
+
+PAGED NTSTATUS NTAPI SgCreateDevice(HANDLE context, DXGKARG_CREATEDEVICE *args)
+{
+    PDEVICE device = AllocateMemory(sizeof(*device));
+
+    if (device == NULL)
+        return STATUS_NO_MEMORY;
+    device->Adapter = context;
+    device->DxgkDevice = args->hDevice;
+    KeInitializeSpinLock(&device->Lock);
+    InitializeListHead(&device->OpenAllocations);
+    args->hDevice = device;
+    return STATUS_SUCCESS;
+}
+
+PAGED NTSTATUS NTAPI SgDestroyDevice(HANDLE handle)
+{
+#ifdef FLAW_LEAK_DEVICE
+    UNREFERENCED_PARAMETER(handle);
+#else
+    FreeMemory(handle);
+#endif
+    return STATUS_SUCCESS;
+}
+
+static PAGED void FillContextInfo(DXGKARG_CREATECONTEXT *args)
+{
+    DXGK_CONTEXTINFO *info = &args->ContextInfo;
+
+    info->DmaBufferSize = DMA_BUFFER_SIZE;
+    info->DmaBufferPrivateDataSize = sizeof(DMA_PRIVATE);
+    info->AllocationListSize = ALLOCATION_LIST_SIZE;
+    info->PatchLocationListSize = PATCH_LIST_SIZE;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    if (args->Flags.VirtualAddressing) {
+        info->DmaBufferSegmentSet = 1 << (APERTURE_SEGMENT - 1);
+        info->DmaBufferPrivateDataSize = DMA_BUFFER_SIZE;
+        info->AllocationListSize = 0;
+        info->PatchLocationListSize = 0;
+        info->Caps.NoPatchingRequired = TRUE;
+    }
+#endif
+}
+
+PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
+{
+    PCONTEXT context;
+
+    if (args->NodeOrdinal >= NODE_COUNT || (args->EngineAffinity & ~1u) != 0)
+        return STATUS_INVALID_PARAMETER;
+    context = AllocateMemory(sizeof(*context));
+    if (context == NULL)
+        return STATUS_NO_MEMORY;
+    context->Device = handle;
+    context->Node = args->NodeOrdinal;
+    args->hContext = context;
+    FillContextInfo(args);
+    return STATUS_SUCCESS;
+}
+
+PAGED NTSTATUS NTAPI SgDestroyContext(HANDLE handle)
+{
+#ifdef FLAW_WRONG_TAG
+    ExFreePoolWithTag(handle, 'gnrw');
+#else
+    FreeMemory(handle);
+#endif
+    return STATUS_SUCCESS;
+}

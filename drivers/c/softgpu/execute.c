@@ -1,0 +1,130 @@
+/* What the GPU does: its memory, and the commands of a packet. */
+#include "driver.h"
+#include "miniport.h"
+
+/*
+ * Returns where the CPU sees an address of the GPU, and for how many bytes from there on.
+ * NULL is a fault.
+ */
+static PUCHAR FindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes)
+{
+    if (address >= LOCAL_BASE && address < LOCAL_BASE + LOCAL_SIZE) {
+        *bytes = LOCAL_BASE + LOCAL_SIZE - address;
+        return gpu->Local + (address - LOCAL_BASE);
+    }
+    if (address >= APERTURE_BASE && address < APERTURE_BASE + APERTURE_SIZE) {
+        PUCHAR page = gpu->Aperture[(address - APERTURE_BASE) / PAGE_SIZE];
+
+        *bytes = PAGE_SIZE - BYTE_OFFSET(address);
+        return page == NULL ? NULL : page + BYTE_OFFSET(address);
+    }
+    return NULL;
+}
+
+static ULONG64 Smallest(ULONG64 one, ULONG64 other)
+{
+    return one < other ? one : other;
+}
+
+static BOOLEAN Fill(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address)
+{
+    PUCHAR pattern = (PUCHAR)&command->Pattern;
+    ULONG64 done = 0;
+
+    while (done < command->Bytes) {
+        ULONG64 room;
+        PUCHAR to = FindMemory(gpu, command->To + done, &room);
+
+        if (to == NULL) {
+            *fault_address = command->To + done;
+            return FALSE;
+        }
+        room = Smallest(room, command->Bytes - done);
+        for (ULONG64 at = 0; at < room; at++)
+            to[at] = pattern[(done + at) % sizeof(command->Pattern)];
+        done += room;
+    }
+    return TRUE;
+}
+
+/* Copies one piece that is contiguous for the CPU at both ends. NULL in `system` means the GPU. */
+static BOOLEAN CopyPiece(PGPU gpu, const GPU_COMMAND *command, ULONG64 offset, PULONG64 bytes,
+                         PULONG64 fault_address)
+{
+    ULONG64 source_room = *bytes;
+    ULONG64 target_room = *bytes;
+    PUCHAR from;
+    PUCHAR to;
+
+    if (command->Operation == GpuReadSystem)
+        from = (PUCHAR)(ULONG_PTR)command->From + offset;
+    else
+        from = FindMemory(gpu, command->From + offset, &source_room);
+    if (command->Operation == GpuWriteSystem)
+        to = (PUCHAR)(ULONG_PTR)command->To + offset;
+    else
+        to = FindMemory(gpu, command->To + offset, &target_room);
+    if (from == NULL || to == NULL) {
+        *fault_address = (from == NULL ? command->From : command->To) + offset;
+        return FALSE;
+    }
+    *bytes = Smallest(*bytes, Smallest(source_room, target_room));
+    RtlMoveMemory(to, from, (SIZE_T)*bytes);
+    return TRUE;
+}
+
+static BOOLEAN Copy(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address)
+{
+    ULONG64 done = 0;
+
+    while (done < command->Bytes) {
+        ULONG64 bytes = command->Bytes - done;
+
+        if (!CopyPiece(gpu, command, done, &bytes, fault_address))
+            return FALSE;
+        done += bytes;
+    }
+    return TRUE;
+}
+
+static void MapPages(PGPU gpu, const GPU_COMMAND *command)
+{
+    ULONG64 count = command->Bytes / PAGE_SIZE;
+
+    for (ULONG64 at = 0; at < count && command->To + at < APERTURE_PAGES; at++) {
+        PUCHAR page = NULL;
+
+        if (command->Operation == GpuMap)
+            page = (PUCHAR)(ULONG_PTR)command->From + at * PAGE_SIZE;
+        gpu->Aperture[command->To + at] = page;
+    }
+}
+
+PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address)
+{
+    for (ULONG at = 0; at < packet->Count; at++) {
+        const GPU_COMMAND *command = &packet->Commands[at];
+        BOOLEAN done = TRUE;
+
+        switch (command->Operation) {
+        case GpuFill:
+            done = Fill(gpu, command, fault_address);
+            break;
+        case GpuCopy:
+        case GpuReadSystem:
+        case GpuWriteSystem:
+            done = Copy(gpu, command, fault_address);
+            break;
+        case GpuMap:
+        case GpuUnmap:
+            MapPages(gpu, command);
+            break;
+        default:
+            return PacketHung;
+        }
+        if (!done)
+            return PacketFaulted;
+    }
+    gpu->PacketsDone++;
+    return PacketDone;
+}

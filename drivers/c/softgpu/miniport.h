@@ -1,0 +1,122 @@
+/*
+ * The miniport driver of the software GPU: what the drivers of this folder's parent share.
+ *
+ * The private data and the commands of clients have the format of <windtunnel/softgpu.h>.
+ */
+#ifndef MINIPORT_H
+#define MINIPORT_H
+
+#include "flaws.h"
+#include "gpu.h"
+
+/* Code that is discarded after DriverEntry, code that can be paged out, and the entry point. */
+#define INIT_CODE __attribute__((section("INIT")))
+#define PAGED __attribute__((section("PAGE")))
+#define EXPORTED __attribute__((visibility("default")))
+
+#define MAX_SLOT_ID 63
+#define DMA_BUFFER_SIZE 0x1000
+#define ALLOCATION_LIST_SIZE 16
+#define PATCH_LIST_SIZE 32
+#define PAGING_BUFFER_SIZE 0x1000
+
+typedef struct _ADAPTER {
+    PDEVICE_OBJECT PhysicalDeviceObject;
+    DXGK_START_INFO StartInfo;
+    DXGKRNL_INTERFACE DxgkInterface;
+    BOOLEAN Removed;
+    GPU Gpu;
+} ADAPTER, *PADAPTER;
+
+typedef struct _DEVICE {
+    PADAPTER Adapter;
+    HANDLE DxgkDevice;
+    /* Protects the list of open allocations. */
+    KSPIN_LOCK Lock;
+    LIST_ENTRY OpenAllocations;
+} DEVICE, *PDEVICE;
+
+typedef struct _CONTEXT {
+    PDEVICE Device;
+    ULONG Node;
+} CONTEXT, *PCONTEXT;
+
+typedef struct _RESOURCE {
+    UINT PrivateDataSize;
+} RESOURCE, *PRESOURCE;
+
+typedef struct _ALLOCATION {
+    ULONG64 Size;
+    /* Where the GPU sees it; zero while it is not resident. */
+    ULONG64 GpuAddress;
+} ALLOCATION, *PALLOCATION;
+
+/* An allocation that a device has opened. */
+typedef struct _OPEN_ALLOCATION {
+    LIST_ENTRY Entry;
+    PDEVICE Device;
+    D3DKMT_HANDLE Handle;
+    PALLOCATION Allocation;
+} OPEN_ALLOCATION, *POPEN_ALLOCATION;
+
+/* Private data of a DMA buffer: where the CPU sees the end of its commands. */
+typedef struct _DMA_PRIVATE {
+    PUCHAR End;
+} DMA_PRIVATE, *PDMA_PRIVATE;
+
+/* A command of a client. Targets are handles, or indices into an allocation list. */
+typedef struct _CLIENT_COMMAND {
+    ULONG Code;
+    ULONG Target;
+    ULONG64 Offset;
+    ULONG From;
+    ULONG64 FromOffset;
+    ULONG64 Length;
+    UCHAR Value;
+} CLIENT_COMMAND, *PCLIENT_COMMAND;
+
+enum { ClientFill = 1, ClientCopy, ClientHang, ClientRaw, ClientFillAt, ClientCopyAt };
+
+/* The bytes of a client that are not read yet. */
+typedef struct _READER {
+    const UCHAR *Bytes;
+    SIZE_T Size;
+} READER, *PREADER;
+
+/* packet.c */
+BOOLEAN ReadUlong(PREADER reader, PULONG value);
+BOOLEAN ReadUlong64(PREADER reader, PULONG64 value);
+BOOLEAN ReadCommand(PREADER reader, PCLIENT_COMMAND command);
+NTSTATUS ReadDescription(PVOID data, UINT size, PULONG64 bytes);
+BOOLEAN ListIndex(ULONG target, PULONG index);
+
+/* allocation.c */
+POPEN_ALLOCATION FindOpenAllocation(PDEVICE device, D3DKMT_HANDLE handle);
+
+/* segments.c */
+NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
+NTSTATUS QuerySegment4(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
+
+/* Each driver has its own. */
+NTSTATUS DriverQueryCaps(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
+NTSTATUS DriverQuerySegments(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
+
+/* Fills in the functions that all drivers have. */
+void FillMiniportTable(PDRIVER_INITIALIZATION_DATA data);
+
+DXGKDDI_INTERRUPT_ROUTINE SgInterruptRoutine;
+DXGKDDI_DPC_ROUTINE SgDpcRoutine;
+DXGKDDI_SUBMITCOMMANDVIRTUAL SgSubmitCommandVirtual;
+
+/* Zeroed nonpaged memory. */
+FORCEINLINE PVOID AllocateMemory(SIZE_T size)
+{
+    return ExAllocatePool2(POOL_FLAG_NON_PAGED, size, DRIVER_TAG);
+}
+
+FORCEINLINE void FreeMemory(PVOID block)
+{
+    ExFreePoolWithTag(block, DRIVER_TAG);
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* Paging: DxgkDdiBuildPagingBuffer writes commands that the GPU's thread executes. */
+#include "driver.h"
+#include "miniport.h"
+
+/* Where the CPU sees pages of a list, from one of them on. */
+static PUCHAR MapList(PMDL mdl, ULONG first_page)
+{
+    PUCHAR address = MmGetSystemAddressForMdlSafe(mdl, NormalPagePriority | MdlMappingNoExecute);
+
+    return address == NULL ? NULL : address + (ULONG_PTR)first_page * PAGE_SIZE;
+}
+
+static PAGED NTSTATUS BuildTransfer(const PagingTransfer *transfer, PGPU_COMMAND command)
+{
+    PUCHAR system;
+
+    command->Bytes = transfer->TransferSize;
+    command->From = transfer->Source.SegmentAddress.QuadPart + transfer->TransferOffset;
+    command->To = transfer->Destination.SegmentAddress.QuadPart + transfer->TransferOffset;
+    command->Operation = GpuCopy;
+    if (transfer->Source.SegmentId == 0) {
+        system = MapList(transfer->Source.pMdl, transfer->MdlOffset);
+        command->Operation = GpuReadSystem;
+        command->From = (ULONG_PTR)system;
+    } else if (transfer->Destination.SegmentId == 0) {
+        system = MapList(transfer->Destination.pMdl, transfer->MdlOffset);
+        command->Operation = GpuWriteSystem;
+        command->To = (ULONG_PTR)system;
+    } else {
+        return STATUS_SUCCESS;
+    }
+    return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
+}
+
+static PAGED NTSTATUS BuildMap(const PagingMapApertureSegment *map, PGPU_COMMAND command)
+{
+    PUCHAR system = MapList(map->pMdl, map->MdlOffset);
+
+    command->Operation = GpuMap;
+    command->To = map->OffsetInPages;
+    command->From = (ULONG_PTR)system;
+    command->Bytes = (ULONG64)map->NumberOfPages * PAGE_SIZE;
+    return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
+}
+
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *notify)
+{
+    PALLOCATION allocation = notify->hAllocation;
+    ULONG64 base = notify->PhysicalAddress.SegmentId == LOCAL_SEGMENT ? LOCAL_BASE : APERTURE_BASE;
+
+    allocation->GpuAddress =
+        notify->Flags.Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
+}
+#endif
+
+/* One command for an operation; *written says whether there is one. */
+static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND command,
+                                   PBOOLEAN written)
+{
+    *written = TRUE;
+    switch (args->Operation) {
+    case DXGK_OPERATION_TRANSFER:
+        return BuildTransfer(&args->Transfer, command);
+    case DXGK_OPERATION_FILL:
+        command->Operation = GpuFill;
+        command->Pattern = args->Fill.FillPattern;
+        command->To = args->Fill.Destination.SegmentAddress.QuadPart;
+        command->Bytes = args->Fill.FillSize;
+        return STATUS_SUCCESS;
+    case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
+        return BuildMap(&args->MapApertureSegment, command);
+    case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
+        command->Operation = GpuUnmap;
+        command->To = args->UnmapApertureSegment.OffsetInPages;
+        command->Bytes = (ULONG64)args->UnmapApertureSegment.NumberOfPages * PAGE_SIZE;
+        return STATUS_SUCCESS;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    case DXGK_OPERATION_NOTIFY_RESIDENCY:
+        NotifyResidency(&args->NotifyResidency);
+        *written = FALSE;
+        return STATUS_SUCCESS;
+#endif
+    default: /* The contents are lost, or nothing is to be done. */
+        *written = FALSE;
+        return STATUS_SUCCESS;
+    }
+}
+
+PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
+{
+    PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
+    GPU_COMMAND command = {0};
+    BOOLEAN written;
+    NTSTATUS status;
+
+    UNREFERENCED_PARAMETER(context);
+    if (args->DmaSize < sizeof(command))
+        return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    status = BuildCommand(args, &command, &written);
+    if (!NT_SUCCESS(status))
+        return status;
+    if (written) {
+        RtlCopyMemory(args->pDmaBuffer, &command, sizeof(command));
+#ifndef FLAW_PAGING_BUFFER_NOT_ADVANCED
+        args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + sizeof(command);
+#endif
+    }
+    private_data->End = args->pDmaBuffer;
+    return STATUS_SUCCESS;
+}

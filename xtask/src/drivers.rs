@@ -1,0 +1,400 @@
+//! Builds the C drivers of `drivers/c` with clang: as images for Windows (`NAME.sys` with
+//! `NAME.pdb`) and as shared objects (`NAME.so`), in `target/drivers`.
+//!
+//! A bad driver is a good one with one flaw, which `drivers/c/flaws.toml` names: only the files
+//! that mention one of its defines are compiled again.
+
+use crate::{announce, root, run as done, target};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+/// The programs that are needed, with the Debian package of each.
+const TOOLS: &[(&str, &str)] = &[("clang", "clang"), ("lld-link", "lld"), ("llvm-dlltool", "llvm")];
+
+/// How a driver reaches its port driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Port {
+    /// Our displib is linked into it.
+    Displib,
+    /// It imports `DxgkInitialize` from `dxgkrnl.sys`.
+    Dxgkrnl,
+    /// It imports functions of `ks.sys`.
+    Ks,
+}
+
+/// The drivers of the software GPU share the files of this folder.
+const SHARED: &str = "softgpu";
+
+/// The correct drivers: the folder of each below `drivers/c`, and its port driver.
+const DRIVERS: &[(&str, Port)] = &[
+    ("compute", Port::Displib),
+    ("render", Port::Dxgkrnl),
+    ("gpuva", Port::Displib),
+    ("display", Port::Displib),
+    ("capture", Port::Ks),
+];
+
+/// The two forms of a driver.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Image,
+    SharedObject,
+}
+
+const IMAGE_FLAGS: &[&str] = &[
+    "--target=x86_64-pc-windows-msvc",
+    "-fms-extensions",
+    "-gcodeview",
+    "-fasynchronous-unwind-tables",
+    "-fstack-protector-strong",
+    "-fms-compatibility-version=19.29",
+];
+const SHARED_OBJECT_FLAGS: &[&str] =
+    &["-fPIC", "-fshort-wchar", "-g", "-fvisibility=hidden", "-fno-stack-protector"];
+const COMMON_FLAGS: &[&str] = &[
+    "-c",
+    "-std=gnu11",
+    "-O1",
+    "-ffreestanding",
+    "-fno-omit-frame-pointer",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wno-multichar",
+    "-Wno-four-char-constants",
+];
+
+/// Compiler flags that make a driver part of the kernel: no vector registers are saved there.
+const KERNEL_FLAGS: &[&str] = &["-mno-implicit-float"];
+
+/// Builds all drivers that are not up to date.
+pub(crate) fn run() -> Result<(), String> {
+    let missing = missing_packages();
+    if !missing.is_empty() {
+        return Err(format!(
+            "the C drivers need the packages {} (apt-get install {})",
+            missing.join(", "),
+            missing.join(" ")
+        ));
+    }
+    build()
+}
+
+/// Installs the packages that are missing, says so, and builds.
+pub(crate) fn install_and_run() -> Result<(), String> {
+    let missing = missing_packages();
+    if !missing.is_empty() {
+        println!("{} is missing: installing it with apt-get", missing.join(", "));
+        let mut install = Command::new("apt-get");
+        install.args(["install", "--yes", "--no-install-recommends"]);
+        done(install.args(&missing))?;
+    }
+    build()
+}
+
+/// The packages of the tools that do not start.
+fn missing_packages() -> Vec<&'static str> {
+    let there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
+    TOOLS.iter().filter(|(tool, _)| !there(tool)).map(|(_, package)| *package).collect()
+}
+
+fn build() -> Result<(), String> {
+    let folder = target().join("drivers");
+    make(&folder.join("bad"))?;
+    let builder = Builder::new(folder)?;
+    builder.import_libraries()?;
+    let mut jobs: Vec<Job> = Vec::new();
+    for (name, port) in DRIVERS {
+        let job = Job { name: (*name).to_owned(), base: name, port: *port, defines: Vec::new() };
+        if source(name).is_dir() {
+            jobs.push(job);
+        }
+    }
+    // Good drivers first: bad ones use their objects.
+    let good = in_parallel(&jobs, |job| builder.driver(job))?;
+    let flaws = flaws()?;
+    let bad = in_parallel(&flaws, |job| builder.driver(job))?;
+    println!(
+        "{} drivers and {} bad drivers in {}, {} files built",
+        jobs.len(),
+        flaws.len(),
+        builder.out.display(),
+        good + bad
+    );
+    Ok(())
+}
+
+/// Runs the jobs on two threads. Returns the sum of what they return.
+fn in_parallel(
+    jobs: &[Job],
+    work: impl Fn(&Job) -> Result<usize, String> + Sync,
+) -> Result<usize, String> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut count = 0;
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            count += work(job)?;
+        }
+        Ok::<_, String>(count)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(worker);
+        let one = worker()?;
+        let two = other.join().map_err(|_| "a thread panicked".to_owned())??;
+        Ok(one + two)
+    })
+}
+
+/// A driver to build.
+struct Job {
+    name: String,
+    /// The folder of its sources.
+    base: &'static str,
+    port: Port,
+    /// Empty for a correct driver.
+    defines: Vec<String>,
+}
+
+/// Reads the bad drivers.
+fn flaws() -> Result<Vec<Job>, String> {
+    let path = root().join("drivers/c/flaws.toml");
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(Vec::new()) };
+    let mut jobs = Vec::new();
+    for part in text.split("[[driver]]").skip(1) {
+        let value = |key: &str| {
+            let row = part.lines().find_map(|row| row.strip_prefix(key)?.strip_prefix(" = "));
+            row.map(|text| text.trim().trim_matches('"').to_owned())
+        };
+        let name = value("name").ok_or("flaws.toml: a driver without a name")?;
+        let base = value("base").unwrap_or_default();
+        let (base, port) = DRIVERS
+            .iter()
+            .find(|(driver, _)| *driver == base)
+            .ok_or(format!("flaws.toml: {name} has no base driver"))?;
+        let defines = value("defines").unwrap_or_default();
+        let defines = defines
+            .trim_matches(['[', ']'])
+            .split(',')
+            .map(|define| define.trim().trim_matches('"').to_owned())
+            .collect();
+        jobs.push(Job { name, base, port: *port, defines });
+    }
+    Ok(jobs)
+}
+
+/// The folder of a driver's sources.
+fn source(driver: &str) -> PathBuf {
+    root().join("drivers/c").join(driver)
+}
+
+struct Builder {
+    out: PathBuf,
+    headers: PathBuf,
+    /// When the newest header or the tool itself changed.
+    changed: SystemTime,
+}
+
+impl Builder {
+    fn new(out: PathBuf) -> Result<Self, String> {
+        let headers = root().join("crates/abi/include/km");
+        let mut changed = modified(&std::env::current_exe().map_err(|reason| reason.to_string())?);
+        for file in files(&headers, "h")? {
+            changed = changed.max(modified(&file));
+        }
+        Ok(Self { out, headers, changed })
+    }
+
+    /// Makes an import library for each port driver, from the functions that the headers declare.
+    fn import_libraries(&self) -> Result<(), String> {
+        let header = |name: &str| {
+            let path = self.headers.join(name);
+            fs::read_to_string(&path).map_err(|reason| format!("{}: {reason}", path.display()))
+        };
+        let mut kernel = imports(&header("wdm.h")?, &["NTKERNELAPI", "NTSYSAPI"]);
+        let c = ["memcpy", "memmove", "memset", "memcmp", "__C_specific_handler", "__chkstk"];
+        kernel.extend(c.map(str::to_owned));
+        let ks = imports(&header("ks.h")?, &["KSDDKAPI"]);
+        let dxgk = ["DxgkInitialize", "DxgkInitializeDisplayOnlyDriver", "DxgkUnInitialize"];
+        let libraries = [
+            ("ntoskrnl", "ntoskrnl.exe", kernel),
+            ("ks", "ks.sys", ks),
+            ("dxgkrnl", "dxgkrnl.sys", dxgk.map(str::to_owned).into()),
+        ];
+        for (name, module, names) in libraries {
+            let library = self.out.join(format!("{name}.lib"));
+            let mut text = format!("LIBRARY {module}\nEXPORTS\n");
+            for name in names {
+                let data = if name == "PsThreadType" { " DATA" } else { "" };
+                text.extend(["    ", &name, data, "\n"]);
+            }
+            let definitions = self.out.join(format!("{name}.def"));
+            let old = fs::read_to_string(&definitions).unwrap_or_default();
+            if old == text && library.exists() {
+                continue;
+            }
+            write(&definitions, &text)?;
+            let mut tool = Command::new("llvm-dlltool");
+            tool.args(["-m", "i386:x86-64", "-d"]).arg(&definitions).arg("-l").arg(&library);
+            quietly(&mut tool)?;
+        }
+        Ok(())
+    }
+
+    /// Builds a driver in both forms. Returns the number of files that were built.
+    fn driver(&self, job: &Job) -> Result<usize, String> {
+        let mut count = 0;
+        for form in [Form::Image, Form::SharedObject] {
+            count += self.form(job, form)?;
+        }
+        Ok(count)
+    }
+
+    fn form(&self, job: &Job, form: Form) -> Result<usize, String> {
+        let mut sources = files(&source(job.base), "c")?;
+        if matches!(job.base, "compute" | "render" | "gpuva") {
+            sources.extend(files(&source(SHARED), "c")?);
+        }
+        sources.extend(match form {
+            Form::Image => [source("crt").join("gs.c")],
+            Form::SharedObject => [source("crt").join("memory.c")],
+        });
+        if job.port == Port::Displib {
+            sources.push(source("displib").join("displib.c"));
+        }
+        let (mut count, mut objects) = (0, Vec::new());
+        for file in sources {
+            let (object, built) = self.object(job, form, &file)?;
+            count += usize::from(built);
+            objects.push(object);
+        }
+        let folder = if job.defines.is_empty() { self.out.clone() } else { self.out.join("bad") };
+        let out = match form {
+            Form::Image => folder.join(format!("{}.sys", job.name)),
+            Form::SharedObject => folder.join(format!("{}.so", job.name)),
+        };
+        let newest = objects.iter().map(|object| modified(object)).max();
+        if newest.is_some_and(|newest| modified(&out) > newest) {
+            return Ok(count);
+        }
+        quietly(&mut match form {
+            Form::Image => self.link_image(job, &out, &objects),
+            Form::SharedObject => link_shared_object(job, &out, &objects),
+        })?;
+        Ok(count + 1)
+    }
+
+    /// Compiles a file, or finds the object of the correct driver if no flaw is in the file.
+    fn object(&self, job: &Job, form: Form, file: &Path) -> Result<(PathBuf, bool), String> {
+        let text =
+            fs::read_to_string(file).map_err(|reason| format!("{}: {reason}", file.display()))?;
+        let flawed = job.defines.iter().any(|define| {
+            let name = define.split('=').next().unwrap_or_default();
+            let point = format!("FLAW_POINT({})", name.trim_start_matches("FLAW_IN_"));
+            text.contains(name) || text.contains(&point)
+        });
+        let form_name = if form == Form::Image { "image" } else { "so" };
+        let of = if flawed { &job.name } else { job.base };
+        let folder = self.out.join("obj").join(of).join(form_name);
+        make(&folder)?;
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let object = folder.join(format!("{stem}.o"));
+        let mut changed = self.changed.max(modified(file));
+        for folder in [file.parent().unwrap_or(file), &source(SHARED), &source(job.base)] {
+            for header in files(folder, "h")? {
+                changed = changed.max(modified(&header));
+            }
+        }
+        if modified(&object) > changed {
+            return Ok((object, false));
+        }
+        let mut clang = Command::new("clang");
+        clang.args(COMMON_FLAGS).args(KERNEL_FLAGS);
+        clang.args(if form == Form::Image { IMAGE_FLAGS } else { SHARED_OBJECT_FLAGS });
+        clang.arg("-I").arg(&self.headers);
+        clang.arg("-I").arg(source(job.base)).arg("-I").arg(source(SHARED));
+        if flawed {
+            clang.args(job.defines.iter().map(|define| format!("-D{define}")));
+        }
+        quietly(clang.arg("-o").arg(&object).arg(file))?;
+        Ok((object, true))
+    }
+
+    fn link_image(&self, job: &Job, out: &Path, objects: &[PathBuf]) -> Command {
+        let mut link = Command::new("lld-link");
+        link.args(["/driver", "/subsystem:native", "/entry:GsDriverEntry", "/nodefaultlib"]);
+        link.args(["/dynamicbase", "/debug", "/section:INIT,ERD"]);
+        link.arg(format!("/out:{}", out.display()));
+        link.arg(format!("/pdb:{}", out.with_extension("pdb").display()));
+        link.args(objects).arg(self.out.join("ntoskrnl.lib"));
+        match job.port {
+            Port::Displib => (),
+            Port::Dxgkrnl => _ = link.arg(self.out.join("dxgkrnl.lib")),
+            Port::Ks => _ = link.arg(self.out.join("ks.lib")),
+        }
+        link
+    }
+}
+
+/// The undefined symbols of a shared object are its imports: the host resolves them.
+fn link_shared_object(job: &Job, out: &Path, objects: &[PathBuf]) -> Command {
+    let mut link = Command::new("clang");
+    link.args(["-shared", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id"]);
+    link.arg(format!("-Wl,-soname,{}.so", job.name)).arg("-o").arg(out).args(objects);
+    link
+}
+
+/// The functions and variables that a header declares with one of these words.
+fn imports(header: &str, words: &[&str]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for declaration in header.split(';') {
+        let Some(start) = words.iter().find_map(|word| declaration.find(&format!("\n{word} ")))
+        else {
+            continue;
+        };
+        let declaration = &declaration[start..];
+        let head = declaration.split('(').next().unwrap_or_default();
+        let name = head.rsplit([' ', '*']).next().unwrap_or_default();
+        names.insert(name.trim().to_owned());
+    }
+    names
+}
+
+/// When a file changed; long ago if there is none.
+fn modified(path: &Path) -> SystemTime {
+    fs::metadata(path).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// The files of a folder with an extension, sorted.
+fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
+    let entries =
+        fs::read_dir(folder).map_err(|reason| format!("{}: {reason}", folder.display()))?;
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == extension));
+    files.sort();
+    Ok(files)
+}
+
+fn make(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|reason| format!("{}: {reason}", folder.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// Runs a command without a word, unless it fails.
+fn quietly(command: &mut Command) -> Result<(), String> {
+    let output = command.output();
+    let output =
+        output.map_err(|reason| format!("{}: {reason}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    announce(command);
+    Err(String::from_utf8_lossy(&output.stderr).into_owned()
+        + &String::from_utf8_lossy(&output.stdout))
+}

@@ -12,24 +12,37 @@ pub mod dbg;
 mod dispatcher;
 mod driver_memory;
 mod entry;
+pub mod etw;
 mod ex;
 pub mod ex_list;
 pub mod ex_lookaside;
 pub mod ex_misc;
+mod executive;
 mod format;
-#[cfg_attr(not(test), expect(dead_code, reason = "for the functions that open handles"))]
 mod handles;
 mod import_table;
+pub mod io;
+pub mod io_irp;
+mod io_layout;
+pub mod io_property;
+pub mod io_remove_lock;
 pub mod kd;
 mod ke;
 mod memory;
+pub mod mm;
+pub mod mm_mdl;
+pub mod po;
 mod pool;
 pub mod processor;
 mod ram;
+mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
 mod status;
 mod waits;
+pub mod zw;
+pub mod zw_file;
+pub mod zw_key;
 
 pub use ex::{
     ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
@@ -37,15 +50,19 @@ pub use ex::{
     ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE,
     POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
+pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
 pub use import_table::{Import, find_import, imports};
+pub use io::DriverObject;
 pub use ke::{
     DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
     KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,
     KeRaiseIrqlToDpcLevel, KeReadStateEvent, KeReleaseSpinLock, KeResetEvent, KeSetEvent,
     KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
 };
+pub use mm::IoSpace;
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
+pub use registry::RegistryValue;
 
 /// The functions that a driver called on a thread where no driver runs, each once. They found no
 /// pool, host or adapter, and did nothing.

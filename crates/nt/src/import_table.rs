@@ -86,6 +86,7 @@ const FILES: &[&[Import]] = &[
     crate::crt_format::IMPORTS,
     crate::crt_memory::IMPORTS,
     crate::dbg::IMPORTS,
+    crate::etw::IMPORTS,
     crate::ex::IMPORTS,
     crate::ex_list::IMPORTS,
     crate::ex_lookaside::IMPORTS,
@@ -108,6 +109,20 @@ const FILES: &[&[Import]] = &[
     crate::rtl::IMPORTS,
     crate::rtl_bitmap::IMPORTS,
     crate::work_items::IMPORTS,
+    crate::io::IMPORTS,
+    crate::io_irp::IMPORTS,
+    crate::io_property::IMPORTS,
+    crate::io_remove_lock::IMPORTS,
+    crate::kd::IMPORTS,
+    crate::ke::IMPORTS,
+    crate::mm::IMPORTS,
+    crate::mm_mdl::IMPORTS,
+    crate::po::IMPORTS,
+    crate::rtl::IMPORTS,
+    crate::rtl_bitmap::IMPORTS,
+    crate::zw::IMPORTS,
+    crate::zw_file::IMPORTS,
+    crate::zw_key::IMPORTS,
 ];
 
 /// Every function and variable that a driver can import, by file.

@@ -8,6 +8,10 @@
  */
 static PUCHAR FindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes)
 {
+    if (address >= VISIBLE_BASE && address < VISIBLE_BASE + VISIBLE_SIZE) {
+        *bytes = VISIBLE_BASE + VISIBLE_SIZE - address;
+        return gpu->Visible + (address - VISIBLE_BASE);
+    }
     if (address >= LOCAL_BASE && address < LOCAL_BASE + LOCAL_SIZE) {
         *bytes = LOCAL_BASE + LOCAL_SIZE - address;
         return gpu->Local + (address - LOCAL_BASE);

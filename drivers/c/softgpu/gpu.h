@@ -13,11 +13,15 @@
 
 /* The segments, and their addresses in the GPU's address space. */
 #define APERTURE_SEGMENT 1
-#define LOCAL_SEGMENT 2
-#define LOCAL_BASE 0x0000000010000000ull
-#define LOCAL_SIZE (2u << 20)
+#define VISIBLE_SEGMENT 2
+#define LOCAL_SEGMENT 3
+#define SEGMENT_COUNT 3
+#define VISIBLE_BASE 0x0000000010000000ull
+#define VISIBLE_SIZE (4u << 20)
+#define LOCAL_BASE 0x0000000020000000ull
+#define LOCAL_SIZE (4u << 20)
 #define APERTURE_BASE 0x0000000080000000ull
-#define APERTURE_SIZE (16u << 20)
+#define APERTURE_SIZE (64u << 20)
 #define APERTURE_PAGES (APERTURE_SIZE / PAGE_SIZE)
 
 typedef enum _GPU_OPERATION {
@@ -58,6 +62,7 @@ typedef struct _NODE {
     /* Never ends, until a reset. */
     PPACKET Hung;
     ULONG LastCompleted;
+    ULONG LastSubmitted;
     BOOLEAN Preempting;
     ULONG PreemptionFence;
 } NODE, *PNODE;
@@ -66,6 +71,9 @@ struct _ADAPTER;
 
 typedef struct _GPU {
     struct _ADAPTER *Adapter;
+    /* Memory that the CPU sees, too: it is contiguous. */
+    PUCHAR Visible;
+    PHYSICAL_ADDRESS VisibleAddress;
     PUCHAR Local;
     /* The CPU's address of each page of the aperture; NULL if nothing is mapped. */
     PUCHAR *Aperture;

@@ -47,7 +47,7 @@ static PAGED NTSTATUS BuildMap(const PagingMapApertureSegment *map, PGPU_COMMAND
 static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *notify)
 {
     PALLOCATION allocation = notify->hAllocation;
-    ULONG64 base = notify->PhysicalAddress.SegmentId == LOCAL_SEGMENT ? LOCAL_BASE : APERTURE_BASE;
+    ULONG64 base = SegmentBase(notify->PhysicalAddress.SegmentId);
 
     allocation->GpuAddress =
         notify->Flags.Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;

@@ -45,9 +45,9 @@ pub mod ke_timer;
 pub mod ke_wait;
 mod machine;
 mod memory;
-pub mod ob;
 pub mod mm;
 pub mod mm_mdl;
+pub mod ob;
 pub mod po;
 mod pool;
 pub mod processor;
@@ -74,6 +74,7 @@ pub use ex::{
 };
 pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
 pub use import_table::{Import, find_import, imports};
+pub use io::DriverObject;
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};
 pub use ke_irql::{
     APC_LEVEL, DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeGetCurrentIrql, KeLowerIrql,
@@ -82,13 +83,6 @@ pub use ke_irql::{
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
 pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
-pub use io::DriverObject;
-pub use ke::{
-    DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeAcquireSpinLockRaiseToDpc, KeClearEvent,
-    KeDelayExecutionThread, KeGetCurrentIrql, KeInitializeEvent, KeInitializeSpinLock, KeLowerIrql,
-    KeRaiseIrqlToDpcLevel, KeReadStateEvent, KeReleaseSpinLock, KeResetEvent, KeSetEvent,
-    KeWaitForSingleObject, KfRaiseIrql, PASSIVE_LEVEL,
-};
 pub use mm::IoSpace;
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;

@@ -7,17 +7,22 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::TableDriver;
+use crate::callback_entry::write;
 use crate::hardware::Hardware;
 use crate::ks::device_calls;
 use crate::ks::{FUNCTIONS, KsDriver};
 use crate::table::TableError;
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH, STATUS_SUCCESS};
-use abi::{NTSTATUS, PDRIVER_OBJECT, PVOID, UNICODE_STRING, nt_success};
+use abi::status::{
+    STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+    STATUS_SUCCESS,
+};
+use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING, nt_success};
 use flight::{Attachment, ExecutionContext, Host, Log};
-use nt::image::{Binding, LoadedImage};
-use nt::{Pool, processor};
+use nt::image::{Binding, Module};
+use nt::{DeviceControl, DriverObject, Executive, Pool, RequestHandler, processor};
 use std::ffi::c_void;
 use std::fmt;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use stream::DescriptorError;
@@ -124,32 +129,40 @@ pub struct LoadContext<'a> {
     pub hardware: Hardware,
     /// The name of the service.
     pub service: &'a str,
+    /// The folder in which the driver finds files, if any.
+    pub files: Option<PathBuf>,
 }
 
-/// Runs `DriverEntry` of a loaded image, on a virtual thread.
+/// Runs `DriverEntry` of a loaded driver, on a virtual thread.
 ///
 /// # Safety
 ///
-/// The code of the image runs in this process, from now on.
+/// The code of the driver runs in this process, from now on.
 pub unsafe fn run_driver_entry(
-    image: &'static LoadedImage,
+    module: &'static Module,
     context: LoadContext<'_>,
 ) -> Result<Registered, LoadError> {
-    let objects = DriverObjects::new(context.service);
-    let object = objects.driver.expose_provenance();
+    let executive = Executive::new(context.service);
+    executive.set_files(context.files);
+    executive.set_handler(GRAPHICS_KERNEL, Arc::new(GraphicsKernel));
+    context.pool.set_executive(executive.clone());
+    // It is never freed: the driver keeps its address.
+    let driver_object = Box::leak(Box::new(DriverObject::new(&executive)));
+    let range = module.range();
+    driver_object.set_image(range.start, u32::try_from(range.len()).unwrap_or(u32::MAX));
+    let object = driver_object.pointer().expose_provenance();
     let loading = Arc::new(LoadingDriver {
         object,
-        device: objects.device.expose_provenance(),
+        device: executive.physical_device().expose_provenance(),
         pool: context.pool.clone(),
         hardware: context.hardware,
         driver: Mutex::new(None),
     });
     let run = || {
         let _attached = ExecutionContext::attach(loading.clone());
-        // SAFETY: The caller lets the code of the image run; the arguments are never freed.
-        let entry = || unsafe {
-            image.call_entry(objects.driver.expose_provenance(), objects.path.expose_provenance())
-        };
+        let path = driver_object.registry_path().expose_provenance();
+        // SAFETY: The caller lets the code of the module run; the arguments are never freed.
+        let entry = || unsafe { module.call_entry(object, path) };
         let (status, _left) =
             processor::run_driver(context.host, context.log, || context.pool.run_driver(entry));
         status
@@ -164,7 +177,7 @@ pub unsafe fn run_driver_entry(
     if !nt_success(status) {
         return Err(LoadError::Failed(status));
     }
-    image.discard_init();
+    module.discard_init();
     match (driver, descriptor) {
         (Some(driver), _) => Ok(Registered::Display(driver)),
         (None, Some(descriptor)) => {
@@ -177,25 +190,34 @@ pub unsafe fn run_driver_entry(
     }
 }
 
-/// The objects that a driver's entry gets. They are never freed: the driver keeps their addresses.
-struct DriverObjects {
-    driver: PDRIVER_OBJECT,
-    device: PVOID,
-    path: *mut UNICODE_STRING,
-}
+/// The device of the graphics kernel, which `displib` asks for the functions that register a driver.
+///
+/// WINDOWS: the control codes are observed.
+struct GraphicsKernel;
 
-impl DriverObjects {
-    fn new(service: &str) -> Self {
-        let path = format!(r"\Registry\Machine\System\CurrentControlSet\Services\{service}");
-        let text: Vec<u16> = path.encode_utf16().chain([0]).collect();
-        let bytes = u16::try_from((text.len() - 1) * 2).unwrap_or(u16::MAX - 1);
-        let text = Vec::leak(text);
-        let path =
-            UNICODE_STRING { Length: bytes, MaximumLength: bytes + 2, Buffer: text.as_mut_ptr() };
-        let block = || ptr::from_mut(Box::leak(Box::new([0_u64; 64]))).cast();
-        Self { driver: block(), device: block(), path: Box::leak(Box::new(path)) }
+impl RequestHandler for GraphicsKernel {
+    fn device_control(&self, request: &DeviceControl) -> (NTSTATUS, usize) {
+        const INITIALIZE: u32 = 0x0023_0047;
+        const INITIALIZE_BEFORE_WINDOWS_8: u32 = 0x0023_003f;
+        const INITIALIZE_DISPLAY_ONLY: u32 = 0x0023_0043;
+        const UNINITIALIZE: u32 = 0x0023_004b;
+        let function = match request.code {
+            INITIALIZE | INITIALIZE_BEFORE_WINDOWS_8 => DxgkInitialize as *const (),
+            INITIALIZE_DISPLAY_ONLY => DxgkInitializeDisplayOnlyDriver as *const (),
+            UNINITIALIZE => DxgkUnInitialize as *const (),
+            _ => return (STATUS_INVALID_DEVICE_REQUEST, 0),
+        };
+        if !request.internal || request.output_length < size_of::<usize>() {
+            return (STATUS_INVALID_PARAMETER, 0);
+        }
+        // SAFETY: The driver passes a buffer of this length, or NULL, which is ignored.
+        unsafe { write(request.output.cast(), function) };
+        (STATUS_SUCCESS, size_of::<usize>())
     }
 }
+
+/// The name of the graphics kernel's device.
+const GRAPHICS_KERNEL: &str = r"\Device\DxgKrnl";
 
 /// Registers the table of a display miniport driver.
 ///

@@ -10,7 +10,7 @@ use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::Miniport as _;
-use nt::image::{Channel, Image, LoadedImage, Number, SymbolError, Symbols};
+use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, Registered};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -29,6 +29,8 @@ pub struct FlightOptions {
     pub in_process: bool,
     /// The longest time that driver code may run without a wait; `None` for any time.
     pub deadline: Option<Duration>,
+    /// The folder in which the driver finds files, if any.
+    pub files: Option<PathBuf>,
 }
 
 /// A kernel-mode driver in a file.
@@ -37,7 +39,7 @@ pub struct DriverFile {
     path: PathBuf,
     name: String,
     bytes: Vec<u8>,
-    facts: Image,
+    facts: DriverImage,
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
     registration: OnceLock<String>,
@@ -49,12 +51,15 @@ impl DriverFile {
     pub fn open(path: &Path, options: FlightOptions) -> Result<&'static Self, String> {
         let at = path.display();
         let bytes = std::fs::read(path).map_err(|why| format!("{at} cannot be read: {why}"))?;
-        let facts = Image::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
+        let facts = DriverImage::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_absent = |name: &&String| port::resolve_import(name) == nt::image::Binding::Absent;
-        let names = facts.imports.iter().map(|import| &import.name);
-        let absent: Vec<String> = names.filter(is_absent).cloned().collect();
-        let symbols = Symbols::find(path, &facts);
+        let is_absent = |name: &&str| port::resolve_import(name) == Binding::Absent;
+        let names = facts.import_names().into_iter();
+        let absent: Vec<String> = names.filter(is_absent).map(str::to_owned).collect();
+        let symbols = match &facts {
+            DriverImage::Image(image) => Symbols::find(path, image),
+            DriverImage::SharedObject(_) => Symbols::of_shared_object(path),
+        };
         let path = path.to_owned();
         // A check flies few files, and refers to them until it ends.
         Ok(Box::leak(Box::new(Self {
@@ -81,12 +86,22 @@ impl DriverFile {
 
     /// What it is.
     pub fn about(&self) -> &'static str {
-        if self.streams() { "an AVStream minidriver image" } else { "a display driver image" }
+        match (&self.facts, self.streams()) {
+            (DriverImage::Image(_), false) => "a display driver image",
+            (DriverImage::Image(_), true) => "an AVStream minidriver image",
+            (DriverImage::SharedObject(_), false) => "a display driver as a shared object",
+            (DriverImage::SharedObject(_), true) => "an AVStream minidriver as a shared object",
+        }
     }
 
-    /// The parsed image.
-    pub fn image(&self) -> &Image {
+    /// The parsed file.
+    pub fn image(&self) -> &DriverImage {
         &self.facts
+    }
+
+    /// The SHA-256 of the file.
+    pub fn hash(&self) -> [u8; 32] {
+        nt::image::hash(&self.bytes)
     }
 
     /// Its symbols, or why there are none.
@@ -119,7 +134,7 @@ impl DriverFile {
 
     /// Whether it is a streaming minidriver: it imports the function that registers one.
     pub fn streams(&self) -> bool {
-        self.facts.imports.iter().any(|import| import.name == "KsInitializeDriver")
+        self.facts.import_names().contains(&"KsInitializeDriver")
     }
 
     /// The name of its service: the file's, without an extension.
@@ -175,7 +190,7 @@ pub(crate) fn fly_here(
     channel: Option<&Channel>,
 ) -> Result<FileFlight, HostError> {
     let stopped = FileFlight::stopped;
-    let loaded = match drivers::load_image(&file.bytes) {
+    let loaded = match drivers::load_driver(&file.path, &file.bytes) {
         Ok(loaded) => loaded,
         Err(why) => return Ok(stopped(format!("an image that can be loaded: it {why}"))),
     };
@@ -189,8 +204,14 @@ pub(crate) fn fly_here(
         let pool = nt::Pool::new(log.clone());
         let any_host: Arc<dyn Host> = host.clone();
         let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
-        let context =
-            LoadContext { host: &any_host, log, pool: &pool, hardware, service: file.service() };
+        let context = LoadContext {
+            host: &any_host,
+            log,
+            pool: &pool,
+            hardware,
+            service: file.service(),
+            files: file.options.files.clone(),
+        };
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
                 let implemented = miniport.entry_points();
@@ -227,7 +248,7 @@ pub(crate) fn fly_here(
 }
 
 /// Leaves the addresses of the image for the report of a fault.
-fn leave_numbers(channel: &Channel, loaded: &LoadedImage) {
+fn leave_numbers(channel: &Channel, loaded: &Module) {
     let (range, traps) = (loaded.range(), loaded.trap_range());
     channel.set_number(Number::ImageBase, range.start as u64);
     channel.set_number(Number::ImageSize, range.len() as u64);

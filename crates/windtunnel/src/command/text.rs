@@ -2,7 +2,7 @@
 //! summary, and a last line that says PASS or FAIL.
 
 use super::repeat::Repeat;
-use nt::image::SymbolError;
+use nt::image::{DriverImage, SymbolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
@@ -51,14 +51,16 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
 
 /// Prints the facts of a driver file.
 fn print_file(file: &DriverFile) {
-    let image = file.image();
-    let hash: String = image.hash[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    let linked = image.link_time.map_or_else(
-        || "built reproducibly, without a link date".to_owned(),
-        |seconds| format!("linked {}", utc(seconds)),
-    );
-    let imports = plural(image.imports.len(), "import");
-    println!("  image      SHA-256 {hash}..., {linked}, {imports}");
+    let hash: String = file.hash()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let linked = match file.image() {
+        DriverImage::Image(image) => image.link_time.map_or_else(
+            || "built reproducibly, without a link date, ".to_owned(),
+            |seconds| format!("linked {}, ", utc(seconds)),
+        ),
+        DriverImage::SharedObject(_) => String::new(),
+    };
+    let imports = plural(file.image().import_names().len(), "import");
+    println!("  file       SHA-256 {hash}..., {linked}{imports}");
     match file.symbols() {
         Ok(symbols) => println!("  symbols    {} matches", symbols.path().display()),
         Err(SymbolError(why)) => println!("  symbols    none: {why}"),

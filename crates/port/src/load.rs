@@ -144,6 +144,9 @@ pub unsafe fn run_driver_entry(
 ) -> Result<Registered, LoadError> {
     let executive = Executive::new(context.service);
     executive.set_files(context.files);
+    if let Some(ram) = &context.hardware.ram {
+        executive.set_ram(ram.clone());
+    }
     executive.set_handler(GRAPHICS_KERNEL, Arc::new(GraphicsKernel));
     context.pool.set_executive(executive.clone());
     // It is never freed: the driver keeps its address.

@@ -15,6 +15,7 @@ mod block;
 mod board;
 mod context;
 mod context_allocation_updates;
+mod display_only;
 mod escape;
 mod faulty_driver;
 mod free_list;

@@ -48,6 +48,7 @@ enum Form {
 const IMAGE_FLAGS: &[&str] = &[
     "--target=x86_64-pc-windows-msvc",
     "-fms-extensions",
+    "-g",
     "-gcodeview",
     "-fasynchronous-unwind-tables",
     "-fstack-protector-strong",

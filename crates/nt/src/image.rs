@@ -13,6 +13,7 @@ mod mapping;
 mod parse;
 mod processor_block;
 mod read;
+mod shared_object;
 mod signals;
 mod symbols;
 mod thunk;
@@ -24,6 +25,7 @@ pub use crash::{ABANDONED, CrashKind, CrashRecord};
 pub use exception::USER_PROBE_ADDRESS;
 pub use load::{Binding, LoadedImage, TRAP};
 pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};
+pub use shared_object::{LoadedObject, SharedObject};
 pub(crate) use signals::bug_check;
 pub use signals::contain_faults;
 pub use symbols::{Place, SymbolError, Symbols};
@@ -54,6 +56,7 @@ impl DriverCode {
             return Self { block: None, entered: 0, call: 0, irql: 0 };
         }
         let block = ProcessorBlock::of_this_thread();
+        block.set_current_thread(crate::ps::current_thread());
         let (entered, call) = (block.set_entered(watchdog::now()), block.set_call(call));
         let irql = block.set_irql(irql);
         Self { block: Some(block), entered, call, irql }

@@ -10,6 +10,7 @@
 use crate::abandon::{self, Abandoned};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::import_table::import_rows;
+use crate::ke_thread::{DEFAULT_PRIORITY, PRIORITY_OFFSET};
 use crate::machine::{DriverThread, Machine};
 use crate::ob::{ObjectReference, PsThreadType};
 use crate::processor::{current, judge_routine_exit, run_routine};
@@ -85,6 +86,8 @@ fn new_thread_object(id: usize) -> ObjectReference {
         waits::initialize(memory, ObjectKind::Thread, 0);
         // SAFETY: A thread object is longer than this.
         unsafe { memory.write(ID_OFFSET, id) };
+        // SAFETY: As above.
+        unsafe { memory.write(PRIORITY_OFFSET, DEFAULT_PRIORITY) };
     }
     object
 }

@@ -3,7 +3,9 @@
 #![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 
 use crate::door::Door;
+use crate::private_data::prefix;
 use crate::query::judge;
+use crate::version::Growth;
 use abi::HANDLE;
 use flight::{
     At, CallGuard, DeviceLevel, Dispatch, EventKind, ExecutionContext, Irql, Passive, RuleId,
@@ -194,6 +196,28 @@ pub(crate) unsafe fn read<T: Copy>(from: *const T) -> Option<T> {
     }
     // SAFETY: The pointer is not null, so the caller guarantees a `T`.
     Some(unsafe { from.read_unaligned() })
+}
+
+/// As [`read`], for a structure whose length depends on the version of the driver that runs on this
+/// thread. Members behind that length are those of `zero`.
+///
+/// # Safety
+///
+/// `from` is null or valid for reads of the version's length. Any bytes are a valid `T`.
+pub(crate) unsafe fn read_versioned<T: Copy>(
+    from: *const T,
+    growth: &Growth,
+    zero: T,
+) -> Option<T> {
+    if from.is_null() {
+        return None;
+    }
+    let version = Door::running().map(|door| door.version());
+    let length = version.map_or(growth.shortest(), |version| version.length_of(growth)) as usize;
+    // SAFETY: The pointer is not null, so the caller guarantees that many bytes.
+    let bytes = unsafe { std::slice::from_raw_parts(from.cast::<u8>(), length) };
+    // SAFETY: The caller guarantees the same.
+    Some(unsafe { prefix(bytes, zero) })
 }
 
 /// Writes to a structure of the driver. Null is ignored.

@@ -5,13 +5,14 @@
 #![expect(unsafe_code, reason = "a driver calls these, with its own pointers")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::callback_entry::{read, write};
+use crate::callback_entry::{read, read_versioned, write};
 use crate::door::Door;
 use crate::interface::row;
 use crate::placement;
 use crate::private_data::MAX_SIZE;
 use crate::query::judge;
 use crate::status::status_from_result;
+use crate::version::CREATE_CONTEXT_ALLOCATION;
 use abi::display::{
     DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags, DXGKARGCB_CREATECONTEXTALLOCATION,
     DXGKARGCB_MAPCONTEXTALLOCATION, DXGKARGCB_UPDATECONTEXTALLOCATION,
@@ -20,6 +21,7 @@ use abi::{HANDLE, NTSTATUS};
 use flight::RuleId;
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::CreateContextAllocationArgs;
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::{ptr, slice};
 
@@ -34,8 +36,9 @@ const BAD_ARGUMENT: DriverError = DriverError::Invalid;
 pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     args: *mut DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> NTSTATUS {
+    let zero = DXGKARGCB_CREATECONTEXTALLOCATION::ZERO;
     // SAFETY: The caller guarantees the same.
-    let given = unsafe { read(args) };
+    let given = unsafe { read_versioned(args, &CREATE_CONTEXT_ALLOCATION, zero) };
     let door = || match given {
         Some(it) => adapter_door(
             it.hAdapter,
@@ -48,10 +51,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
         let Some(args) = given else { return Err(BAD_ARGUMENT) };
         door.services().create_context_allocation(at, &context_allocation_args(&args))
     });
-    if let (Ok(name), Some(given)) = (made, given) {
-        let hAllocation = ptr::without_provenance_mut(name);
-        // SAFETY: The caller guarantees the same.
-        unsafe { write(args, DXGKARGCB_CREATECONTEXTALLOCATION { hAllocation, ..given }) };
+    if let (Ok(name), false) = (made, args.is_null()) {
+        // The member only: the driver's structure may be shorter than this one.
+        let member = offset_of!(DXGKARGCB_CREATECONTEXTALLOCATION, hAllocation);
+        let to = args.wrapping_byte_add(member).cast::<HANDLE>();
+        // SAFETY: The caller guarantees a writable structure, and every version of it has the
+        // member.
+        unsafe { write(to, ptr::without_provenance_mut(name)) };
     }
     status_from_result(made.map(|_| ()))
 }

@@ -3,11 +3,12 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{
-    CallbackRow, door_from_handle, door_from_handle_with_rule, read, write,
+    CallbackRow, door_from_handle, door_from_handle_with_rule, read_versioned, write,
 };
 use crate::door::Door;
 use crate::interface::row;
 use crate::query::judge;
+use crate::version::CHILD_STATUS;
 use abi::miniport::{
     DXGK_CHILD_STATUS, DXGK_DEVICE_INFO, DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM,
     DXGKDDI_PROTECTED_CALLBACK, MEMORY_CACHING_TYPE,
@@ -244,7 +245,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbIndicateChildStatus(
 ) -> NTSTATUS {
     let row = row::DxgkCbIndicateChildStatus;
     // SAFETY: The caller guarantees the same.
-    let status = unsafe { read(status) };
+    let status = unsafe { read_versioned(status, &CHILD_STATUS, DXGK_CHILD_STATUS::ZERO) };
     let known = if status.is_some() { STATUS_SUCCESS } else { BAD_ARGUMENT };
     row.answer(|| door_from_handle(handle, row.name), BAD_ARGUMENT, |_, _| known)
 }

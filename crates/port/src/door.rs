@@ -3,6 +3,7 @@
 
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
+use crate::version::InterfaceVersion;
 use abi::HANDLE;
 use flight::{Attachment, ExecutionContext};
 use kernel::callbacks::KernelCallbacks;
@@ -15,6 +16,7 @@ static DOORS: Registry<Door> = Registry::new();
 /// The data that a callback needs about its adapter.
 pub(crate) struct Door {
     key: usize,
+    version: InterfaceVersion,
     services: Arc<KernelCallbacks>,
     /// From before `DxgkDdiStartDevice` until `DxgkDdiStopDevice` has returned.
     started: AtomicBool,
@@ -27,13 +29,22 @@ pub(crate) struct Door {
 impl Door {
     /// Opens a door for callbacks to these services. It closes when dropped.
     pub(crate) fn open(
+        version: InterfaceVersion,
         services: Arc<KernelCallbacks>,
         physical_device: usize,
         hardware: &Hardware,
     ) -> Arc<Self> {
         let (started, context) = Default::default();
         let hardware = HardwareState::new(hardware);
-        DOORS.insert(|key| Self { key, services, started, context, physical_device, hardware })
+        DOORS.insert(|key| Self {
+            key,
+            version,
+            services,
+            started,
+            context,
+            physical_device,
+            hardware,
+        })
     }
 
     /// The `DeviceHandle` that the driver gets.
@@ -80,6 +91,11 @@ impl Door {
     /// The hardware of the adapter.
     pub(crate) fn hardware(&self) -> &HardwareState {
         &self.hardware
+    }
+
+    /// The interface version of the driver.
+    pub(crate) fn version(&self) -> InterfaceVersion {
+        self.version
     }
 
     pub(crate) fn services(&self) -> &Arc<KernelCallbacks> {

@@ -11,7 +11,7 @@ use crate::hardware::Hardware;
 use crate::ks::device_calls;
 use crate::ks::{FUNCTIONS, KsDriver};
 use crate::table::TableError;
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH, STATUS_SUCCESS};
 use abi::{NTSTATUS, PDRIVER_OBJECT, PVOID, UNICODE_STRING, nt_success};
 use flight::{Attachment, ExecutionContext, Host, Log};
 use nt::image::{Binding, LoadedImage};
@@ -63,17 +63,21 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// The table that a driver registered.
-#[derive(Clone, Copy)]
-enum GivenTable {
-    Full(usize),
-    DisplayOnly(usize),
-}
-
 /// A driver whose `DriverEntry` runs.
 struct LoadingDriver {
     object: usize,
-    table: Mutex<Option<GivenTable>>,
+    device: usize,
+    pool: Arc<Pool>,
+    hardware: Hardware,
+    /// What it registered. The table is read at once: it may be on the driver's stack.
+    driver: Mutex<Option<Result<Arc<TableDriver>, TableError>>>,
+}
+
+impl LoadingDriver {
+    /// The adapter's device object, the pool and the hardware.
+    fn adapter(&self) -> (usize, Arc<Pool>, Hardware) {
+        (self.device, self.pool.clone(), self.hardware.clone())
+    }
 }
 
 impl Attachment for LoadingDriver {
@@ -133,7 +137,13 @@ pub unsafe fn run_driver_entry(
 ) -> Result<Registered, LoadError> {
     let objects = DriverObjects::new(context.service);
     let object = objects.driver.expose_provenance();
-    let loading = Arc::new(LoadingDriver { object, table: Mutex::new(None) });
+    let loading = Arc::new(LoadingDriver {
+        object,
+        device: objects.device.expose_provenance(),
+        pool: context.pool.clone(),
+        hardware: context.hardware,
+        driver: Mutex::new(None),
+    });
     let run = || {
         let _attached = ExecutionContext::attach(loading.clone());
         // SAFETY: The caller lets the code of the image run; the arguments are never freed.
@@ -145,25 +155,22 @@ pub unsafe fn run_driver_entry(
         status
     };
     let (status, descriptor) = device_calls::run_driver_entry(object, run);
+    let registered = loading.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let driver = match registered {
+        Some(Err(why)) => return Err(LoadError::Table(why)),
+        Some(Ok(driver)) => Some(driver),
+        None => None,
+    };
     if !nt_success(status) {
         return Err(LoadError::Failed(status));
     }
     image.discard_init();
-    let table = *loading.table.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = objects.device.expose_provenance();
-    let (pool, hardware) = (context.pool.clone(), context.hardware);
-    match (table, descriptor) {
-        (Some(GivenTable::Full(table)), _) => {
-            let table = ptr::with_exposed_provenance::<c_void>(table);
-            // SAFETY: The driver registered the table, and its code is never unmapped.
-            let driver = unsafe { TableDriver::from_memory(table, device, pool, hardware) };
-            driver.map(Registered::Display).map_err(LoadError::Table)
-        }
-        (Some(GivenTable::DisplayOnly(_)), _) => Err(LoadError::Nothing),
+    match (driver, descriptor) {
+        (Some(driver), _) => Ok(Registered::Display(driver)),
         (None, Some(descriptor)) => {
             let descriptor = ptr::with_exposed_provenance(descriptor);
             // SAFETY: The driver registered the descriptor, and it is never unmapped.
-            let driver = unsafe { KsDriver::new(descriptor, pool) };
+            let driver = unsafe { KsDriver::new(descriptor, context.pool.clone()) };
             driver.map(Registered::Stream).map_err(LoadError::Descriptor)
         }
         (None, None) => Err(LoadError::Nothing),
@@ -200,7 +207,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkInitialize(
     path: *mut UNICODE_STRING,
     data: *const c_void,
 ) -> NTSTATUS {
-    register(driver, path, GivenTable::Full(data.expose_provenance()), data.is_null())
+    register(driver, path, data, |loading| {
+        let (device, pool, hardware) = loading.adapter();
+        // SAFETY: The caller's contract; the code of an image is never unmapped.
+        unsafe { TableDriver::from_memory(data, device, pool, hardware) }
+    })
 }
 
 /// Registers the table of a display-only driver.
@@ -213,7 +224,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkInitializeDisplayOnlyDriver(
     path: *mut UNICODE_STRING,
     data: *const c_void,
 ) -> NTSTATUS {
-    register(driver, path, GivenTable::DisplayOnly(data.expose_provenance()), data.is_null())
+    register(driver, path, data, |_| Err(TableError::Missing(vec!["DISPLAY-ONLY-TODO"])))
 }
 
 /// Withdraws the registration of a driver that is unloaded.
@@ -224,16 +235,20 @@ pub(crate) extern "win64-unwind" fn DxgkUnInitialize(driver: PDRIVER_OBJECT) -> 
 fn register(
     driver: PDRIVER_OBJECT,
     path: *mut UNICODE_STRING,
-    table: GivenTable,
-    is_null: bool,
+    data: *const c_void,
+    read: impl FnOnce(&LoadingDriver) -> Result<Arc<TableDriver>, TableError>,
 ) -> NTSTATUS {
     let Some(loading) = ExecutionContext::attached::<LoadingDriver>() else {
         ExecutionContext::report_missing("DxgkInitialize");
         return STATUS_INVALID_PARAMETER;
     };
-    if is_null || path.is_null() || driver.addr() != loading.object {
+    if data.is_null() || path.is_null() || driver.addr() != loading.object {
         return STATUS_INVALID_PARAMETER;
     }
-    *loading.table.lock().unwrap_or_else(PoisonError::into_inner) = Some(table);
-    STATUS_SUCCESS
+    let read = read(&loading);
+    // WINDOWS: a version that is not known is STATUS_REVISION_MISMATCH (observed); a table without
+    // an entry that every driver has is refused with the same status here.
+    let status = if read.is_ok() { STATUS_SUCCESS } else { STATUS_REVISION_MISMATCH };
+    *loading.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+    status
 }

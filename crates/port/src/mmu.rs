@@ -3,8 +3,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
-use crate::private_data::pointer;
-use crate::query::GuardedOutput;
+use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
 use abi::display::{
     DXGK_CREATEPROCESSFLAGS as ProcessFlags, DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS,
@@ -39,14 +38,14 @@ impl TableDriver {
             return Ok(None);
         }
         let mut input = DXGK_QUERYGPUMMUCAPSIN { PhysicalAdapterIndex: 0 };
-        let mut out = GuardedOutput::new(DXGK_GPUMMUCAPS::ZERO);
-        let at = (&raw mut input).cast();
-        let status =
-            self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, 4, &mut out)?;
+        let mut out = PrivateData::zeroed_for::<DXGK_GPUMMUCAPS>()?;
+        let at = ((&raw mut input).cast(), 4);
+        let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, &mut out)?;
         if result_from_status(status).is_err() {
             return Ok(None);
         }
-        let caps = out.value;
+        // SAFETY: Any bytes are valid capabilities.
+        let caps = unsafe { out.prefix(DXGK_GPUMMUCAPS::ZERO) };
         if caps.PageTableLevelCount > MAX_LEVELS {
             return Err(DriverError::Invalid);
         }
@@ -55,21 +54,22 @@ impl TableDriver {
             let level = u16::try_from(level).map_err(|_| DriverError::Invalid)?;
             let mut input =
                 DXGK_QUERYPAGETABLELEVELDESCIN { LevelIndex: level, PhysicalAdapterIndex: 0 };
-            let mut out = GuardedOutput::new(DXGK_PAGE_TABLE_LEVEL_DESC::ZERO);
-            let at = (&raw mut input).cast();
+            let mut out = PrivateData::zeroed_for::<DXGK_PAGE_TABLE_LEVEL_DESC>()?;
+            let at = ((&raw mut input).cast(), 4);
             result_from_status(self.call_query_adapter_info(
                 adapter,
                 DXGKQAITYPE_PAGETABLELEVELDESC,
                 at,
-                4,
                 &mut out,
             )?)?;
+            // SAFETY: Any bytes are a valid description.
+            let table = unsafe { out.prefix(DXGK_PAGE_TABLE_LEVEL_DESC::ZERO) };
             levels.push(TableLevel {
-                index_bits: out.value.PageTableIndexBitCount,
-                segment: out.value.PageTableSegmentId,
-                system_segment: out.value.PagingProcessPageTableSegmentId,
-                bytes: out.value.PageTableSizeInBytes,
-                alignment: out.value.PageTableAlignmentInBytes,
+                index_bits: table.PageTableIndexBitCount,
+                segment: table.PageTableSegmentId,
+                system_segment: table.PagingProcessPageTableSegmentId,
+                bytes: table.PageTableSizeInBytes,
+                alignment: table.PageTableAlignmentInBytes,
             });
         }
         Ok(Some(MmuFeatures {

@@ -59,7 +59,7 @@ fn luid(number: u64) -> LUID {
 impl TableDriver {
     pub(crate) fn call_add_device(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::NoEntryPoint)?;
-        let door = Door::open(services.clone(), self.physical_device, &self.hardware);
+        let door = Door::open(self.version, services.clone(), self.physical_device, &self.hardware);
         let mut context = ptr::null_mut();
 
         let status = self.run_driver(&door, || {

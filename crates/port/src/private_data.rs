@@ -3,6 +3,7 @@
 //! The driver gets a copy, aligned like a structure: its writes change none of the kernel's
 //! vectors, and the length cannot change. A guard follows the copy, so that a small overrun is
 //! detected and harms nothing.
+#![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use abi::PVOID;
 use kernel::miniport::{DriverError, DriverResult};
@@ -44,6 +45,11 @@ impl PrivateData {
         Self::copy(&vec![0; size as usize])
     }
 
+    /// Zero bytes for a `T`.
+    pub(crate) fn zeroed_for<T>() -> DriverResult<Self> {
+        Self::zeroed(count(size_of::<T>())?)
+    }
+
     /// The number of bytes.
     pub(crate) fn size(&self) -> u32 {
         self.size
@@ -61,6 +67,17 @@ impl PrivateData {
         bytes
     }
 
+    /// The bytes as a structure. Members behind the last byte are those of `zero`: the structure may
+    /// be longer than the driver's version of it.
+    ///
+    /// # Safety
+    ///
+    /// Any bytes are a valid `T`.
+    pub(crate) unsafe fn prefix<T: Copy>(&self, zero: T) -> T {
+        // SAFETY: The caller guarantees the same.
+        unsafe { prefix(&self.bytes(), zero) }
+    }
+
     /// How far behind the bytes the driver has written, if it has.
     pub(crate) fn overrun(&self) -> Option<usize> {
         let behind = &self.all()[self.size as usize..];
@@ -71,6 +88,19 @@ impl PrivateData {
     fn all(&self) -> Vec<u8> {
         self.words.iter().flat_map(|value| value.to_ne_bytes()).collect()
     }
+}
+
+/// The structure that begins with these bytes. Members behind the last byte are those of `zero`.
+///
+/// # Safety
+///
+/// Any bytes are a valid `T`.
+pub(crate) unsafe fn prefix<T: Copy>(bytes: &[u8], zero: T) -> T {
+    let mut value = zero;
+    let length = bytes.len().min(size_of::<T>());
+    // SAFETY: Neither the bytes nor the structure is shorter, and they do not overlap.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut value).cast(), length) };
+    value
 }
 
 /// Converts a driver handle back to the driver's pointer.
@@ -96,6 +126,15 @@ mod tests {
             assert_eq!(private.pointer().is_null(), length == 0);
             assert_eq!(private.pointer().addr() % 8, 0);
         }
+    }
+
+    #[test]
+    fn a_structure_that_is_longer_than_the_bytes_ends_with_zeros() {
+        let private = PrivateData::copy(&[1, 0, 0, 0, 2, 0]).unwrap();
+        // SAFETY: Any bytes are three numbers.
+        assert_eq!(unsafe { private.prefix([7_u32; 3]) }, [1, 2, 7]);
+        // SAFETY: Any bytes are a number.
+        assert_eq!(unsafe { private.prefix(0_u32) }, 1);
     }
 
     #[test]

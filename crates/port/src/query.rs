@@ -9,9 +9,10 @@ use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
+use crate::version::DRIVER_CAPS;
 use abi::display::{
-    DXGK_DRIVERCAPS, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO, DXGKQAITYPE_DRIVERCAPS,
-    DXGKQAITYPE_UMDRIVERPRIVATE,
+    DXGK_DRIVERCAPS_WDDM2_9, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO,
+    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{Component, EventKind, RuleId};
@@ -26,40 +27,19 @@ const MAX_NODES: u32 = 64;
 /// The argument that a driver writes its result to.
 const OUTPUT: &str = "DxgkDdiQueryAdapterInfo.pOutputData";
 
-/// The value of a guard byte.
-const GUARD_BYTE: u8 = 0xfd;
-
-/// A structure that a driver fills in, followed by a guard.
-#[repr(C)]
-pub(crate) struct GuardedOutput<T> {
-    pub(crate) value: T,
-    guard: [u8; 64],
-}
-
-impl<T> GuardedOutput<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self { value, guard: [GUARD_BYTE; 64] }
-    }
-
-    /// How far behind the structure the driver has written, if it has.
-    fn overrun(&self) -> Option<usize> {
-        self.guard.iter().rposition(|it| *it != GUARD_BYTE).map(|last| last + 1)
-    }
-}
-
 impl TableDriver {
     pub(crate) fn query_features(&self) -> DriverResult<Features> {
         let adapter = self.adapter_with_log()?;
         let services = adapter.door.services();
-        let mut caps = GuardedOutput::new(DXGK_DRIVERCAPS::ZERO);
+        let mut caps = PrivateData::zeroed(self.version.length_of(&DRIVER_CAPS))?;
         result_from_status(self.call_query_adapter_info(
             &adapter,
             DXGKQAITYPE_DRIVERCAPS,
-            ptr::null_mut(),
-            0,
+            (ptr::null_mut(), 0),
             &mut caps,
         )?)?;
-        let caps = caps.value;
+        // SAFETY: Any bytes are valid capabilities.
+        let caps = unsafe { caps.prefix(DXGK_DRIVERCAPS_WDDM2_9::ZERO) }.Base;
         let claims = CapsClaims { caps: &caps, table: &self.table };
         let mut sound = true;
         for (rule, broken) in RULES {
@@ -88,24 +68,24 @@ impl TableDriver {
         Ok(features)
     }
 
-    /// Makes one query. The driver writes the result to `out`.
-    pub(crate) fn call_query_adapter_info<T>(
+    /// Makes one query, whose input has this address and size. The driver writes the result to
+    /// `out`.
+    pub(crate) fn call_query_adapter_info(
         &self,
         adapter: &Adapter,
         kind: DXGK_QUERYADAPTERINFOTYPE,
-        input: PVOID,
-        input_size: u32,
-        out: &mut GuardedOutput<T>,
+        input: (PVOID, u32),
+        out: &mut PrivateData,
     ) -> DriverResult<NTSTATUS> {
         let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = adapter;
-        let size = size_of::<T>();
+        let size = out.size();
         let args = DXGKARG_QUERYADAPTERINFO {
             Type: kind,
-            pInputData: input,
-            InputDataSize: input_size,
-            pOutputData: ptr::from_mut(out).cast(),
-            OutputDataSize: u32::try_from(size).map_err(|_| DriverError::Invalid)?,
+            pInputData: input.0,
+            InputDataSize: input.1,
+            pOutputData: out.pointer(),
+            OutputDataSize: size,
             ..DXGKARG_QUERYADAPTERINFO::ZERO
         };
 

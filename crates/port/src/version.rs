@@ -44,6 +44,38 @@ const KNOWN_VERSIONS: &[(u32, &str)] = &[
     (DXGKDDI_INTERFACE_VERSION_WDDM3_1, "WDDM 3.1"),
 ];
 
+/// A structure that later versions have appended members to: its length in bytes from each of these
+/// versions on.
+pub(crate) struct Growth(&'static [(u32, u32)]);
+
+impl Growth {
+    /// The length in the first version that has the structure.
+    pub(crate) fn shortest(&self) -> u32 {
+        self.0.first().map_or(0, |step| step.1)
+    }
+}
+
+/// `DXGK_DRIVERCAPS`.
+pub(crate) const DRIVER_CAPS: Growth = Growth(&[
+    (DXGKDDI_INTERFACE_VERSION_WIN8, 0x220),
+    (DXGKDDI_INTERFACE_VERSION_WDDM1_3, 0x228),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_0, 0x240),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_4, 0x248),
+    (DXGKDDI_INTERFACE_VERSION_WDDM2_9, 0x250),
+]);
+
+/// `DXGK_SEGMENTDESCRIPTOR4`.
+pub(crate) const SEGMENT_DESCRIPTOR_4: Growth =
+    Growth(&[(DXGKDDI_INTERFACE_VERSION_WDDM2_0, 64), (DXGKDDI_INTERFACE_VERSION_WDDM2_1, 96)]);
+
+/// `DXGK_CHILD_STATUS`.
+pub(crate) const CHILD_STATUS: Growth =
+    Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 12), (DXGKDDI_INTERFACE_VERSION_WDDM1_3, 16)]);
+
+/// `DXGKARGCB_CREATECONTEXTALLOCATION`.
+pub(crate) const CREATE_CONTEXT_ALLOCATION: Growth =
+    Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 80), (DXGKDDI_INTERFACE_VERSION_WDDM2_0, 88)]);
+
 /// The interface version of a driver: WDDM 1.2 to 3.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceVersion(u32);
@@ -72,6 +104,11 @@ impl InterfaceVersion {
     /// The length of `DXGKRNL_INTERFACE` in bytes (its `Size`).
     pub fn interface_length(self) -> usize {
         DXGKRNL_INTERFACE::length(self.0).unwrap_or(0)
+    }
+
+    /// The length of a structure in bytes. A structure that is new in a later version has none.
+    pub(crate) fn length_of(self, growth: &Growth) -> u32 {
+        growth.0.iter().rev().find(|step| step.0 <= self.0).map_or(0, |step| step.1)
     }
 
     /// The driver model of the version.
@@ -110,6 +147,12 @@ pub(crate) fn describe_unflown(number: u32, f: &mut fmt::Formatter<'_>) -> fmt::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use abi::display::{
+        DXGK_DRIVERCAPS_WDDM2_9, DXGKARG_BUILDPAGINGBUFFER, DXGKARG_CANCELCOMMAND,
+        DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE, DXGKARG_CREATEPROCESS, DXGKARG_ESCAPE,
+        DXGKARG_QUERYADAPTERINFO, DXGKARGCB_CREATECONTEXTALLOCATION,
+    };
+    use abi::miniport::DXGK_CHILD_STATUS;
 
     #[test]
     fn every_known_version_has_its_own_number_and_every_flown_one_a_name() {
@@ -128,28 +171,80 @@ mod tests {
         assert_eq!(generation(DXGKDDI_INTERFACE_VERSION_WDDM2_0), Generation::Two);
     }
 
+    /// Structures that a driver only reads: they are as long as the longest version.
+    const ARGUMENTS: &[(usize, Growth)] = &[
+        (
+            size_of::<DXGKARG_QUERYADAPTERINFO>(),
+            Growth(&[
+                (DXGKDDI_INTERFACE_VERSION_WIN8, 0x28),
+                (DXGKDDI_INTERFACE_VERSION_WDDM2_4, 0x30),
+            ]),
+        ),
+        (
+            size_of::<DXGKARG_CREATECONTEXT>(),
+            Growth(&[
+                (DXGKDDI_INTERFACE_VERSION_WIN8, 0x40),
+                (DXGKDDI_INTERFACE_VERSION_WDDM2_0, 0x48),
+            ]),
+        ),
+        (size_of::<DXGKARG_BUILDPAGINGBUFFER>(), Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 320)])),
+        (size_of::<DXGKARG_CREATEPROCESS>(), Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 56)])),
+        (size_of::<DXGKARG_CREATEDEVICE>(), Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 32)])),
+        (size_of::<DXGKARG_CANCELCOMMAND>(), Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 112)])),
+        (size_of::<DXGKARG_ESCAPE>(), Growth(&[(DXGKDDI_INTERFACE_VERSION_WIN8, 48)])),
+    ];
+
     #[test]
-    fn tables_have_the_length_of_their_version() {
-        for (number, table, display_only, interface) in [
-            (0x300E, 0x298, 0x148, 0x100),
-            (0x4002, 0x2c8, 0x148, 0x108),
-            (0x5023, 0x340, 0x150, 0x138),
-            (0x6003, 0x370, 0x150, 0x148),
-            (0x700A, 0x408, 0x150, 0x168),
-            (0x8001, 0x420, 0x150, 0x170),
-            (0x9006, 0x480, 0x150, 0x1c8),
-            (0xA00B, 0x4a8, 0x150, 0x1d0),
-            (0xB004, 0x4c8, 0x150, 0x1e0),
-            (0xC004, 0x4d0, 0x150, 0x1e0),
-            (0xD001, 0x4d0, 0x150, 0x1e8),
-            (0xE003, 0x4f0, 0x150, 0x238),
-            (0xF003, 0x510, 0x150, 0x238),
-            (0x1_0004, 0x560, 0x150, 0x240),
+    fn an_argument_is_as_long_as_any_version_reads() {
+        for (number, _) in DRIVER_INITIALIZATION_DATA::LENGTHS {
+            let version = InterfaceVersion::new(*number).unwrap();
+            for (size, growth) in ARGUMENTS {
+                assert!(version.length_of(growth) as usize <= *size, "{version}: {size}");
+            }
+        }
+        let longest = |growth: &Growth| growth.0.last().unwrap().1 as usize;
+        assert_eq!(longest(&DRIVER_CAPS), size_of::<DXGK_DRIVERCAPS_WDDM2_9>());
+        assert_eq!(longest(&CHILD_STATUS), size_of::<DXGK_CHILD_STATUS>());
+        let context_allocation = size_of::<DXGKARGCB_CREATECONTEXTALLOCATION>();
+        assert_eq!(longest(&CREATE_CONTEXT_ALLOCATION), context_allocation);
+    }
+
+    #[test]
+    fn tables_and_structures_have_the_length_of_their_version() {
+        for (number, table, display_only, interface, caps, query, context) in [
+            (0x300E, 0x298, 0x148, 0x100, 0x220, 0x28, 0x40),
+            (0x4002, 0x2c8, 0x148, 0x108, 0x228, 0x28, 0x40),
+            (0x5023, 0x340, 0x150, 0x138, 0x240, 0x28, 0x48),
+            (0x6003, 0x370, 0x150, 0x148, 0x240, 0x28, 0x48),
+            (0x700A, 0x408, 0x150, 0x168, 0x240, 0x28, 0x48),
+            (0x8001, 0x420, 0x150, 0x170, 0x240, 0x28, 0x48),
+            (0x9006, 0x480, 0x150, 0x1c8, 0x248, 0x30, 0x48),
+            (0xA00B, 0x4a8, 0x150, 0x1d0, 0x248, 0x30, 0x48),
+            (0xB004, 0x4c8, 0x150, 0x1e0, 0x248, 0x30, 0x48),
+            (0xC004, 0x4d0, 0x150, 0x1e0, 0x248, 0x30, 0x48),
+            (0xD001, 0x4d0, 0x150, 0x1e8, 0x248, 0x30, 0x48),
+            (0xE003, 0x4f0, 0x150, 0x238, 0x250, 0x30, 0x48),
+            (0xF003, 0x510, 0x150, 0x238, 0x250, 0x30, 0x48),
+            (0x1_0004, 0x560, 0x150, 0x240, 0x250, 0x30, 0x48),
         ] {
             let version = InterfaceVersion::new(number).unwrap();
             let lengths = (version.table_length(), version.display_only_table_length());
-            assert_eq!(lengths, (table, display_only), "{number:#x}");
-            assert_eq!(version.interface_length(), interface, "{number:#x}");
+            assert_eq!(lengths, (table, display_only), "{version}");
+            assert_eq!(version.interface_length(), interface, "{version}");
+            assert_eq!(version.length_of(&DRIVER_CAPS), caps, "{version}");
+            assert_eq!(version.length_of(&ARGUMENTS[0].1), query, "{version}");
+            assert_eq!(version.length_of(&ARGUMENTS[1].1), context, "{version}");
         }
+    }
+
+    #[test]
+    fn a_structure_grows_from_a_version_on() {
+        let length = |number, growth| InterfaceVersion::new(number).unwrap().length_of(growth);
+        let descriptor = |number| length(number, &SEGMENT_DESCRIPTOR_4);
+        assert_eq!([0x4002, 0x5023, 0x6003, 0xB004].map(descriptor), [0, 64, 96, 96]);
+        let status = |number| length(number, &CHILD_STATUS);
+        assert_eq!([0x300E, 0x4002, 0x1_0004].map(status), [12, 16, 16]);
+        let allocation = |number| length(number, &CREATE_CONTEXT_ALLOCATION);
+        assert_eq!([0x4002, 0x5023].map(allocation), [80, 88]);
     }
 }

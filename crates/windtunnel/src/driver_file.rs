@@ -13,7 +13,7 @@ use kernel::miniport::Miniport as _;
 use nt::image::{Channel, Image, LoadedImage, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, Registered};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The memory of the machine.
@@ -40,6 +40,7 @@ pub struct DriverFile {
     facts: Image,
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
+    registration: OnceLock<String>,
     pub(crate) options: FlightOptions,
 }
 
@@ -56,7 +57,16 @@ impl DriverFile {
         let symbols = Symbols::find(path, &facts);
         let path = path.to_owned();
         // A check flies few files, and refers to them until it ends.
-        Ok(Box::leak(Box::new(Self { path, name, bytes, facts, absent, symbols, options })))
+        Ok(Box::leak(Box::new(Self {
+            path,
+            name,
+            bytes,
+            facts,
+            absent,
+            symbols,
+            registration: OnceLock::new(),
+            options,
+        })))
     }
 
     /// Its path, as given.
@@ -82,6 +92,17 @@ impl DriverFile {
     /// Its symbols, or why there are none.
     pub fn symbols(&self) -> Result<&Symbols, &SymbolError> {
         self.symbols.as_ref()
+    }
+
+    /// What it registered as in its first flight: the interface version and the kind of driver.
+    /// `None` before, and if it registered nothing.
+    pub fn registration(&self) -> Option<&str> {
+        self.registration.get().map(String::as_str)
+    }
+
+    /// Remembers what it registered as.
+    pub(crate) fn set_registration(&self, text: String) {
+        let _ = self.registration.set(text); // Every flight says the same.
     }
 
     /// The name of a place in the image: function, file and line if its symbols are there.
@@ -117,22 +138,43 @@ pub(crate) fn fly_file(
         return child_flight::fly(file, scenario, on);
     }
     let log = Arc::new(Log::new());
-    let (implemented, run) = fly_here(file, scenario, on, &log, None)?;
-    let result = judge_events(scenario.name, log.take(), log.rule_counts(), run);
-    Ok(FlightResult { seed: on.seed(), implemented, ..result })
+    let flown = fly_here(file, scenario, on, &log, None)?;
+    if let Some(text) = flown.registration {
+        file.set_registration(text);
+    }
+    let events = if flown.began { log.take() } else { Vec::new() };
+    let result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
+    Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
 }
 
-/// Flies a driver file in this process: from `DriverEntry` to `Unload`. Returns the driver's entry
-/// points and the run.
+/// A flight of a driver file.
+pub(crate) struct FileFlight {
+    /// The driver's entry points.
+    pub(crate) implemented: Vec<&'static str>,
+    /// The interface version and the kind of driver.
+    pub(crate) registration: Option<String>,
+    /// Whether the scenario began: the driver has the entry points that it needs.
+    pub(crate) began: bool,
+    /// The run.
+    pub(crate) run: ScenarioRun,
+}
+
+impl FileFlight {
+    fn stopped(need: String) -> Self {
+        let run = ScenarioRun { needs: vec![need], ..ScenarioRun::default() };
+        Self { implemented: Vec::new(), registration: None, began: true, run }
+    }
+}
+
+/// Flies a driver file in this process: from `DriverEntry` to `Unload`.
 pub(crate) fn fly_here(
     file: &'static DriverFile,
     scenario: &'static Scenario,
     on: HostKind,
     log: &Arc<Log>,
     channel: Option<&Channel>,
-) -> Result<(Vec<&'static str>, ScenarioRun), HostError> {
-    let stopped =
-        |need: String| (Vec::new(), ScenarioRun { needs: vec![need], ..ScenarioRun::default() });
+) -> Result<FileFlight, HostError> {
+    let stopped = FileFlight::stopped;
     let loaded = match drivers::load_image(&file.bytes) {
         Ok(loaded) => loaded,
         Err(why) => return Ok(stopped(format!("an image that can be loaded: it {why}"))),
@@ -151,21 +193,24 @@ pub(crate) fn fly_here(
             LoadContext { host: &any_host, log, pool: &pool, hardware, service: file.service() };
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
-                let offered = miniport.entry_points();
-                let missing = missing_entries(scenario.needs, &offered);
+                let implemented = miniport.entry_points();
+                let version = miniport.version();
+                let registration = Some(format!("a display miniport driver of {version}"));
+                let missing = missing_entries(scenario.needs, &implemented);
                 if !missing.is_empty() {
-                    return (offered, ScenarioRun { needs: missing, ..ScenarioRun::default() });
+                    let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
+                    return FileFlight { implemented, registration, began: false, run };
                 }
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
                 let setup = DriverSetup { miniport, hardware, pool };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
                     scenario.run(testbed)
                 });
-                (offered, run)
+                FileFlight { implemented, registration, began: true, run }
             }
             Ok(Registered::Stream(driver)) => {
                 let setup = driver.set_up();
-                let offered = minidriver_entries(&setup.minidriver.describe());
+                let implemented = minidriver_entries(&setup.minidriver.describe());
                 let memory = setup.memory.clone();
                 let expected = ExpectedVideo::pattern();
                 let run =
@@ -173,7 +218,8 @@ pub(crate) fn fly_here(
                         scenario.run_stream(testbed)
                     });
                 memory.close();
-                (offered, run)
+                let registration = Some("an AVStream minidriver".to_owned());
+                FileFlight { implemented, registration, began: true, run }
             }
             Err(why) => stopped(why.to_string()),
         }

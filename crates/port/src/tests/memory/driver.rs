@@ -14,6 +14,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex};
 
 pub(crate) type Query = fn(&mut DXGK_QUERYSEGMENTOUT4) -> NTSTATUS;
+pub(crate) type OldQuery = fn(i32, &mut DXGK_QUERYSEGMENTOUT3) -> NTSTATUS;
 pub(crate) type Build = fn(&mut DXGKARG_BUILDPAGINGBUFFER) -> NTSTATUS;
 pub(crate) type Call = fn(&DXGKRNL_INTERFACE, HANDLE);
 
@@ -23,6 +24,12 @@ pub(crate) struct Board {
     pub(crate) caps: fn(&mut DXGK_DRIVERCAPS),
     /// Handles the segment queries.
     pub(crate) query: Query,
+    /// Handles the segment queries of the first driver model.
+    pub(crate) old_query: OldQuery,
+    /// How many bytes it writes behind its capabilities.
+    pub(crate) caps_overrun: usize,
+    /// The types and output sizes of its queries, without that of segments at 2.0.
+    pub(crate) queries: Mutex<Vec<(i32, u32)>>,
     /// Builds paging buffers.
     pub(crate) build: Mutex<Build>,
     /// Runs in `DxgkDdiCreateDevice`, with the interface and the driver handle of the adapter.
@@ -42,6 +49,9 @@ impl Default for Board {
         Self {
             caps: |_| (),
             query: super::query::two_segments,
+            old_query: |_, _| STATUS_NOT_SUPPORTED,
+            caps_overrun: 0,
+            queries: Mutex::default(),
             build: Mutex::new(|_| STATUS_SUCCESS),
             in_device: |_, _| (),
             submitted: Mutex::default(),
@@ -92,13 +102,22 @@ unsafe extern "win64-unwind" fn query(
     let args = unsafe { *args };
     match args.Type {
         DXGKQAITYPE_DRIVERCAPS => {
-            assert_eq!(args.OutputDataSize as usize, size_of::<DXGK_DRIVERCAPS>());
-            let caps = unsafe { &mut *args.pOutputData.cast::<DXGK_DRIVERCAPS>() };
+            let length = args.OutputDataSize as usize;
+            let mut caps = DXGK_DRIVERCAPS::ZERO;
             caps.GpuEngineTopology.NbAsymetricProcessingNodes = 2;
             caps.MemoryManagementCaps.PagingNode = 1;
             caps.ApertureSegmentCommitLimit = 1 << 20;
-            (board(adapter).caps)(caps);
+            (board(adapter).caps)(&mut caps);
+            let written = length.min(size_of_val(&caps)) + board(adapter).caps_overrun;
+            let from = (&raw const caps).cast::<u8>();
+            unsafe { ptr::copy_nonoverlapping(from, args.pOutputData.cast(), written) };
+            board(adapter).queries.lock().unwrap().push((args.Type, args.OutputDataSize));
             STATUS_SUCCESS
+        }
+        DXGKQAITYPE_QUERYSEGMENT3 | DXGKQAITYPE_QUERYSEGMENT => {
+            assert_eq!(args.InputDataSize, 24);
+            board(adapter).queries.lock().unwrap().push((args.Type, args.OutputDataSize));
+            (board(adapter).old_query)(args.Type, unsafe { &mut *args.pOutputData.cast() })
         }
         DXGKQAITYPE_QUERYSEGMENT4 => {
             assert_eq!(args.OutputDataSize as usize, size_of::<DXGK_QUERYSEGMENTOUT4>());

@@ -242,3 +242,99 @@ fn a_driver_with_its_entries_may_claim_them() {
     let messages = fly(board, &table, |flown, _| assert!(flown.adapter.is_ok()));
     assert_eq!(messages, [] as [&str; 0]);
 }
+
+/// The table of another version.
+fn table_of(version: u32) -> DRIVER_INITIALIZATION_DATA {
+    DRIVER_INITIALIZATION_DATA { Version: version, ..table() }
+}
+
+#[test]
+fn capabilities_have_the_length_of_the_version() {
+    for (version, length) in
+        [(0x300E, 0x220), (0x4002, 0x228), (0x5023, 0x240), (0xB004, 0x248), (0x10004, 0x250)]
+    {
+        let messages = fly(Board::default(), &table_of(version), |flown, _| {
+            let queries = flown.board.queries.lock().unwrap().clone();
+            assert_eq!(queries[0], (DXGKQAITYPE_DRIVERCAPS, length), "{version:#x}");
+        });
+        let stride = |text: &String| !text.starts_with("KMD-SEG");
+        assert!(!messages.iter().any(stride), "{messages:?}");
+    }
+}
+
+#[test]
+fn a_driver_that_writes_the_capabilities_of_a_later_version_is_named() {
+    let board = Board { caps_overrun: 8, ..Board::default() };
+    let messages = fly(board, &table_of(0x300E), |_, _| ());
+    let text = "KMD-CAPS-008: OutputDataSize is 544, but up to 8 bytes behind it were written";
+    assert_eq!(messages, [text]);
+}
+
+/// An aperture and memory, as `DXGK_SEGMENTDESCRIPTOR3`.
+fn old_segments(kind: i32, out: &mut DXGK_QUERYSEGMENTOUT3) -> NTSTATUS {
+    if kind != DXGKQAITYPE_QUERYSEGMENT3 {
+        return STATUS_NOT_SUPPORTED;
+    }
+    if out.pSegmentDescriptor.is_null() {
+        out.NbSegment = 2;
+        return STATUS_SUCCESS;
+    }
+    for at in 0..SEGMENTS {
+        let new = segment(at);
+        let it = DXGK_SEGMENTDESCRIPTOR3 {
+            Flags: new.Flags,
+            BaseAddress: new.BaseAddress,
+            CpuTranslatedAddress: new.cpu_translated_address(),
+            Size: new.Size,
+            CommitLimit: new.CommitLimit,
+            ..DXGK_SEGMENTDESCRIPTOR3::ZERO
+        };
+        unsafe { out.pSegmentDescriptor.wrapping_add(at).write_unaligned(it) };
+    }
+    out.PagingBufferSegmentId = 1;
+    out.PagingBufferSize = 4096;
+    STATUS_SUCCESS
+}
+
+#[test]
+fn the_first_driver_model_is_asked_with_the_third_query() {
+    let board = Board { old_query: old_segments, ..Board::default() };
+    let messages = fly(board, &table_of(0x4002), |flown, at| {
+        assert_eq!(flown.adapter.as_ref().err(), None);
+        let memory = features(flown, at).unwrap().memory.unwrap();
+        assert_eq!((memory.segments.len(), memory.paging.buffer), (2, 4096));
+        assert_eq!(memory.segments[1].cpu_address, Some(0xe000_0000));
+        assert!(memory.segments[0].flags.aperture && !memory.segments[1].flags.aperture);
+    });
+    assert_eq!(messages, [] as [&str; 0]);
+}
+
+#[test]
+fn the_first_driver_model_may_know_the_oldest_query_only() {
+    let old: super::driver::OldQuery = |kind, out| {
+        if kind == DXGKQAITYPE_QUERYSEGMENT3 {
+            return STATUS_NOT_SUPPORTED;
+        }
+        if out.pSegmentDescriptor.is_null() {
+            out.NbSegment = 1;
+            return STATUS_SUCCESS;
+        }
+        let it = DXGK_SEGMENTDESCRIPTOR {
+            BaseAddress: 1 << 24,
+            Size: 1 << 20,
+            CommitLimit: 1 << 20,
+            Flags: segment(0).Flags,
+            ..DXGK_SEGMENTDESCRIPTOR::ZERO
+        };
+        let to = out.pSegmentDescriptor.cast::<DXGK_SEGMENTDESCRIPTOR>();
+        unsafe { to.write_unaligned(it) };
+        out.PagingBufferSize = 4096;
+        STATUS_SUCCESS
+    };
+    let board = Board { old_query: old, ..Board::default() };
+    let messages = fly(board, &table_of(0x300E), |flown, at| {
+        let memory = features(flown, at).unwrap().memory.unwrap();
+        assert_eq!((memory.segments.len(), memory.segments[0].base), (1, 1 << 24));
+    });
+    assert_eq!(messages, [] as [&str; 0]);
+}

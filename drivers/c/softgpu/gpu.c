@@ -18,7 +18,7 @@ static void FreePacket(PGPU gpu, PPACKET packet)
 }
 
 NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULONG count,
-                   BOOLEAN owned)
+                   const TABLE_ROOT *root)
 {
     NTSTATUS status = STATUS_INSUFFICIENT_RESOURCES;
     PPACKET packet;
@@ -31,7 +31,8 @@ NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULO
         packet->Fence = fence;
         packet->Commands = commands;
         packet->Count = count;
-        packet->Owned = owned;
+        packet->Owned = root != NULL;
+        packet->Root = root != NULL ? *root : gpu->SystemRoot;
         InsertTailList(&gpu->Nodes[node].Queue, &packet->Entry);
         gpu->Nodes[node].LastSubmitted = fence;
         status = STATUS_SUCCESS;

@@ -34,7 +34,22 @@ typedef enum _GPU_OPERATION {
     GpuMap,
     GpuUnmap,
     GpuHang,
+    /* At virtual addresses of the packet's page tables. */
+    GpuFillVirtual,
+    GpuCopyVirtual,
+    /* Writes From, eight bytes, to an address. */
+    GpuWriteEntry,
 } GPU_OPERATION;
+
+/* Page tables: see mmu.c. */
+#define TABLE_LEVELS 3
+#define TABLE_BITS 9
+#define TABLE_MASK ((1u << TABLE_BITS) - 1)
+
+typedef struct _TABLE_ROOT {
+    ULONG Segment;
+    ULONG64 Offset;
+} TABLE_ROOT, *PTABLE_ROOT;
 
 /* A command in a DMA buffer. */
 typedef struct _GPU_COMMAND {
@@ -55,6 +70,8 @@ typedef struct _PACKET {
     PGPU_COMMAND Commands;
     ULONG Count;
     BOOLEAN Owned;
+    /* The address space of virtual addresses. */
+    TABLE_ROOT Root;
 } PACKET, *PPACKET;
 
 typedef struct _NODE {
@@ -90,15 +107,22 @@ typedef struct _GPU {
     PVOID Thread;
     BOOLEAN Stop;
     ULONG64 PacketsDone;
+
+    TABLE_ROOT SystemRoot;
+    /* Pages of system memory that the thread has mapped. */
+    PVOID Windows[3];
 } GPU, *PGPU;
 
 NTSTATUS GpuStart(PGPU gpu, struct _ADAPTER *adapter);
 void GpuStop(PGPU gpu);
 void GpuLosePower(PGPU gpu);
 
-/* At DISPATCH_LEVEL or below. The commands stay valid until the fence is reported. */
+/*
+ * At DISPATCH_LEVEL or below. With a root, the commands are in pool and freed by the GPU; without
+ * one they are in a DMA buffer, which stays valid until the fence is reported.
+ */
 NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULONG count,
-                   BOOLEAN owned);
+                   const TABLE_ROOT *root);
 void GpuPreempt(PGPU gpu, ULONG node, ULONG fence);
 
 /* At PASSIVE_LEVEL. */
@@ -108,6 +132,16 @@ BOOLEAN GpuIsResponsive(PGPU gpu, ULONG node);
 
 /* execute.c */
 PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address);
+PUCHAR GpuFindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes);
+
+/* mmu.c */
+enum { FROM_WINDOW, TO_WINDOW, TABLE_WINDOW };
+ULONG64 GpuEncodeEntry(const DXGK_PTE *entry);
+PUCHAR GpuTranslate(PGPU gpu, TABLE_ROOT root, ULONG64 address, BOOLEAN write, ULONG window,
+                    PULONG64 bytes);
+void GpuCloseWindow(PGPU gpu, ULONG window);
+NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args);
+NTSTATUS GpuBuildEntryCopies(DXGKARG_BUILDPAGINGBUFFER *args);
 
 /* report.c: reports to the graphics kernel, synchronized with the interrupt. */
 void GpuReportCompletion(PGPU gpu, ULONG node, ULONG fence);

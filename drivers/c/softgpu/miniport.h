@@ -41,6 +41,8 @@ typedef struct _DEVICE {
 typedef struct _CONTEXT {
     PDEVICE Device;
     ULONG Node;
+    BOOLEAN IsSystem;
+    TABLE_ROOT Root;
 } CONTEXT, *PCONTEXT;
 
 typedef struct _RESOURCE {

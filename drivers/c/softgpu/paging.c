@@ -140,6 +140,7 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + sizeof(command);
 #endif
     }
-    private_data->End = args->pDmaBuffer;
+    if (args->DmaBufferPrivateDataSize >= sizeof(*private_data))
+        private_data->End = args->pDmaBuffer;
     return STATUS_SUCCESS;
 }

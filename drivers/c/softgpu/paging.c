@@ -61,7 +61,8 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
     *written = TRUE;
     switch (args->Operation) {
     case DXGK_OPERATION_TRANSFER:
-        return BuildTransfer(&args->Transfer, command);
+        *written = args->Transfer.TransferSize != 0;
+        return *written ? BuildTransfer(&args->Transfer, command) : STATUS_SUCCESS;
     case DXGK_OPERATION_FILL:
         command->Operation = GpuFill;
         command->Pattern = args->Fill.FillPattern;

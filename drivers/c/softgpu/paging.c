@@ -61,7 +61,8 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
     *written = TRUE;
     switch (args->Operation) {
     case DXGK_OPERATION_TRANSFER:
-        return BuildTransfer(&args->Transfer, command);
+        *written = args->Transfer.TransferSize != 0;
+        return *written ? BuildTransfer(&args->Transfer, command) : STATUS_SUCCESS;
     case DXGK_OPERATION_FILL:
         command->Operation = GpuFill;
         command->Pattern = args->Fill.FillPattern;
@@ -140,6 +141,7 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + sizeof(command);
 #endif
     }
-    private_data->End = args->pDmaBuffer;
+    if (args->DmaBufferPrivateDataSize >= sizeof(*private_data))
+        private_data->End = args->pDmaBuffer;
     return STATUS_SUCCESS;
 }

@@ -521,6 +521,9 @@ impl Kernel {
                 QueueItem::Packet(packet, payload) => {
                     self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
                     if cancellation {
+                        if let PacketPayload::Render(packet) = &payload {
+                            self.release_cancelled_packet(state, *packet);
+                        }
                         state.contexts[context].queue.cancelling += 1;
                         state.schedule.cancelled.push_back((context, payload));
                         self.wake_one(&self.work_available);

@@ -65,6 +65,8 @@ pub(crate) struct RenderPacket {
     null: bool,
     /// The packet's allocations are held in place.
     holds_extents: bool,
+    /// It was cancelled, and uses its allocations no more.
+    released: bool,
     /// The node it was submitted to, its fence there, and whether it was patched for that.
     submission: Option<(usize, Fence, bool)>,
 }
@@ -334,6 +336,7 @@ impl Kernel {
             patches: Vec::new(),
             null: request.null,
             holds_extents: false,
+            released: false,
             submission: None,
         })
     }

@@ -234,6 +234,29 @@ impl Kernel {
         self.log.judge(RuleId::KMD_SUBMIT_003, Component::Driver, node, place, broken);
     }
 
+    /// Releases the memory of a packet that will never be submitted. Its buffer stays for
+    /// `DxgkDdiCancelCommand`; its allocations can be destroyed before that call.
+    pub(crate) fn release_cancelled_packet(
+        &self,
+        state: &mut KernelState,
+        packet: Id<RenderPacket>,
+    ) {
+        let Some(it) = state.schedule.render_packets.get_mut(packet) else { return };
+        if std::mem::replace(&mut it.released, true) {
+            return;
+        }
+        let (extents, held) = (it.extents(), it.holds_extents);
+        self.release_extents(state, &extents, held);
+    }
+
+    /// Ends a packet's use of the memory of its allocations.
+    fn release_extents(&self, state: &mut KernelState, extents: &[Id<Extent>], held: bool) {
+        for extent in extents.iter().filter(|_| held) {
+            state.hold_extent(*extent, false);
+        }
+        self.count_packet_references(state, extents, false);
+    }
+
     /// Ends a packet: releases its allocations, and frees its buffer now or when no hardware can
     /// read the buffer.
     pub(crate) fn end_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
@@ -245,13 +268,9 @@ impl Kernel {
             let about = it.context.subject();
             self.log.judge(RuleId::KMD_SUBMIT_011, Component::Driver, about, place, None);
         }
-        let extents = it.extents();
-        if it.holds_extents {
-            for extent in &extents {
-                state.hold_extent(*extent, false);
-            }
+        if !it.released {
+            self.release_extents(state, &it.extents(), it.holds_extents);
         }
-        self.count_packet_references(state, &extents, false);
         let passed = |(node, fence, _): (usize, Fence, bool)| {
             let on = state.adapters.get(it.adapter).and_then(|adapter| adapter.nodes.get(node));
             on.is_none_or(|node| node.passed.covers(fence))

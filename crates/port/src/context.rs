@@ -118,7 +118,11 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        result_from_status(status)
+        let answer = result_from_status(status);
+        if answer.is_ok() {
+            door.dma_buffers().keep_submission(packet.node, packet.fence, private);
+        }
+        answer
     }
 }
 

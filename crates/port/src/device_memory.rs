@@ -111,9 +111,10 @@ pub(crate) extern "win64-unwind" fn DxgkCbUnmapMemory(handle: HANDLE, address: P
     )
 }
 
-/// Unmaps what a stopped driver still has mapped, and reports it. A write to removed hardware is
+/// Frees the DMA buffers of a stopped driver, unmaps what it still has mapped, and reports that. A write to removed hardware is
 /// attributed to the current call.
 pub(crate) fn end_mappings(door: &Door, stop: &'static str) {
+    door.dma_buffers().clear();
     if door.hardware().is_written_after_removal() {
         CallGuard::touch();
     }

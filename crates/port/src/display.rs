@@ -51,6 +51,9 @@ pub struct TableDriver {
     /// It registered the table of a display-only driver. Its `DxgkDdiPresentDisplayOnly` is not in
     /// `table`, and is not called.
     display_only: bool,
+    /// Its table is in memory of its own: it is a driver image. It sees its DMA buffers in the
+    /// machine's memory.
+    pub(crate) from_memory: AtomicBool,
     /// Set by the capabilities.
     pub(crate) compute_only: AtomicBool,
     /// The number of children that the driver reported when it started.
@@ -128,11 +131,12 @@ impl TableDriver {
         display_only: bool,
         (physical_device, pool, hardware): (usize, Arc<Pool>, Hardware),
     ) -> Arc<Self> {
-        let (adapter, removed_door, compute_only, children) = Default::default();
+        let (adapter, removed_door, from_memory, compute_only, children) = Default::default();
         Arc::new(Self {
             table: *table,
             version,
             display_only,
+            from_memory,
             compute_only,
             children,
             physical_device,
@@ -208,7 +212,9 @@ impl TableDriver {
         // SAFETY: The caller guarantees the same.
         let table = unsafe { table::read_table(table, zero, InterfaceVersion::table_length) }?;
         // SAFETY: The caller guarantees the same.
-        unsafe { Self::with_hardware(table, physical_device, pool, hardware) }
+        let driver = unsafe { Self::with_hardware(table, physical_device, pool, hardware) }?;
+        driver.from_memory.store(true, Ordering::SeqCst);
+        Ok(driver)
     }
 
     /// The interface version that the driver's table declares.

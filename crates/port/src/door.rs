@@ -1,6 +1,7 @@
 //! The door of one adapter. A callback finds it by its handle, or as the door whose driver runs on
 //! this thread.
 
+use crate::dma_buffers::DmaBuffers;
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
 use crate::version::InterfaceVersion;
@@ -24,6 +25,7 @@ pub(crate) struct Door {
     context: AtomicUsize,
     physical_device: usize,
     hardware: HardwareState,
+    dma_buffers: DmaBuffers,
 }
 
 impl Door {
@@ -33,6 +35,7 @@ impl Door {
         services: Arc<KernelCallbacks>,
         physical_device: usize,
         hardware: &Hardware,
+        dma_buffers: DmaBuffers,
     ) -> Arc<Self> {
         let (started, context) = Default::default();
         let hardware = HardwareState::new(hardware);
@@ -44,6 +47,7 @@ impl Door {
             context,
             physical_device,
             hardware,
+            dma_buffers,
         })
     }
 
@@ -91,6 +95,11 @@ impl Door {
     /// The hardware of the adapter.
     pub(crate) fn hardware(&self) -> &HardwareState {
         &self.hardware
+    }
+
+    /// The DMA buffers that the driver has pointers to.
+    pub(crate) fn dma_buffers(&self) -> &DmaBuffers {
+        &self.dma_buffers
     }
 
     /// The interface version of the driver.

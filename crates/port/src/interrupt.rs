@@ -6,6 +6,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::callback_entry::{Below, door_from_handle, read, write};
+use crate::door::Door;
 use crate::interface::row;
 use crate::query::judge;
 use abi::display::{
@@ -69,9 +70,26 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbNotifyInterrupt(
                 format!("{name} was given a structure in paged pool, but is called at device")
             });
             judge(services, RuleId::KMD_ISR_003, name, paged);
+            complete_submissions(door, &data);
             notify_kernel(services, at, &data);
         },
     );
+}
+
+/// Records the fence that a driver reports as its last completed one.
+fn complete_submissions(door: &Door, data: &DXGKARGCB_NOTIFY_INTERRUPT_DATA) {
+    let (node, fence) = match data.InterruptType {
+        DXGK_INTERRUPT_DMA_COMPLETED => {
+            let done = data.dma_completed();
+            (done.NodeOrdinal, done.SubmissionFenceId)
+        }
+        DXGK_INTERRUPT_DMA_PREEMPTED => {
+            let done = data.dma_preempted();
+            (done.NodeOrdinal, done.LastCompletedFenceId)
+        }
+        _ => return,
+    };
+    door.dma_buffers().complete(node, Fence(fence));
 }
 
 /// Notifies the kernel of what a driver reports.
@@ -158,7 +176,10 @@ pub(crate) extern "win64-unwind" fn DxgkCbNotifyDpc(handle: HANDLE) {
     row.answer(
         || door_from_handle(handle, row.name),
         (),
-        |door, at| door.services().notify_dpc(at),
+        |door, at| {
+            door.services().notify_dpc(at);
+            door.dma_buffers().end_completed();
+        },
     );
 }
 

@@ -22,6 +22,7 @@ mod context_allocation;
 mod device_memory;
 mod display;
 mod display_only;
+mod dma_buffers;
 mod door;
 mod escape;
 mod flags;

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
+use crate::dma_buffers::DmaBuffers;
 use crate::door::Door;
 use crate::guarded_buffer::GuardedBuffer;
 use crate::mdl::Mdl;
@@ -35,18 +36,24 @@ impl TableDriver {
         }
         let (kind, about) =
             crate::operation::operation_args(&paging_args.operation, &mut data, &bases)?;
-        let mut sheet = GuardedBuffer::copy(paging_args.buffer, paging_args.used);
-        let mut private = PrivateData::copy(paging_args.private)?;
         let by_cpu = data.seen.is_some();
+        // A call without a buffer leaves nothing to the driver.
+        let of_call = DmaBuffers::default();
+        let kept = if paging_args.address == 0 { &of_call } else { door.dma_buffers() };
+        let used = paging_args.used;
+        let size = used as usize + paging_args.buffer.len();
+        let base = paging_args.address.wrapping_sub(used.into());
+        let mut open = kept.open(base, size, paging_args.private, used == 0)?;
+        open.commands.open(used, paging_args.buffer);
         // WINDOWS: there is no buffer where the CPU writes (documented).
-        let start = if by_cpu { ptr::null_mut() } else { sheet.pointer() };
+        let start = if by_cpu { ptr::null_mut() } else { open.commands.pointer() };
         // WINDOWS: the system context would be the paging context; there is none, and the buffer's
         // address is the one that the hardware uses.
         let mut args = DXGKARG_BUILDPAGINGBUFFER {
             pDmaBuffer: start,
             DmaSize: count(paging_args.buffer.len())?,
-            pDmaBufferPrivateData: private.pointer(),
-            DmaBufferPrivateDataSize: private.size(),
+            pDmaBufferPrivateData: open.private.pointer(),
+            DmaBufferPrivateDataSize: open.private.size(),
             Operation: kind,
             MultipassOffset: *paging_args.multipass,
             About: about,
@@ -61,14 +68,18 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw mut args) }
         });
 
+        open.commands.read_back();
         judge_busy(&door, &paging_args.operation, status);
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         if by_cpu {
             judge_no_buffer(&door, written);
         }
-        judge_room(&door, room, if by_cpu { 0 } else { written }, &sheet);
-        paging_args.buffer.copy_from_slice(sheet.bytes());
-        paging_args.private.copy_from_slice(&private.bytes());
+        judge_room(&door, room, if by_cpu { 0 } else { written }, &open.commands);
+        paging_args.buffer.copy_from_slice(open.commands.bytes());
+        paging_args.private.copy_from_slice(&open.private.bytes());
+        if !by_cpu {
+            open.operations.push(data);
+        }
         *paging_args.multipass = args.MultipassOffset;
         let answer = result_from_status(status);
         paging_args.written = match answer {
@@ -91,7 +102,9 @@ impl TableDriver {
     pub(crate) fn call_submit_paging(&self, packet: &SubmitPagingArgs<'_>) -> DriverResult<()> {
         let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut private = PrivateData::copy(packet.private)?;
+        let kept = door.dma_buffers();
+        let size = packet.length as usize;
+        let mut open = kept.open(packet.commands, size, packet.private, false)?;
         let paging = if packet.length > 0 { SubmitFlags::Paging } else { 0 };
         let switch = if packet.switch { SubmitFlags::ContextSwitch } else { 0 };
         // WINDOWS: without a context, because the work belongs to no client. `DxgkDdiPatch` is for
@@ -100,9 +113,9 @@ impl TableDriver {
             DmaBufferPhysicalAddress: packet.commands.cast_signed(),
             DmaBufferSize: packet.length,
             DmaBufferSubmissionEndOffset: packet.length,
-            pDmaBufferPrivateData: private.pointer(),
-            DmaBufferPrivateDataSize: private.size(),
-            DmaBufferPrivateDataSubmissionEndOffset: private.size(),
+            pDmaBufferPrivateData: open.private.pointer(),
+            DmaBufferPrivateDataSize: open.private.size(),
+            DmaBufferPrivateDataSubmissionEndOffset: open.private.size(),
             SubmissionFenceId: packet.fence.0,
             Flags: SubmitFlags { Value: paging | switch },
             NodeOrdinal: packet.node,
@@ -110,8 +123,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
-            // `private` outlive the call, even if it unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
+            // buffer outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 
@@ -119,7 +132,7 @@ impl TableDriver {
     }
 }
 
-/// What an operation points to, for the duration of the call.
+/// What an operation points to. It lives as long as the buffer with the operation's commands.
 pub(crate) struct OperationData {
     /// The pages of the one end, or of the only location, in system memory.
     pub(crate) list: Option<Mdl>,

@@ -3,6 +3,7 @@
 
 use crate::device_memory::end_mappings;
 use crate::display::{Adapter, TableDriver};
+use crate::dma_buffers::DmaBuffers;
 use crate::door::Door;
 use crate::interface::interface;
 use crate::private_data::pointer;
@@ -62,7 +63,9 @@ fn luid(number: u64) -> LUID {
 impl TableDriver {
     pub(crate) fn call_add_device(&self, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
         let call = self.table.DxgkDdiAddDevice.ok_or(DriverError::NoEntryPoint)?;
-        let door = Door::open(self.version, services.clone(), self.physical_device, &self.hardware);
+        let ram = self.hardware.ram.clone().filter(|_| self.from_memory.load(Ordering::SeqCst));
+        let (version, device, buffers) = (self.version, self.physical_device, DmaBuffers::new(ram));
+        let door = Door::open(version, services.clone(), device, &self.hardware, buffers);
         let mut context = ptr::null_mut();
 
         let status = self.run_driver(&door, || {

@@ -50,6 +50,14 @@ impl PrivateData {
         Self::zeroed(count(size_of::<T>())?)
     }
 
+    /// Replaces the bytes, in place. A longer slice is cut off.
+    pub(crate) fn overwrite(&mut self, bytes: &[u8]) {
+        let all = PrivateData::copy(&bytes[..bytes.len().min(self.size as usize)]);
+        let Ok(all) = all else { return };
+        let whole = all.words.len() - GUARD_WORDS;
+        self.words[..whole].copy_from_slice(&all.words[..whole]);
+    }
+
     /// The number of bytes.
     pub(crate) fn size(&self) -> u32 {
         self.size
@@ -126,6 +134,16 @@ mod tests {
             assert_eq!(private.pointer().is_null(), length == 0);
             assert_eq!(private.pointer().addr() % 8, 0);
         }
+    }
+
+    #[test]
+    fn bytes_are_replaced_in_place() {
+        let mut private = PrivateData::copy(&[1; 11]).unwrap();
+        let at = private.pointer();
+        private.overwrite(&[2; 11]);
+        assert_eq!((private.pointer(), private.bytes()), (at, vec![2; 11]));
+        private.overwrite(&[3; 20]);
+        assert_eq!((private.bytes(), private.overrun()), (vec![3; 11], None));
     }
 
     #[test]

@@ -82,16 +82,17 @@ impl TableDriver {
             rendering.allocation_list.iter().map(allocation_list_entry).collect();
         let most = rendering.max_patches as usize;
         let mut out = GuardedBuffer::copy(&vec![0; most * ENTRY], 0);
-        let mut sheet = GuardedBuffer::copy(rendering.buffer, 0);
-        let mut private = PrivateData::copy(rendering.private)?;
-        let (start, first) = (sheet.pointer(), out.pointer());
+        let (address, size) = (rendering.address, rendering.buffer.len());
+        let mut open = door.dma_buffers().open(address, size, rendering.private, true)?;
+        open.commands.open(0, rendering.buffer);
+        let (start, first) = (open.commands.pointer(), out.pointer());
         let mut args = DXGKARG_RENDER {
             pCommand: commands.pointer(),
             CommandLength: commands.size(),
             pDmaBuffer: start,
             DmaSize: count(rendering.buffer.len())?,
-            pDmaBufferPrivateData: private.pointer(),
-            DmaBufferPrivateDataSize: private.size(),
+            pDmaBufferPrivateData: open.private.pointer(),
+            DmaBufferPrivateDataSize: open.private.size(),
             pAllocationList: list.as_mut_ptr(),
             AllocationListSize: count(list.len())?,
             pPatchLocationListIn: named.as_mut_ptr(),
@@ -110,16 +111,17 @@ impl TableDriver {
             unsafe { call(pointer(rendering.context.as_raw()), &raw mut args) }
         });
 
+        open.commands.read_back();
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         let far = args.pPatchLocationListOut.addr().wrapping_sub(first.addr()).cast_signed();
         let answer = result_from_status(status);
         if matches!(answer, Ok(()) | Err(DriverError::NoRoom)) {
-            let changed = changed_length(rendering.buffer, sheet.bytes());
+            let changed = changed_length(rendering.buffer, open.commands.bytes());
             let text = (room, written, changed);
-            judge_room(&door, text, &sheet, (far, most), &out);
+            judge_room(&door, text, &open.commands, (far, most), &out);
         }
-        rendering.buffer.copy_from_slice(sheet.bytes());
-        rendering.private.copy_from_slice(&private.bytes());
+        rendering.buffer.copy_from_slice(open.commands.bytes());
+        rendering.private.copy_from_slice(&open.private.bytes());
         *rendering.multipass = args.MultipassOffset;
         // A driver that wrote too far has filled the buffer.
         rendering.written = u32::try_from(written.max(0)).unwrap_or(room).min(room);
@@ -134,8 +136,9 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let list: Vec<_> = patching.allocation_list.iter().map(allocation_list_entry).collect();
         let patches: Vec<_> = patching.patches.iter().map(patch_location).collect();
-        let mut sheet = GuardedBuffer::copy(patching.buffer, 0);
-        let mut private = PrivateData::copy(patching.private)?;
+        let (address, size) = (patching.address, patching.buffer.len());
+        let mut open = door.dma_buffers().open(address, size, patching.private, false)?;
+        open.commands.open(0, patching.buffer);
         let paging = if patching.context.is_none() { PatchFlags::Paging } else { 0 };
         let null = if patching.null { PatchFlags::NullRendering } else { 0 };
         let list_at = |empty: bool, at: *const DXGK_ALLOCATIONLIST| {
@@ -144,13 +147,13 @@ impl TableDriver {
         let args = DXGKARG_PATCH {
             hContext: pointer(patching.context.map_or(0, DriverContext::as_raw)),
             DmaBufferPhysicalAddress: patching.address.cast_signed(),
-            pDmaBuffer: sheet.pointer(),
+            pDmaBuffer: open.commands.pointer(),
             DmaBufferSize: count(patching.buffer.len())?,
             DmaBufferSubmissionStartOffset: patching.submitted.start,
             DmaBufferSubmissionEndOffset: patching.submitted.end,
-            pDmaBufferPrivateData: private.pointer(),
-            DmaBufferPrivateDataSize: private.size(),
-            DmaBufferPrivateDataSubmissionEndOffset: private.size(),
+            pDmaBufferPrivateData: open.private.pointer(),
+            DmaBufferPrivateDataSize: open.private.size(),
+            DmaBufferPrivateDataSubmissionEndOffset: open.private.size(),
             // WINDOWS: paging work has no lists (documented).
             pAllocationList: list_at(patching.context.is_none(), list.as_ptr()),
             AllocationListSize: count(list.len())?,
@@ -168,20 +171,22 @@ impl TableDriver {
             unsafe { call(pointer(context), &raw const args) }
         });
 
-        let broken = sheet.overrun().map(|at| {
+        open.commands.read_back();
+        let broken = open.commands.overrun().map(|at| {
             let size = args.DmaBufferSize;
             format!("DmaBufferSize is {size}, but the driver wrote at byte {at} of the buffer")
         });
         judge(door.services(), RuleId::KMD_SUBMIT_002, "DxgkDdiPatch.pDmaBuffer", broken);
-        patching.buffer.copy_from_slice(sheet.bytes());
-        patching.private.copy_from_slice(&private.bytes());
+        patching.buffer.copy_from_slice(open.commands.bytes());
+        patching.private.copy_from_slice(&open.private.bytes());
         result_from_status(status)
     }
 
     pub(crate) fn call_submit_command(&self, packet: &SubmitCommandArgs<'_>) -> DriverResult<()> {
         let call = self.table.DxgkDdiSubmitCommand.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut private = PrivateData::copy(packet.private)?;
+        let (address, size) = (packet.address, packet.size as usize);
+        let mut open = door.dma_buffers().open(address, size, packet.private, false)?;
         let null = if packet.null { SubmitFlags::NullRendering } else { 0 };
         let args = DXGKARG_SUBMITCOMMAND {
             hContext: pointer(packet.context.as_raw()),
@@ -189,9 +194,9 @@ impl TableDriver {
             DmaBufferSize: packet.size,
             DmaBufferSubmissionStartOffset: packet.submitted.start,
             DmaBufferSubmissionEndOffset: packet.submitted.end,
-            pDmaBufferPrivateData: private.pointer(),
-            DmaBufferPrivateDataSize: private.size(),
-            DmaBufferPrivateDataSubmissionEndOffset: private.size(),
+            pDmaBufferPrivateData: open.private.pointer(),
+            DmaBufferPrivateDataSize: open.private.size(),
+            DmaBufferPrivateDataSubmissionEndOffset: open.private.size(),
             SubmissionFenceId: packet.fence.0,
             Flags: SubmitFlags { Value: null },
             NodeOrdinal: packet.node,
@@ -199,8 +204,8 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
-            // `private` outlive the call, even if it unwinds.
+            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
+            // buffer outlive the call, even if it unwinds.
             unsafe { call(pointer(context), &raw const args) }
         });
 

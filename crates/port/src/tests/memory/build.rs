@@ -13,6 +13,7 @@ use kernel::miniport::{DriverError, DriverResult, Miniport};
 use kernel::operation::{
     BuildPagingBufferArgs, Operation, PAGE, Pages, SubmitPagingArgs, Transfer, TransferEnd,
 };
+use std::sync::Mutex;
 
 const RUNS: &[Run] = &[
     Run { start: 0x10_000, bytes: 2 * PAGE },
@@ -398,6 +399,66 @@ fn a_paging_buffer_is_nobodys_work() {
         assert_eq!(it.Flags.Value, DXGK_SUBMITCOMMANDFLAGS::Paging);
         let flags = DXGK_SUBMITCOMMANDFLAGS::ContextSwitch;
         assert_eq!((switch.DmaBufferSize, switch.Flags.Value), (0, flags));
+    });
+    assert_eq!(messages, [] as [&str; 0]);
+}
+
+/// The pointers of each build call: the commands, the private data and the pages.
+static POINTERS: Mutex<Vec<[usize; 3]>> = Mutex::new(Vec::new());
+
+#[test]
+fn the_operations_of_a_buffer_are_contiguous_and_stay_until_it_is_submitted() {
+    let messages = fly(Board::default(), &table(), |flown, at| {
+        *flown.board.build.lock().unwrap() = |args| {
+            let list = unsafe { args.About.Transfer }.Source.pMdl;
+            let (commands, private) = (args.pDmaBuffer, args.pDmaBufferPrivateData);
+            let all = [commands, private, list.cast()].map(|at: PVOID| at.expose_provenance());
+            POINTERS.lock().unwrap().push(all);
+            unsafe { args.pDmaBuffer.cast::<[u8; 8]>().write_unaligned(*b"commands") };
+            unsafe { args.pDmaBufferPrivateData.cast::<u8>().write(7) };
+            advance(args, 8);
+            STATUS_SUCCESS
+        };
+        let (mut memory, mut multipass, mut private) = (vec![0; 64], 0, vec![0; 4]);
+        for used in [0, 8] {
+            let mut building = BuildPagingBufferArgs {
+                operation: Operation::Transfer(MOVE),
+                buffer: &mut memory[used as usize..],
+                address: 0x70_0000 + u64::from(used),
+                used,
+                written: 0,
+                multipass: &mut multipass,
+                private: &mut private,
+            };
+            flown.driver.build_paging_buffer(at, &mut building).unwrap();
+        }
+        let pointers = POINTERS.lock().unwrap().clone();
+        let [first, second] = pointers[..] else { panic!("{pointers:?}") };
+        assert_eq!((second[0], second[1]), (first[0] + 8, first[1]));
+        assert_ne!(second[2], first[2], "each operation has its pages");
+        let at_commands: *const u8 = std::ptr::with_exposed_provenance(first[0]);
+        let commands = unsafe { at_commands.cast::<[u8; 16]>().read_unaligned() };
+        assert_eq!((&commands, &memory[..16]), (b"commandscommands", &commands[..]));
+        for operation in [first, second] {
+            let list = std::ptr::with_exposed_provenance_mut(operation[2]);
+            assert_eq!(pages(list), [0x10, 0x11, 0x10_0000, 0x40]);
+        }
+        let (commands, fence) = (0x70_0000, Fence(7));
+        let packet = SubmitPagingArgs {
+            node: 1,
+            fence,
+            commands,
+            length: 16,
+            private: &private,
+            switch: false,
+        };
+        at.raised(flown.host, |at| {
+            assert_eq!(flown.driver.submit_paging(at, &packet), Ok(()));
+        });
+        let submitted = flown.board.submitted.lock().unwrap()[0];
+        assert_eq!(submitted.pDmaBufferPrivateData.addr(), first[1]);
+        let seen = unsafe { submitted.pDmaBufferPrivateData.cast::<[u8; 4]>().read() };
+        assert_eq!(seen, [7, 0, 0, 0]);
     });
     assert_eq!(messages, [] as [&str; 0]);
 }

@@ -13,6 +13,7 @@ pub(crate) mod create;
 pub(crate) mod describe;
 pub(crate) mod destroy;
 pub(crate) mod device;
+pub(crate) mod display_only;
 pub(crate) mod escape;
 pub(crate) mod gpummu;
 pub(crate) mod handle;

@@ -15,6 +15,7 @@ mod block;
 mod board;
 mod context;
 mod context_allocation_updates;
+mod display_only;
 mod escape;
 mod faulty_driver;
 mod free_list;
@@ -38,7 +39,7 @@ mod view;
 mod whole_engine_reset;
 
 pub use board::Board;
-pub use native::{load_image, load_umd, run_driver_entry, umd_from_rust};
+pub use native::{load_driver, load_umd, run_driver_entry, umd_from_rust};
 pub use registry::{ALL, Listed, find};
 pub use setup::set_up;
 pub use stream::{ListedStream, STREAMS, find_stream};

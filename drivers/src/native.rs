@@ -1,7 +1,7 @@
 //! Drivers from outside this crate: an image, a shared object, or a user-mode driver in safe Rust.
 #![expect(unsafe_code, reason = "loads code that the user requested, and vouches for safe code")]
 
-use nt::image::{Image, ImageError, LoadedImage};
+use nt::image::{ImageError, Module};
 use port::{LoadContext, Registered};
 use runtime::{LoadError, Umd};
 use std::path::Path;
@@ -18,22 +18,20 @@ pub fn load_umd(path: &Path) -> Result<Umd, LoadError> {
     unsafe { Umd::load(path) }
 }
 
-/// Loads a kernel-mode driver from the bytes of its image, with its imports bound. It stays loaded
-/// until the process ends: the driver's threads and callbacks may outlive its flight.
-pub fn load_image(file: &[u8]) -> Result<&'static LoadedImage, ImageError> {
-    let image = Image::parse(file)?;
-    let loaded = LoadedImage::load(image, |import| port::resolve_import(&import.name))?;
-    Ok(Box::leak(Box::new(loaded)))
+/// Loads a kernel-mode driver from its file, whose bytes are `file`, with its imports bound. It
+/// stays loaded until the process ends: the driver's threads and callbacks may outlive its flight.
+pub fn load_driver(path: &Path, file: &[u8]) -> Result<&'static Module, ImageError> {
+    Ok(Box::leak(Box::new(Module::load(path, file, port::resolve_import)?)))
 }
 
-/// Runs `DriverEntry` of a loaded image. As for [`load_umd`], it is native code that runs in this
+/// Runs `DriverEntry` of a loaded driver. As for [`load_umd`], it is native code that runs in this
 /// process, as the user requested.
 pub fn run_driver_entry(
-    image: &'static LoadedImage,
+    module: &'static Module,
     context: LoadContext<'_>,
 ) -> Result<Registered, port::LoadError> {
     // SAFETY: The user names the file and vouches for it.
-    unsafe { port::run_driver_entry(image, context) }
+    unsafe { port::run_driver_entry(module, context) }
 }
 
 /// Wraps a user-mode driver that is written in safe Rust.

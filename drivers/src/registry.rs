@@ -5,8 +5,8 @@ use crate::bad::page_tables::Flaw as Table;
 use crate::bad::paging::Flaw as Paging;
 use crate::bad::{
     adapter, allocation_lists, callback, context_allocation, context_allocation_callbacks, create,
-    describe, destroy, device, escape, gpummu, handle, interrupt, irql, memory, pnp, query, render,
-    standard, submit, tdr, view,
+    describe, destroy, device, display_only, escape, gpummu, handle, interrupt, irql, memory, pnp,
+    query, render, standard, submit, tdr, view,
 };
 use crate::faulty_driver::Fault;
 use crate::free_list;
@@ -169,6 +169,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&pnp::LEAKS_ADD_DEVICE_MEMORY, log);
     "kmd-fails-start-device" "fails DxgkDdiStartDevice with STATUS_UNSUCCESSFUL" [WT_START_001]
         |log| setup::table(&pnp::FAILS_START_DEVICE, log);
+    "kmd-omits-smooth-rotation" "is display-only and does not report SupportSmoothRotation" [GATE_CAPS_002]
+        |log| setup::display_only(&display_only::OMITS_SMOOTH_ROTATION, log);
+    "kmd-halves-vsync-control" "is display-only and has DxgkDdiGetScanLine without DxgkDdiControlInterrupt"
+        [GATE_TABLE_006] |log| setup::display_only(&display_only::HALVES_VSYNC_CONTROL, log);
     "kmd-omits-start-counts" "does not set the source and child counts in DxgkDdiStartDevice" [KMD_PNP_004]
         |log| setup::table(&pnp::OMITS_START_COUNTS, log);
     "kmd-leaks-start-device-memory" "allocates pool memory in DxgkDdiStartDevice and never frees it" [KMD_PNP_005]

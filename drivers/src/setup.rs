@@ -10,7 +10,7 @@ use crate::board::Board;
 use crate::context_allocation_updates::Changing;
 use crate::faulty_driver::{Fault, FaultyDriver};
 use crate::whole_engine_reset::WholeEngineReset;
-use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, KMDDOD_INITIALIZATION_DATA};
 use flight::{Log, Ram as _};
 use kernel::DriverSetup;
 use kernel::miniport::Miniport;
@@ -124,6 +124,19 @@ pub(crate) fn table_gpummu(table: &DRIVER_INITIALIZATION_DATA, log: &Arc<Log>) -
     // SAFETY: The tables of this crate are the good table and variants of it.
     let (setup, _board) = unsafe { set_up_with_hardware(board, table, shown, log) };
     setup
+}
+
+/// Sets up a display-only table of this crate.
+pub(crate) fn display_only(table: &KMDDOD_INITIALIZATION_DATA, log: &Arc<Log>) -> DriverSetup {
+    let (board, pool) = (Arc::new(Board::new()), Pool::new(log.clone()));
+    let address = Arc::as_ptr(&board).expose_provenance();
+    let shown = Hardware { ram: Some(ram()), ..hardware() };
+    // SAFETY: Each function of the table follows the DDI of its slot and expects a board, which is
+    // kept with the driver.
+    let driver = unsafe { TableDriver::display_only(table, address, pool.clone(), shown) };
+    let driver = driver.expect("the display-only table has what such a driver has");
+    let miniport = FaultyDriver::with_board(driver, board.clone());
+    DriverSetup { miniport, hardware: board, pool }
 }
 
 /// Sets up the driver in safe Rust.

@@ -48,6 +48,7 @@ enum Form {
 const IMAGE_FLAGS: &[&str] = &[
     "--target=x86_64-pc-windows-msvc",
     "-fms-extensions",
+    "-g",
     "-gcodeview",
     "-fasynchronous-unwind-tables",
     "-fstack-protector-strong",
@@ -67,6 +68,9 @@ const COMMON_FLAGS: &[&str] = &[
     "-Wno-multichar",
     "-Wno-four-char-constants",
 ];
+
+/// Variables of the kernel.
+const VARIABLES: [&str; 1] = ["PsThreadType"];
 
 /// Compiler flags that make a driver part of the kernel: no vector registers are saved there.
 const KERNEL_FLAGS: &[&str] = &["-mno-implicit-float"];
@@ -217,6 +221,7 @@ impl Builder {
         let mut kernel = imports(&header("wdm.h")?, &["NTKERNELAPI", "NTSYSAPI"]);
         let c = ["memcpy", "memmove", "memset", "memcmp", "__C_specific_handler", "__chkstk"];
         kernel.extend(c.map(str::to_owned));
+        kernel.extend(VARIABLES.map(str::to_owned));
         let ks = imports(&header("ks.h")?, &["KSDDKAPI"]);
         let dxgk = ["DxgkInitialize", "DxgkInitializeDisplayOnlyDriver", "DxgkUnInitialize"];
         let libraries = [
@@ -228,8 +233,8 @@ impl Builder {
             let library = self.out.join(format!("{name}.lib"));
             let mut text = format!("LIBRARY {module}\nEXPORTS\n");
             for name in names {
-                let data = if name == "PsThreadType" { " DATA" } else { "" };
-                text.extend(["    ", &name, data, "\n"]);
+                let constant = if VARIABLES.contains(&&*name) { " CONSTANT" } else { "" };
+                text.extend(["    ", &name, constant, "\n"]);
             }
             let definitions = self.out.join(format!("{name}.def"));
             let old = fs::read_to_string(&definitions).unwrap_or_default();

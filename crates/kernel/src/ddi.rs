@@ -18,7 +18,7 @@ mod table;
 mod tests;
 
 pub use row::{Legal, Line};
-pub use table::{Miniport, NAMES, REQUIRED, TABLE, UNCALLED};
+pub use table::{Miniport, NAMES, REQUIRED, REQUIRED_DISPLAY_ONLY, TABLE, UNCALLED};
 
 use crate::adapter::power::SetPowerArgs;
 use crate::adapter::start::Adapter;

@@ -100,7 +100,6 @@ impl DriverMemory {
     }
 
     /// Reads bytes.
-    #[cfg(test)]
     pub(crate) fn read_bytes(self, bytes: usize) -> Vec<u8> {
         let mut into = vec![0; bytes];
         let from = with_exposed_provenance(self.0);

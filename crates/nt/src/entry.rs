@@ -31,7 +31,8 @@ pub(crate) fn judge_passive(name: &'static str) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Pool;
+    use crate::{Executive, Pool};
+    use abi::{HANDLE, PVOID};
     use flight::{DeterministicHost, Event, EventKind, Host, Log};
     use std::sync::Arc;
 
@@ -47,13 +48,19 @@ pub(crate) mod tests {
     }
     pub(crate) use call;
 
-    /// Runs driver code in a flight with a pool; returns its events.
+    /// Runs driver code in a flight with a pool and an executive; returns its events.
     pub(crate) fn fly(body: impl FnOnce()) -> Vec<Event> {
+        fly_with(&Executive::new("planted"), body)
+    }
+
+    /// Runs driver code in a flight with a pool and this executive; returns its events.
+    pub(crate) fn fly_with(executive: &Arc<Executive>, body: impl FnOnce()) -> Vec<Event> {
         let log = Arc::new(Log::new());
         let pool = Pool::new(log.clone());
         let flown = DeterministicHost::fly(1, &log, |host, _| {
             let host: Arc<dyn Host> = host.clone();
-            crate::processor::run_driver(&host, &log, || pool.run_driver(body));
+            let body = || pool.run_driver(|| executive.run_driver(body));
+            crate::processor::run_driver(&host, &log, body);
             flight::Pool::close(&*pool);
         });
         assert_eq!(flown, Ok(()));
@@ -68,6 +75,43 @@ pub(crate) mod tests {
     /// UTF-16 code units with a NUL at the end.
     pub(crate) fn wide(text: &str) -> Vec<u16> {
         text.encode_utf16().chain([0]).collect()
+    }
+
+    /// A `UNICODE_STRING` with its text.
+    pub(crate) struct TestString {
+        words: [u64; 2],
+        _text: Vec<u16>,
+    }
+
+    impl TestString {
+        pub(crate) fn new(text: &str) -> Self {
+            let text = wide(text);
+            let bytes = (text.len() as u64 - 1) * 2;
+            let address = text.as_ptr().expose_provenance() as u64;
+            Self { words: [bytes | (bytes + 2) << 16, address], _text: text }
+        }
+
+        pub(crate) fn pointer(&mut self) -> PVOID {
+            self.words.as_mut_ptr().cast()
+        }
+    }
+
+    /// `OBJECT_ATTRIBUTES` with their name.
+    pub(crate) struct TestAttributes {
+        words: [u64; 6],
+        _name: Box<TestString>,
+    }
+
+    impl TestAttributes {
+        pub(crate) fn new(root: HANDLE, name: &str) -> Self {
+            let mut name = Box::new(TestString::new(name));
+            let address = name.pointer().expose_provenance() as u64;
+            Self { words: [0x30, root.addr() as u64, address, 0x240, 0, 0], _name: name }
+        }
+
+        pub(crate) fn pointer(&mut self) -> PVOID {
+            self.words.as_mut_ptr().cast()
+        }
     }
 
     #[test]

@@ -16,16 +16,23 @@ mod dispatcher;
 mod dpc_queue;
 mod driver_memory;
 mod entry;
+pub mod etw;
 mod ex;
 pub mod ex_list;
 pub mod ex_lookaside;
 pub mod ex_misc;
 pub mod ex_mutex;
 pub mod ex_resource;
+mod executive;
 mod format;
 mod handles;
 pub mod image;
 mod import_table;
+pub mod io;
+pub mod io_irp;
+mod io_layout;
+pub mod io_property;
+pub mod io_remove_lock;
 pub mod kd;
 mod ke_bugcheck;
 pub mod ke_callback;
@@ -40,11 +47,15 @@ pub mod ke_timer;
 pub mod ke_wait;
 mod machine;
 mod memory;
+pub mod mm;
+pub mod mm_mdl;
 pub mod ob;
+pub mod po;
 mod pool;
 pub mod processor;
 pub mod ps;
 mod ram;
+mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
 mod status;
@@ -53,6 +64,9 @@ mod testing;
 mod waits;
 pub mod work_items;
 mod work_queue;
+pub mod zw;
+pub mod zw_file;
+pub mod zw_key;
 
 pub use ex::{
     ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
@@ -60,7 +74,9 @@ pub use ex::{
     ExFreePoolWithTag, POOL_FLAG_CACHE_ALIGNED, POOL_FLAG_NON_PAGED, POOL_FLAG_NON_PAGED_EXECUTE,
     POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
+pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
 pub use import_table::{Import, find_import, imports};
+pub use io::DriverObject;
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};
 pub use ke_irql::{
     APC_LEVEL, DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, KeGetCurrentIrql, KeLowerIrql,
@@ -69,8 +85,10 @@ pub use ke_irql::{
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
 pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
+pub use mm::IoSpace;
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;
+pub use registry::RegistryValue;
 
 /// The functions that a driver called on a thread where no driver runs, each once. They found no
 /// pool, host or adapter, and did nothing.

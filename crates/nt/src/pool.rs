@@ -12,11 +12,12 @@
 //!    addresses differ from run to run and events must not.
 //! 4. Events are emitted while the lock of the change is held.
 
+use crate::Executive;
 use crate::memory::{InitialContents, Memory};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The fill byte of freed memory.
 const FREED_BYTE: u8 = 0xDD;
@@ -33,6 +34,8 @@ pub struct Pool {
     log: Arc<Log>,
     blocks: Mutex<Blocks>,
     observer: Mutex<Option<Arc<dyn PoolObserver>>>,
+    /// What else the driver's imports act on, for a driver from a file.
+    executive: OnceLock<Arc<Executive>>,
 }
 
 /// Observes the blocks that a driver allocates and frees.
@@ -95,7 +98,8 @@ impl Attachment for Pool {
 impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        Arc::new(Self { log, blocks: Mutex::default(), observer: Mutex::default() })
+        let (blocks, observer, executive) = Default::default();
+        Arc::new(Self { log, blocks, observer, executive })
     }
 
     /// Sets the observer of allocations and frees.
@@ -142,10 +146,19 @@ impl Pool {
         self.blocks().remaining = blocks;
     }
 
-    /// Runs code of the driver that owns this pool: its imports act on this pool.
+    /// Sets the executive of the driver that owns this pool. The first one stays.
+    pub fn set_executive(&self, executive: Arc<Executive>) {
+        let _ = self.executive.set(executive);
+    }
+
+    /// Runs code of the driver that owns this pool: its imports act on this pool, and on the
+    /// executive that was set.
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let _attached = ExecutionContext::attach(self.clone());
-        body()
+        match self.executive.get() {
+            Some(executive) => executive.run_driver(body),
+            None => body(),
+        }
     }
 
     /// The pool of the driver that is running on this thread. If none is running, the call of

@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::hardware::Hardware;
 use crate::table::{self, TableError};
 use crate::version::InterfaceVersion;
-use abi::miniport::DRIVER_INITIALIZATION_DATA;
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, KMDDOD_INITIALIZATION_DATA};
 use flight::{
     CallGuard, Component, DeviceLevel, Dispatch, EventKind, Fence, Kind, Passive, RuleId,
 };
@@ -18,7 +18,7 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverKind,
     DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
     HandleSlot, Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs,
     SubmitCommandVirtualArgs, SurfaceInfo,
@@ -32,6 +32,7 @@ use nt::Pool;
 use nt::processor::{self, ExitState};
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::vec::Drain;
 
@@ -47,6 +48,13 @@ pub struct TableDriver {
     /// Without the slots that the version does not have.
     pub(crate) table: DRIVER_INITIALIZATION_DATA,
     pub(crate) version: InterfaceVersion,
+    /// It registered the table of a display-only driver. Its `DxgkDdiPresentDisplayOnly` is not in
+    /// `table`, and is not called.
+    display_only: bool,
+    /// Set by the capabilities.
+    pub(crate) compute_only: AtomicBool,
+    /// The number of children that the driver reported when it started.
+    pub(crate) children: AtomicU32,
     pub(crate) physical_device: usize,
     pub(crate) hardware: Hardware,
     pool: Arc<Pool>,
@@ -110,16 +118,77 @@ impl TableDriver {
         // The structure may be longer than the version's.
         let table = table.up_to(table.Version);
         let version = table::check(&table)?;
-        let (adapter, removed_door) = Default::default();
-        Ok(Arc::new(Self {
-            table,
+        Ok(Self::accepted(&table, version, false, (physical_device, pool, hardware)))
+    }
+
+    /// The driver of a table that was checked.
+    fn accepted(
+        table: &DRIVER_INITIALIZATION_DATA,
+        version: InterfaceVersion,
+        display_only: bool,
+        (physical_device, pool, hardware): (usize, Arc<Pool>, Hardware),
+    ) -> Arc<Self> {
+        let (adapter, removed_door, compute_only, children) = Default::default();
+        Arc::new(Self {
+            table: *table,
             version,
+            display_only,
+            compute_only,
+            children,
             physical_device,
             hardware,
             pool,
             adapter,
             removed_door,
-        }))
+        })
+    }
+
+    /// As [`TableDriver::with_hardware`], for a display-only driver.
+    ///
+    /// # Safety
+    ///
+    /// As for [`TableDriver::new`].
+    pub unsafe fn display_only(
+        table: &KMDDOD_INITIALIZATION_DATA,
+        physical_device: usize,
+        pool: Arc<Pool>,
+        hardware: Hardware,
+    ) -> Result<Arc<Self>, TableError> {
+        let table = table.up_to(table.Version);
+        let version = table::check_display_only(&table)?;
+        let parts = (physical_device, pool, hardware);
+        Ok(Self::accepted(&table.as_full_table(), version, true, parts))
+    }
+
+    /// As [`TableDriver::display_only`], with the table in the driver's memory: a
+    /// `KMDDOD_INITIALIZATION_DATA` of the length that its `Version` says.
+    ///
+    /// # Safety
+    ///
+    /// As for [`TableDriver::from_memory`].
+    pub unsafe fn display_only_from_memory(
+        table: *const c_void,
+        physical_device: usize,
+        pool: Arc<Pool>,
+        hardware: Hardware,
+    ) -> Result<Arc<Self>, TableError> {
+        let (zero, length) =
+            (KMDDOD_INITIALIZATION_DATA::ZERO, InterfaceVersion::display_only_table_length);
+        // SAFETY: The caller guarantees the same.
+        let table = unsafe { table::read_table(table, zero, length) }?;
+        // SAFETY: The caller guarantees the same.
+        unsafe { Self::display_only(&table, physical_device, pool, hardware) }
+    }
+
+    /// The kind of driver. A compute-only driver is a full one until its capabilities are queried.
+    pub fn kind(&self) -> DriverKind {
+        if self.display_only {
+            DriverKind::DisplayOnly
+        } else if self.compute_only.load(Ordering::SeqCst) {
+            DriverKind::ComputeOnly
+        } else {
+            DriverKind::Full
+        }
     }
 
     /// As [`TableDriver::with_hardware`], with the table in the driver's memory: a
@@ -209,8 +278,17 @@ impl Miniport for TableDriver {
         self.version.generation()
     }
 
+    fn kind(&self) -> DriverKind {
+        TableDriver::kind(self)
+    }
+
+    fn children(&self) -> u32 {
+        self.children.load(Ordering::SeqCst)
+    }
+
     fn entry_points(&self) -> Vec<&'static str> {
-        self.table.filled().collect()
+        let present = self.display_only.then_some("DxgkDdiPresentDisplayOnly");
+        self.table.filled().chain(present).collect()
     }
 
     fn add_device(&self, _at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
@@ -227,6 +305,14 @@ impl Miniport for TableDriver {
 
     fn query_umd_private(&self, _at: &mut Passive, data: &mut [u8]) -> DriverResult<()> {
         self.call_query_umd_private(data)
+    }
+
+    fn query_child_relations(&self, _at: &mut Passive) -> DriverResult<Vec<u32>> {
+        self.call_query_child_relations()
+    }
+
+    fn query_child_status(&self, _at: &mut Passive, child: u32) -> DriverResult<bool> {
+        self.call_query_child_status(child)
     }
 
     fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {

@@ -133,7 +133,7 @@ fn notify_kernel(
                 services.notify_page_fault(at, node, Fence(fence), address);
             }
         }
-        DXGK_INTERRUPT_CRTC_VSYNC => services.notify_vsync(at),
+        DXGK_INTERRUPT_CRTC_VSYNC | DXGK_INTERRUPT_DISPLAYONLY_VSYNC => services.notify_vsync(at),
         other => {
             let name = interrupt_name(other);
             services.log().emit(services.adapter(), EventKind::EntryMissing { name });

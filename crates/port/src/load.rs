@@ -7,17 +7,22 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::TableDriver;
+use crate::callback_entry::write;
 use crate::hardware::Hardware;
 use crate::ks::device_calls;
 use crate::ks::{FUNCTIONS, KsDriver};
 use crate::table::TableError;
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
-use abi::{NTSTATUS, PDRIVER_OBJECT, PVOID, UNICODE_STRING, nt_success};
+use abi::status::{
+    STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_PARAMETER, STATUS_REVISION_MISMATCH,
+    STATUS_SUCCESS,
+};
+use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING, nt_success};
 use flight::{Attachment, ExecutionContext, Host, Log};
-use nt::image::{Binding, LoadedImage};
-use nt::{Pool, processor};
+use nt::image::{Binding, Module};
+use nt::{DeviceControl, DriverObject, Executive, Pool, RequestHandler, processor};
 use std::ffi::c_void;
 use std::fmt;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use stream::DescriptorError;
@@ -63,17 +68,21 @@ impl fmt::Display for LoadError {
     }
 }
 
-/// The table that a driver registered.
-#[derive(Clone, Copy)]
-enum GivenTable {
-    Full(usize),
-    DisplayOnly(usize),
-}
-
 /// A driver whose `DriverEntry` runs.
 struct LoadingDriver {
     object: usize,
-    table: Mutex<Option<GivenTable>>,
+    device: usize,
+    pool: Arc<Pool>,
+    hardware: Hardware,
+    /// What it registered. The table is read at once: it may be on the driver's stack.
+    driver: Mutex<Option<Result<Arc<TableDriver>, TableError>>>,
+}
+
+impl LoadingDriver {
+    /// The adapter's device object, the pool and the hardware.
+    fn adapter(&self) -> (usize, Arc<Pool>, Hardware) {
+        (self.device, self.pool.clone(), self.hardware.clone())
+    }
 }
 
 impl Attachment for LoadingDriver {
@@ -120,75 +129,98 @@ pub struct LoadContext<'a> {
     pub hardware: Hardware,
     /// The name of the service.
     pub service: &'a str,
+    /// The folder in which the driver finds files, if any.
+    pub files: Option<PathBuf>,
 }
 
-/// Runs `DriverEntry` of a loaded image, on a virtual thread.
+/// Runs `DriverEntry` of a loaded driver, on a virtual thread.
 ///
 /// # Safety
 ///
-/// The code of the image runs in this process, from now on.
+/// The code of the driver runs in this process, from now on.
 pub unsafe fn run_driver_entry(
-    image: &'static LoadedImage,
+    module: &'static Module,
     context: LoadContext<'_>,
 ) -> Result<Registered, LoadError> {
-    let objects = DriverObjects::new(context.service);
-    let object = objects.driver.expose_provenance();
-    let loading = Arc::new(LoadingDriver { object, table: Mutex::new(None) });
+    let executive = Executive::new(context.service);
+    executive.set_files(context.files);
+    if let Some(ram) = &context.hardware.ram {
+        executive.set_ram(ram.clone());
+    }
+    executive.set_handler(GRAPHICS_KERNEL, Arc::new(GraphicsKernel));
+    context.pool.set_executive(executive.clone());
+    // It is never freed: the driver keeps its address.
+    let driver_object = Box::leak(Box::new(DriverObject::new(&executive)));
+    let range = module.range();
+    driver_object.set_image(range.start, u32::try_from(range.len()).unwrap_or(u32::MAX));
+    let object = driver_object.pointer().expose_provenance();
+    let loading = Arc::new(LoadingDriver {
+        object,
+        device: executive.physical_device().expose_provenance(),
+        pool: context.pool.clone(),
+        hardware: context.hardware,
+        driver: Mutex::new(None),
+    });
     let run = || {
         let _attached = ExecutionContext::attach(loading.clone());
-        // SAFETY: The caller lets the code of the image run; the arguments are never freed.
-        let entry = || unsafe {
-            image.call_entry(objects.driver.expose_provenance(), objects.path.expose_provenance())
-        };
+        let path = driver_object.registry_path().expose_provenance();
+        // SAFETY: The caller lets the code of the module run; the arguments are never freed.
+        let entry = || unsafe { module.call_entry(object, path) };
         let (status, _left) =
             processor::run_driver(context.host, context.log, || context.pool.run_driver(entry));
         status
     };
     let (status, descriptor) = device_calls::run_driver_entry(object, run);
+    let registered = loading.driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let driver = match registered {
+        Some(Err(why)) => return Err(LoadError::Table(why)),
+        Some(Ok(driver)) => Some(driver),
+        None => None,
+    };
     if !nt_success(status) {
         return Err(LoadError::Failed(status));
     }
-    image.discard_init();
-    let table = *loading.table.lock().unwrap_or_else(PoisonError::into_inner);
-    let device = objects.device.expose_provenance();
-    let (pool, hardware) = (context.pool.clone(), context.hardware);
-    match (table, descriptor) {
-        (Some(GivenTable::Full(table)), _) => {
-            let table = ptr::with_exposed_provenance::<c_void>(table);
-            // SAFETY: The driver registered the table, and its code is never unmapped.
-            let driver = unsafe { TableDriver::from_memory(table, device, pool, hardware) };
-            driver.map(Registered::Display).map_err(LoadError::Table)
-        }
-        (Some(GivenTable::DisplayOnly(_)), _) => Err(LoadError::Nothing),
+    module.discard_init();
+    match (driver, descriptor) {
+        (Some(driver), _) => Ok(Registered::Display(driver)),
         (None, Some(descriptor)) => {
             let descriptor = ptr::with_exposed_provenance(descriptor);
             // SAFETY: The driver registered the descriptor, and it is never unmapped.
-            let driver = unsafe { KsDriver::new(descriptor, pool) };
+            let driver = unsafe { KsDriver::new(descriptor, context.pool.clone()) };
             driver.map(Registered::Stream).map_err(LoadError::Descriptor)
         }
         (None, None) => Err(LoadError::Nothing),
     }
 }
 
-/// The objects that a driver's entry gets. They are never freed: the driver keeps their addresses.
-struct DriverObjects {
-    driver: PDRIVER_OBJECT,
-    device: PVOID,
-    path: *mut UNICODE_STRING,
-}
+/// The device of the graphics kernel, which `displib` asks for the functions that register a driver.
+///
+/// WINDOWS: the control codes are observed.
+struct GraphicsKernel;
 
-impl DriverObjects {
-    fn new(service: &str) -> Self {
-        let path = format!(r"\Registry\Machine\System\CurrentControlSet\Services\{service}");
-        let text: Vec<u16> = path.encode_utf16().chain([0]).collect();
-        let bytes = u16::try_from((text.len() - 1) * 2).unwrap_or(u16::MAX - 1);
-        let text = Vec::leak(text);
-        let path =
-            UNICODE_STRING { Length: bytes, MaximumLength: bytes + 2, Buffer: text.as_mut_ptr() };
-        let block = || ptr::from_mut(Box::leak(Box::new([0_u64; 64]))).cast();
-        Self { driver: block(), device: block(), path: Box::leak(Box::new(path)) }
+impl RequestHandler for GraphicsKernel {
+    fn device_control(&self, request: &DeviceControl) -> (NTSTATUS, usize) {
+        const INITIALIZE: u32 = 0x0023_0047;
+        const INITIALIZE_BEFORE_WINDOWS_8: u32 = 0x0023_003f;
+        const INITIALIZE_DISPLAY_ONLY: u32 = 0x0023_0043;
+        const UNINITIALIZE: u32 = 0x0023_004b;
+        let function = match request.code {
+            INITIALIZE | INITIALIZE_BEFORE_WINDOWS_8 => DxgkInitialize as *const (),
+            INITIALIZE_DISPLAY_ONLY => DxgkInitializeDisplayOnlyDriver as *const (),
+            UNINITIALIZE => DxgkUnInitialize as *const (),
+            _ => return (STATUS_INVALID_DEVICE_REQUEST, 0),
+        };
+        if !request.internal || request.output_length < size_of::<usize>() {
+            return (STATUS_INVALID_PARAMETER, 0);
+        }
+        // SAFETY: The driver passes a buffer of this length, or NULL, which is ignored.
+        unsafe { write(request.output.cast(), function) };
+        (STATUS_SUCCESS, size_of::<usize>())
     }
 }
+
+/// The name of the graphics kernel's device.
+const GRAPHICS_KERNEL: &str = r"\Device\DxgKrnl";
 
 /// Registers the table of a display miniport driver.
 ///
@@ -200,7 +232,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkInitialize(
     path: *mut UNICODE_STRING,
     data: *const c_void,
 ) -> NTSTATUS {
-    register(driver, path, GivenTable::Full(data.expose_provenance()), data.is_null())
+    register(driver, path, data, |loading| {
+        let (device, pool, hardware) = loading.adapter();
+        // SAFETY: The caller's contract; the code of an image is never unmapped.
+        unsafe { TableDriver::from_memory(data, device, pool, hardware) }
+    })
 }
 
 /// Registers the table of a display-only driver.
@@ -213,7 +249,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkInitializeDisplayOnlyDriver(
     path: *mut UNICODE_STRING,
     data: *const c_void,
 ) -> NTSTATUS {
-    register(driver, path, GivenTable::DisplayOnly(data.expose_provenance()), data.is_null())
+    register(driver, path, data, |loading| {
+        let (device, pool, hardware) = loading.adapter();
+        // SAFETY: The caller's contract; the code of an image is never unmapped.
+        unsafe { TableDriver::display_only_from_memory(data, device, pool, hardware) }
+    })
 }
 
 /// Withdraws the registration of a driver that is unloaded.
@@ -224,16 +264,20 @@ pub(crate) extern "win64-unwind" fn DxgkUnInitialize(driver: PDRIVER_OBJECT) -> 
 fn register(
     driver: PDRIVER_OBJECT,
     path: *mut UNICODE_STRING,
-    table: GivenTable,
-    is_null: bool,
+    data: *const c_void,
+    read: impl FnOnce(&LoadingDriver) -> Result<Arc<TableDriver>, TableError>,
 ) -> NTSTATUS {
     let Some(loading) = ExecutionContext::attached::<LoadingDriver>() else {
         ExecutionContext::report_missing("DxgkInitialize");
         return STATUS_INVALID_PARAMETER;
     };
-    if is_null || path.is_null() || driver.addr() != loading.object {
+    if data.is_null() || path.is_null() || driver.addr() != loading.object {
         return STATUS_INVALID_PARAMETER;
     }
-    *loading.table.lock().unwrap_or_else(PoisonError::into_inner) = Some(table);
-    STATUS_SUCCESS
+    let read = read(&loading);
+    // WINDOWS: a version that is not known is STATUS_REVISION_MISMATCH (observed); a table without
+    // an entry that every driver has is refused with the same status here.
+    let status = if read.is_ok() { STATUS_SUCCESS } else { STATUS_REVISION_MISMATCH };
+    *loading.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+    status
 }

@@ -8,7 +8,9 @@ use crate::interface::interface;
 use crate::private_data::pointer;
 use crate::query::judge;
 use crate::status::result_from_status;
-use abi::display::{DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED};
+use abi::display::{
+    DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DISPLAYONLY_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED,
+};
 use abi::miniport::{
     DISPLAY_ADAPTER_HW_ID, DXGK_DISPLAY_INFORMATION, DXGK_START_INFO, DxgkRemovalPnPNotify,
     PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
@@ -16,11 +18,12 @@ use abi::miniport::{
 use abi::{GUID, LUID};
 use flight::{EventKind, RuleId};
 use kernel::callbacks::KernelCallbacks;
-use kernel::miniport::{DriverError, DriverResult, Interrupt};
+use kernel::miniport::{DriverError, DriverKind, DriverResult, Interrupt};
 use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
 use kernel::segment::SegmentSet;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The reported depth of a node's queue. Our choice: two, so that one packet waits while one runs.
 const DMA_QUEUE: u32 = 2;
@@ -114,6 +117,10 @@ impl TableDriver {
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
         judge_counts(services, sources, children);
         let counted = |number: u32| number != 0 && number != UNSET;
+        self.children.store(if counted(children) { children } else { 0 }, Ordering::SeqCst);
+        if self.kind() == DriverKind::DisplayOnly {
+            return Ok(());
+        }
         let missing = counted(sources) && self.table.DxgkDdiControlInterrupt.is_none();
         let broken = missing.then(|| {
             format!(
@@ -244,6 +251,10 @@ impl TableDriver {
         let call = self.table.DxgkDdiControlInterrupt.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let kind = match of {
+            // WINDOWS: a type of its own (observed), although the page names the other one only.
+            Interrupt::Vsync if self.kind() == DriverKind::DisplayOnly => {
+                DXGK_INTERRUPT_DISPLAYONLY_VSYNC
+            }
             Interrupt::Vsync => DXGK_INTERRUPT_CRTC_VSYNC,
             Interrupt::Completed => DXGK_INTERRUPT_DMA_COMPLETED,
         };

@@ -6,20 +6,23 @@
 
 use crate::caps::{CapsClaims, RULES};
 use crate::display::{Adapter, TableDriver};
+use crate::display_only;
 use crate::door::Door;
 use crate::private_data::{PrivateData, pointer};
 use crate::status::result_from_status;
 use crate::version::DRIVER_CAPS;
 use abi::display::{
-    DXGK_DRIVERCAPS_WDDM2_9, DXGK_QUERYADAPTERINFOTYPE, DXGKARG_QUERYADAPTERINFO,
-    DXGKQAITYPE_DRIVERCAPS, DXGKQAITYPE_UMDRIVERPRIVATE,
+    DXGK_DRIVERCAPS_MISCCAPS, DXGK_DRIVERCAPS_WDDM2_9, DXGK_QUERYADAPTERINFOTYPE,
+    DXGKARG_QUERYADAPTERINFO, DXGKDDI_INTERFACE_VERSION_WDDM2_6, DXGKQAITYPE_DRIVERCAPS,
+    DXGKQAITYPE_UMDRIVERPRIVATE,
 };
 use abi::{NTSTATUS, PVOID};
 use flight::{Component, EventKind, RuleId};
 use kernel::callbacks::KernelCallbacks;
-use kernel::miniport::{DriverError, DriverResult, Features};
+use kernel::miniport::{DriverError, DriverKind, DriverResult, Features};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The maximum number of nodes in the topology.
 const MAX_NODES: u32 = 64;
@@ -39,12 +42,26 @@ impl TableDriver {
             &mut caps,
         )?)?;
         // SAFETY: Any bytes are valid capabilities.
-        let caps = unsafe { caps.prefix(DXGK_DRIVERCAPS_WDDM2_9::ZERO) }.Base;
+        let caps = unsafe { caps.prefix(DXGK_DRIVERCAPS_WDDM2_9::ZERO) };
+        let compute_only = self.version.number() >= DXGKDDI_INTERFACE_VERSION_WDDM2_6
+            && caps.MiscCaps.has(DXGK_DRIVERCAPS_MISCCAPS::ComputeOnly);
+        self.compute_only.store(compute_only, Ordering::SeqCst);
+        let caps = caps.Base;
         let claims = CapsClaims { caps: &caps, table: &self.table };
         let mut sound = true;
         for (rule, broken) in RULES {
             let place = "DxgkDdiQueryAdapterInfo.DXGK_DRIVERCAPS";
             sound &= judge(services, *rule, place, broken(&claims));
+        }
+        if self.kind() == DriverKind::DisplayOnly {
+            let place = "DxgkDdiQueryAdapterInfo.DXGK_DRIVERCAPS";
+            let broken = display_only::caps_error(&caps);
+            sound &= judge(services, RuleId::GATE_CAPS_002, place, broken);
+            let (place, broken) =
+                ("DxgkInitializeDisplayOnlyDriver", display_only::vsync_error(&self.table));
+            sound &= judge(services, RuleId::GATE_TABLE_006, place, broken);
+            // It renders nothing: it has no nodes, and the kernel manages no memory of it.
+            return if sound { Ok(Features::default()) } else { Err(DriverError::Invalid) };
         }
         let nodes = caps.GpuEngineTopology.NbAsymetricProcessingNodes;
         if nodes > MAX_NODES {

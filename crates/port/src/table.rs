@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "reads the table that a driver registered")]
 
 use crate::version::{InterfaceVersion, describe_unflown};
-use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use kernel::ddi::REQUIRED;
+use abi::miniport::{DRIVER_INITIALIZATION_DATA, KMDDOD_INITIALIZATION_DATA};
+use kernel::ddi::{REQUIRED, REQUIRED_DISPLAY_ONLY};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
@@ -13,16 +13,29 @@ use std::ptr;
 pub enum TableError {
     /// Its `Version` is not flown: the rest of it cannot be read.
     Version(u32),
-    /// It is missing these entries, which every driver has.
+    /// It is missing these entries, which every driver of its kind has.
     Missing(Vec<&'static str>),
 }
 
 /// Checks a table as far as possible before it is used. Returns its version.
 pub(crate) fn check(table: &DRIVER_INITIALIZATION_DATA) -> Result<InterfaceVersion, TableError> {
     let version = version(table.Version)?;
-    let filled: Vec<&str> = table.filled().collect();
-    let missing: Vec<_> = REQUIRED.iter().copied().filter(|text| !filled.contains(text)).collect();
-    if missing.is_empty() { Ok(version) } else { Err(TableError::Missing(missing)) }
+    check_required(REQUIRED, &table.filled().collect::<Vec<_>>())?;
+    Ok(version)
+}
+
+/// As [`check`], for the table of a display-only driver.
+pub(crate) fn check_display_only(
+    table: &KMDDOD_INITIALIZATION_DATA,
+) -> Result<InterfaceVersion, TableError> {
+    let version = version(table.Version)?;
+    check_required(REQUIRED_DISPLAY_ONLY, &table.filled().collect::<Vec<_>>())?;
+    Ok(version)
+}
+
+fn check_required(required: &[&'static str], filled: &[&str]) -> Result<(), TableError> {
+    let missing: Vec<_> = required.iter().copied().filter(|name| !filled.contains(name)).collect();
+    if missing.is_empty() { Ok(()) } else { Err(TableError::Missing(missing)) }
 }
 
 /// The version with this number.
@@ -78,6 +91,9 @@ mod tests {
     fn what_is_required_is_in_the_table() {
         for name in REQUIRED {
             assert!(DRIVER_INITIALIZATION_DATA::SLOTS.contains(name), "{name}");
+        }
+        for name in REQUIRED_DISPLAY_ONLY {
+            assert!(KMDDOD_INITIALIZATION_DATA::SLOTS.contains(name), "{name}");
         }
     }
 

@@ -91,6 +91,8 @@ const LEVELS: &[(&str, Irql)] = &[
     ("DxgkDdiResetFromTimeout", Irql::Passive),
     ("DxgkDdiRestartFromTimeout", Irql::Passive),
     ("DxgkDdiCollectDbgInfo", Irql::Passive),
+    ("DxgkDdiQueryChildRelations", Irql::Passive),
+    ("DxgkDdiQueryChildStatus", Irql::Passive),
 ];
 
 /// The level a DDI is documented to be called at; none if it may be called at any level.

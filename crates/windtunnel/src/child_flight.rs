@@ -5,7 +5,7 @@
 //! events up to that moment, and makes the report.
 
 use crate::crash_report::crash_event;
-use crate::driver_file::{DriverFile, fly_here};
+use crate::driver_file::{DriverFile, FileFlight, fly_here};
 use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events};
 use crate::scenario::Scenario;
 use flight::{Event, EventSink, HostError, Log, RuleCounts, RuleId, Subject};
@@ -39,6 +39,8 @@ struct FlightEnd {
     live: Vec<LiveEnd>,
     rule_counts: Vec<(String, u64)>,
     implemented: Vec<String>,
+    registration: Option<String>,
+    began: bool,
     internal_error: Option<String>,
 }
 
@@ -73,7 +75,7 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     let log = Arc::new(Log::with_sink(ChannelSink(channel)));
     let (scenario, host) = (arguments.scenario, arguments.host);
     let end = match fly_here(arguments.file, scenario, host, &log, Some(channel)) {
-        Ok((implemented, run)) => FlightEnd::new(&implemented, &run, &log.rule_counts()),
+        Ok(flown) => FlightEnd::new(&flown, &log.rule_counts()),
         Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
     };
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
@@ -82,7 +84,8 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
 }
 
 impl FlightEnd {
-    fn new(implemented: &[&str], run: &ScenarioRun, counts: &RuleCounts) -> Self {
+    fn new(flown: &FileFlight, counts: &RuleCounts) -> Self {
+        let run = &flown.run;
         let text = |subject: Subject| format!("{}:{}", subject.kind.name(), subject.number);
         let live = run.live.objects.iter().map(|object| LiveEnd {
             subject: text(object.subject),
@@ -96,7 +99,9 @@ impl FlightEnd {
             rule_counts: judged
                 .map(|rule| (rule.name().to_owned(), counts.count_of(*rule)))
                 .collect(),
-            implemented: implemented.iter().map(|name| (*name).to_owned()).collect(),
+            implemented: flown.implemented.iter().map(|name| (*name).to_owned()).collect(),
+            registration: flown.registration.clone(),
+            began: flown.began,
             internal_error: None,
         }
     }
@@ -150,7 +155,13 @@ pub(crate) fn fly(
     if let Some(why) = &end.internal_error {
         return Err(HostError(why.clone()));
     }
+    if let Some(text) = &end.registration {
+        file.set_registration(text.clone());
+    }
     let mut needs = end.needs.clone();
+    if finished && !end.began {
+        events.clear();
+    }
     if !finished {
         let crash = crash_event(file, &channel, status, &events);
         needs.extend(crash.need);
@@ -189,6 +200,9 @@ fn run_child(
     let deadline = file.options.deadline.map_or(0, |deadline| deadline.as_secs());
     command.args(["--deadline", &deadline.to_string()]);
     command.args(["--channel", &channel.descriptor().to_string()]);
+    if let Some(folder) = &file.options.files {
+        command.arg("--files").arg(folder);
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null());
     command.status().map_err(|why| why.to_string())
 }

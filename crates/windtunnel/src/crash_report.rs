@@ -160,7 +160,7 @@ impl Places<'_> {
             return None;
         }
         let index = usize::try_from(offset).ok()? / nt::image::TRAP;
-        self.file.image().imports.get(index).map(|import| import.name.clone())
+        self.file.image().import_names().get(index).map(|name| (*name).to_owned())
     }
 
     /// The name of an address: of the image, or of the place that called into our code.
@@ -170,8 +170,8 @@ impl Places<'_> {
         }
         match self.offset(record.caller) {
             Some(caller) => {
-                let import = self.file.image().imports.get(record.import as usize);
-                let import = import.map_or("an import", |import| import.name.as_str());
+                let names = self.file.image().import_names();
+                let import = names.get(record.import as usize).copied().unwrap_or("an import");
                 format!("{import}, called by {}", self.file.place(caller))
             }
             None => format!("code at {address:#x}"),

@@ -10,10 +10,10 @@ use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::Miniport as _;
-use nt::image::{Channel, Image, LoadedImage, Number, SymbolError, Symbols};
+use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, Registered};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The memory of the machine.
@@ -29,6 +29,8 @@ pub struct FlightOptions {
     pub in_process: bool,
     /// The longest time that driver code may run without a wait; `None` for any time.
     pub deadline: Option<Duration>,
+    /// The folder in which the driver finds files, if any.
+    pub files: Option<PathBuf>,
 }
 
 /// A kernel-mode driver in a file.
@@ -37,9 +39,10 @@ pub struct DriverFile {
     path: PathBuf,
     name: String,
     bytes: Vec<u8>,
-    facts: Image,
+    facts: DriverImage,
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
+    registration: OnceLock<String>,
     pub(crate) options: FlightOptions,
 }
 
@@ -48,15 +51,27 @@ impl DriverFile {
     pub fn open(path: &Path, options: FlightOptions) -> Result<&'static Self, String> {
         let at = path.display();
         let bytes = std::fs::read(path).map_err(|why| format!("{at} cannot be read: {why}"))?;
-        let facts = Image::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
+        let facts = DriverImage::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_absent = |name: &&String| port::resolve_import(name) == nt::image::Binding::Absent;
-        let names = facts.imports.iter().map(|import| &import.name);
-        let absent: Vec<String> = names.filter(is_absent).cloned().collect();
-        let symbols = Symbols::find(path, &facts);
+        let is_absent = |name: &&str| port::resolve_import(name) == Binding::Absent;
+        let names = facts.import_names().into_iter();
+        let absent: Vec<String> = names.filter(is_absent).map(str::to_owned).collect();
+        let symbols = match &facts {
+            DriverImage::Image(image) => Symbols::find(path, image),
+            DriverImage::SharedObject(_) => Symbols::of_shared_object(path),
+        };
         let path = path.to_owned();
         // A check flies few files, and refers to them until it ends.
-        Ok(Box::leak(Box::new(Self { path, name, bytes, facts, absent, symbols, options })))
+        Ok(Box::leak(Box::new(Self {
+            path,
+            name,
+            bytes,
+            facts,
+            absent,
+            symbols,
+            registration: OnceLock::new(),
+            options,
+        })))
     }
 
     /// Its path, as given.
@@ -71,17 +86,38 @@ impl DriverFile {
 
     /// What it is.
     pub fn about(&self) -> &'static str {
-        if self.streams() { "an AVStream minidriver image" } else { "a display driver image" }
+        match (&self.facts, self.streams()) {
+            (DriverImage::Image(_), false) => "a display driver image",
+            (DriverImage::Image(_), true) => "an AVStream minidriver image",
+            (DriverImage::SharedObject(_), false) => "a display driver as a shared object",
+            (DriverImage::SharedObject(_), true) => "an AVStream minidriver as a shared object",
+        }
     }
 
-    /// The parsed image.
-    pub fn image(&self) -> &Image {
+    /// The parsed file.
+    pub fn image(&self) -> &DriverImage {
         &self.facts
+    }
+
+    /// The SHA-256 of the file.
+    pub fn hash(&self) -> [u8; 32] {
+        nt::image::hash(&self.bytes)
     }
 
     /// Its symbols, or why there are none.
     pub fn symbols(&self) -> Result<&Symbols, &SymbolError> {
         self.symbols.as_ref()
+    }
+
+    /// What it registered as in its first flight: the interface version and the kind of driver.
+    /// `None` before, and if it registered nothing.
+    pub fn registration(&self) -> Option<&str> {
+        self.registration.get().map(String::as_str)
+    }
+
+    /// Remembers what it registered as.
+    pub(crate) fn set_registration(&self, text: String) {
+        let _ = self.registration.set(text); // Every flight says the same.
     }
 
     /// The name of a place in the image: function, file and line if its symbols are there.
@@ -98,7 +134,7 @@ impl DriverFile {
 
     /// Whether it is a streaming minidriver: it imports the function that registers one.
     pub fn streams(&self) -> bool {
-        self.facts.imports.iter().any(|import| import.name == "KsInitializeDriver")
+        self.facts.import_names().contains(&"KsInitializeDriver")
     }
 
     /// The name of its service: the file's, without an extension.
@@ -117,23 +153,44 @@ pub(crate) fn fly_file(
         return child_flight::fly(file, scenario, on);
     }
     let log = Arc::new(Log::new());
-    let (implemented, run) = fly_here(file, scenario, on, &log, None)?;
-    let result = judge_events(scenario.name, log.take(), log.rule_counts(), run);
-    Ok(FlightResult { seed: on.seed(), implemented, ..result })
+    let flown = fly_here(file, scenario, on, &log, None)?;
+    if let Some(text) = flown.registration {
+        file.set_registration(text);
+    }
+    let events = if flown.began { log.take() } else { Vec::new() };
+    let result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
+    Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
 }
 
-/// Flies a driver file in this process: from `DriverEntry` to `Unload`. Returns the driver's entry
-/// points and the run.
+/// A flight of a driver file.
+pub(crate) struct FileFlight {
+    /// The driver's entry points.
+    pub(crate) implemented: Vec<&'static str>,
+    /// The interface version and the kind of driver.
+    pub(crate) registration: Option<String>,
+    /// Whether the scenario began: the driver has the entry points that it needs.
+    pub(crate) began: bool,
+    /// The run.
+    pub(crate) run: ScenarioRun,
+}
+
+impl FileFlight {
+    fn stopped(need: String) -> Self {
+        let run = ScenarioRun { needs: vec![need], ..ScenarioRun::default() };
+        Self { implemented: Vec::new(), registration: None, began: true, run }
+    }
+}
+
+/// Flies a driver file in this process: from `DriverEntry` to `Unload`.
 pub(crate) fn fly_here(
     file: &'static DriverFile,
     scenario: &'static Scenario,
     on: HostKind,
     log: &Arc<Log>,
     channel: Option<&Channel>,
-) -> Result<(Vec<&'static str>, ScenarioRun), HostError> {
-    let stopped =
-        |need: String| (Vec::new(), ScenarioRun { needs: vec![need], ..ScenarioRun::default() });
-    let loaded = match drivers::load_image(&file.bytes) {
+) -> Result<FileFlight, HostError> {
+    let stopped = FileFlight::stopped;
+    let loaded = match drivers::load_driver(&file.path, &file.bytes) {
         Ok(loaded) => loaded,
         Err(why) => return Ok(stopped(format!("an image that can be loaded: it {why}"))),
     };
@@ -147,25 +204,34 @@ pub(crate) fn fly_here(
         let pool = nt::Pool::new(log.clone());
         let any_host: Arc<dyn Host> = host.clone();
         let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
-        let context =
-            LoadContext { host: &any_host, log, pool: &pool, hardware, service: file.service() };
+        let context = LoadContext {
+            host: &any_host,
+            log,
+            pool: &pool,
+            hardware,
+            service: file.service(),
+            files: file.options.files.clone(),
+        };
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
-                let offered = miniport.entry_points();
-                let missing = missing_entries(scenario.needs, &offered);
+                let implemented = miniport.entry_points();
+                let version = miniport.version();
+                let registration = Some(format!("a display miniport driver of {version}"));
+                let missing = missing_entries(scenario.needs, &implemented);
                 if !missing.is_empty() {
-                    return (offered, ScenarioRun { needs: missing, ..ScenarioRun::default() });
+                    let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
+                    return FileFlight { implemented, registration, began: false, run };
                 }
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
                 let setup = DriverSetup { miniport, hardware, pool };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
                     scenario.run(testbed)
                 });
-                (offered, run)
+                FileFlight { implemented, registration, began: true, run }
             }
             Ok(Registered::Stream(driver)) => {
                 let setup = driver.set_up();
-                let offered = minidriver_entries(&setup.minidriver.describe());
+                let implemented = minidriver_entries(&setup.minidriver.describe());
                 let memory = setup.memory.clone();
                 let expected = ExpectedVideo::pattern();
                 let run =
@@ -173,7 +239,8 @@ pub(crate) fn fly_here(
                         scenario.run_stream(testbed)
                     });
                 memory.close();
-                (offered, run)
+                let registration = Some("an AVStream minidriver".to_owned());
+                FileFlight { implemented, registration, began: true, run }
             }
             Err(why) => stopped(why.to_string()),
         }
@@ -181,7 +248,7 @@ pub(crate) fn fly_here(
 }
 
 /// Leaves the addresses of the image for the report of a fault.
-fn leave_numbers(channel: &Channel, loaded: &LoadedImage) {
+fn leave_numbers(channel: &Channel, loaded: &Module) {
     let (range, traps) = (loaded.range(), loaded.trap_range());
     channel.set_number(Number::ImageBase, range.start as u64);
     channel.set_number(Number::ImageSize, range.len() as u64);

@@ -3,6 +3,7 @@
 #include "miniport.h"
 
 #define HARDWARE_INFO_LISTS 1
+#define HARDWARE_INFO_ADDRESSES 2
 #define HARDWARE_INFO_MEMORY 4
 #define HARDWARE_INFO_RESIDENT 8
 
@@ -90,6 +91,9 @@ static PAGED NTSTATUS QueryHardwareInfo(const DXGKARG_QUERYADAPTERINFO *query)
     info[2] = HARDWARE_INFO_LISTS | HARDWARE_INFO_MEMORY;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     info[2] |= HARDWARE_INFO_RESIDENT;
+#endif
+#ifdef GPU_HAS_MMU
+    info[2] |= HARDWARE_INFO_ADDRESSES;
 #endif
     RtlCopyMemory(query->pOutputData, info, sizeof(info));
     return STATUS_SUCCESS;

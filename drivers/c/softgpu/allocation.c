@@ -2,32 +2,46 @@
 #include "driver.h"
 #include "miniport.h"
 
-#define ALL_SEGMENTS 3
+static PAGED void FillPreference(const DESCRIPTION *description, DXGK_SEGMENTPREFERENCE *preference)
+{
+    for (ULONG at = 0; at < ARRAYSIZE(description->Preferred); at++) {
+        ULONG segment = description->Preferred[at] & ~PREFER_END;
+        ULONG direction = (description->Preferred[at] & PREFER_END) != 0;
+
+        /* Five bits for the segment, one for the direction. */
+        preference->Value |= (segment | direction << 5) << (6 * at);
+    }
+}
 
 static PAGED NTSTATUS CreateOne(DXGK_ALLOCATIONINFO *info)
 {
+    DESCRIPTION description;
     PALLOCATION allocation;
-    ULONG64 size;
-    NTSTATUS status = ReadDescription(info->pPrivateDriverData, info->PrivateDriverDataSize, &size);
+    NTSTATUS status =
+        ReadDescription(info->pPrivateDriverData, info->PrivateDriverDataSize, &description);
 
     if (!NT_SUCCESS(status))
         return status;
     allocation = AllocateMemory(sizeof(*allocation));
     if (allocation == NULL)
         return STATUS_NO_MEMORY;
-    allocation->Size = size;
-    info->Alignment = PAGE_SIZE;
-    info->Size = (SIZE_T)size;
+    allocation->Size = description.Size;
+    info->Alignment = (UINT)description.Alignment;
+    info->Size = (SIZE_T)description.Size;
     info->PitchAlignedSize = 0;
-    info->PreferredSegment.SegmentId0 = LOCAL_SEGMENT;
-    info->PreferredSegment.SegmentId1 = APERTURE_SEGMENT;
-    info->SupportedReadSegmentSet = ALL_SEGMENTS;
-    info->SupportedWriteSegmentSet = ALL_SEGMENTS;
-    info->AllocationPriority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
-    info->Flags.CpuVisible = TRUE;
+    FillPreference(&description, &info->PreferredSegment);
+    info->SupportedReadSegmentSet = description.Segments;
+    info->SupportedWriteSegmentSet = description.Segments;
+    info->EvictionSegmentSet = description.EvictionSegments;
+    info->AllocationPriority = description.Priority;
+    info->Flags.CpuVisible = (description.Flags & DESCRIPTION_CPU_VISIBLE) != 0;
+    info->Flags.Overlay = (description.Flags & DESCRIPTION_PINNED) != 0;
+    info->Flags.Cached = (description.Flags & DESCRIPTION_CACHED) != 0;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     info->FlagsWddm2.AccessedPhysically = TRUE;
     info->FlagsWddm2.ExplicitResidencyNotification = TRUE;
+#else
+    info->MaximumRenamingListLength = description.Flags >> 8;
 #endif
     info->hAllocation = allocation;
     return STATUS_SUCCESS;

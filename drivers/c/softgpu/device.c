@@ -56,6 +56,7 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
         return STATUS_NO_MEMORY;
     context->Device = handle;
     context->Node = args->NodeOrdinal;
+    context->IsSystem = args->Flags.SystemContext;
     args->hContext = context;
     FillContextInfo(args);
     return STATUS_SUCCESS;

@@ -6,8 +6,12 @@
  * Returns where the CPU sees an address of the GPU, and for how many bytes from there on.
  * NULL is a fault.
  */
-static PUCHAR FindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes)
+PUCHAR GpuFindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes)
 {
+    if (address >= VISIBLE_BASE && address < VISIBLE_BASE + VISIBLE_SIZE) {
+        *bytes = VISIBLE_BASE + VISIBLE_SIZE - address;
+        return gpu->Visible + (address - VISIBLE_BASE);
+    }
     if (address >= LOCAL_BASE && address < LOCAL_BASE + LOCAL_SIZE) {
         *bytes = LOCAL_BASE + LOCAL_SIZE - address;
         return gpu->Local + (address - LOCAL_BASE);
@@ -26,14 +30,41 @@ static ULONG64 Smallest(ULONG64 one, ULONG64 other)
     return one < other ? one : other;
 }
 
-static BOOLEAN Fill(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address)
+/* As above, for one end of a command. */
+static PUCHAR FindEnd(PGPU gpu, PPACKET packet, const GPU_COMMAND *command, ULONG64 offset,
+                      BOOLEAN write, PULONG64 bytes)
+{
+    ULONG64 address = (write ? command->To : command->From) + offset;
+
+    switch (command->Operation) {
+#ifdef GPU_HAS_MMU
+    case GpuFillVirtual:
+    case GpuCopyVirtual:
+        return GpuTranslate(gpu, packet->Root, address, write, write ? TO_WINDOW : FROM_WINDOW,
+                            bytes);
+#endif
+    case GpuReadSystem:
+        if (!write)
+            return (PUCHAR)(ULONG_PTR)address;
+        return GpuFindMemory(gpu, address, bytes);
+    case GpuWriteSystem:
+        if (write)
+            return (PUCHAR)(ULONG_PTR)address;
+        return GpuFindMemory(gpu, address, bytes);
+    default:
+        UNREFERENCED_PARAMETER(packet);
+        return GpuFindMemory(gpu, address, bytes);
+    }
+}
+
+static BOOLEAN Fill(PGPU gpu, PPACKET packet, const GPU_COMMAND *command, PULONG64 fault_address)
 {
     PUCHAR pattern = (PUCHAR)&command->Pattern;
     ULONG64 done = 0;
 
     while (done < command->Bytes) {
         ULONG64 room;
-        PUCHAR to = FindMemory(gpu, command->To + done, &room);
+        PUCHAR to = FindEnd(gpu, packet, command, done, TRUE, &room);
 
         if (to == NULL) {
             *fault_address = command->To + done;
@@ -47,23 +78,15 @@ static BOOLEAN Fill(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address
     return TRUE;
 }
 
-/* Copies one piece that is contiguous for the CPU at both ends. NULL in `system` means the GPU. */
-static BOOLEAN CopyPiece(PGPU gpu, const GPU_COMMAND *command, ULONG64 offset, PULONG64 bytes,
-                         PULONG64 fault_address)
+/* Copies one piece that is contiguous for the CPU at both ends. */
+static BOOLEAN CopyPiece(PGPU gpu, PPACKET packet, const GPU_COMMAND *command, ULONG64 offset,
+                         PULONG64 bytes, PULONG64 fault_address)
 {
     ULONG64 source_room = *bytes;
     ULONG64 target_room = *bytes;
-    PUCHAR from;
-    PUCHAR to;
+    PUCHAR from = FindEnd(gpu, packet, command, offset, FALSE, &source_room);
+    PUCHAR to = FindEnd(gpu, packet, command, offset, TRUE, &target_room);
 
-    if (command->Operation == GpuReadSystem)
-        from = (PUCHAR)(ULONG_PTR)command->From + offset;
-    else
-        from = FindMemory(gpu, command->From + offset, &source_room);
-    if (command->Operation == GpuWriteSystem)
-        to = (PUCHAR)(ULONG_PTR)command->To + offset;
-    else
-        to = FindMemory(gpu, command->To + offset, &target_room);
     if (from == NULL || to == NULL) {
         *fault_address = (from == NULL ? command->From : command->To) + offset;
         return FALSE;
@@ -73,19 +96,34 @@ static BOOLEAN CopyPiece(PGPU gpu, const GPU_COMMAND *command, ULONG64 offset, P
     return TRUE;
 }
 
-static BOOLEAN Copy(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address)
+static BOOLEAN Copy(PGPU gpu, PPACKET packet, const GPU_COMMAND *command, PULONG64 fault_address)
 {
     ULONG64 done = 0;
 
     while (done < command->Bytes) {
         ULONG64 bytes = command->Bytes - done;
 
-        if (!CopyPiece(gpu, command, done, &bytes, fault_address))
+        if (!CopyPiece(gpu, packet, command, done, &bytes, fault_address))
             return FALSE;
         done += bytes;
     }
     return TRUE;
 }
+
+#ifdef GPU_HAS_MMU
+static BOOLEAN WriteEntry(PGPU gpu, const GPU_COMMAND *command, PULONG64 fault_address)
+{
+    ULONG64 room;
+    PUCHAR to = GpuFindMemory(gpu, command->To, &room);
+
+    if (to == NULL) {
+        *fault_address = command->To;
+        return FALSE;
+    }
+    RtlCopyMemory(to, &command->From, sizeof(command->From));
+    return TRUE;
+}
+#endif
 
 static void MapPages(PGPU gpu, const GPU_COMMAND *command)
 {
@@ -100,7 +138,7 @@ static void MapPages(PGPU gpu, const GPU_COMMAND *command)
     }
 }
 
-PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address)
+static PACKET_RESULT ExecuteCommands(PGPU gpu, PPACKET packet, PULONG64 fault_address)
 {
     for (ULONG at = 0; at < packet->Count; at++) {
         const GPU_COMMAND *command = &packet->Commands[at];
@@ -108,13 +146,20 @@ PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address)
 
         switch (command->Operation) {
         case GpuFill:
-            done = Fill(gpu, command, fault_address);
+        case GpuFillVirtual:
+            done = Fill(gpu, packet, command, fault_address);
             break;
         case GpuCopy:
         case GpuReadSystem:
         case GpuWriteSystem:
-            done = Copy(gpu, command, fault_address);
+        case GpuCopyVirtual:
+            done = Copy(gpu, packet, command, fault_address);
             break;
+#ifdef GPU_HAS_MMU
+        case GpuWriteEntry:
+            done = WriteEntry(gpu, command, fault_address);
+            break;
+#endif
         case GpuMap:
         case GpuUnmap:
             MapPages(gpu, command);
@@ -127,4 +172,15 @@ PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address)
     }
     gpu->PacketsDone++;
     return PacketDone;
+}
+
+PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address)
+{
+    PACKET_RESULT result = ExecuteCommands(gpu, packet, fault_address);
+
+#ifdef GPU_HAS_MMU
+    for (ULONG window = 0; window < ARRAYSIZE(gpu->Windows); window++)
+        GpuCloseWindow(gpu, window);
+#endif
+    return result;
 }

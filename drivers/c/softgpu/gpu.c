@@ -18,7 +18,7 @@ static void FreePacket(PGPU gpu, PPACKET packet)
 }
 
 NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULONG count,
-                   BOOLEAN owned)
+                   const TABLE_ROOT *root)
 {
     NTSTATUS status = STATUS_INSUFFICIENT_RESOURCES;
     PPACKET packet;
@@ -31,8 +31,10 @@ NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULO
         packet->Fence = fence;
         packet->Commands = commands;
         packet->Count = count;
-        packet->Owned = owned;
+        packet->Owned = root != NULL;
+        packet->Root = root != NULL ? *root : gpu->SystemRoot;
         InsertTailList(&gpu->Nodes[node].Queue, &packet->Entry);
+        gpu->Nodes[node].LastSubmitted = fence;
         status = STATUS_SUCCESS;
     }
     KeReleaseSpinLock(&gpu->Lock, irql);
@@ -60,39 +62,55 @@ void GpuPreempt(PGPU gpu, ULONG node, ULONG fence)
     KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
 }
 
-/* Returns the last aborted fence: that of the packet that hangs. */
+static PPACKET FirstPacket(PNODE node)
+{
+    if (node->Hung != NULL)
+        return node->Hung;
+    return IsListEmpty(&node->Queue) ? NULL : CONTAINING_RECORD(node->Queue.Flink, PACKET, Entry);
+}
+
+static void EmptyNode(PGPU gpu, PNODE node)
+{
+    if (node->Hung != NULL)
+        FreePacket(gpu, node->Hung);
+    node->Hung = NULL;
+    EmptyQueue(gpu, node);
+    node->Preempting = FALSE;
+}
+
+/* Returns the last aborted fence. The graphics kernel submits later packets again. */
 ULONG GpuResetNode(PGPU gpu, ULONG node)
 {
     PNODE reset = &gpu->Nodes[node];
+    PPACKET first;
     ULONG fence;
     KIRQL irql;
 
     KeWaitForSingleObject(&gpu->Idle, Executive, KernelMode, FALSE, NULL);
     KeAcquireSpinLock(&gpu->Lock, &irql);
+    first = FirstPacket(reset);
+    if (first != NULL)
+        reset->LastCompleted = first->Fence;
     fence = reset->LastCompleted;
-    if (reset->Hung != NULL) {
-        fence = reset->Hung->Fence;
-        FreePacket(gpu, reset->Hung);
-        reset->Hung = NULL;
-        reset->LastCompleted = fence;
-    }
-    reset->Preempting = FALSE;
+    EmptyNode(gpu, reset);
     KeReleaseSpinLock(&gpu->Lock, irql);
     KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
-    KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
     return fence;
 }
 
+/* Everything that was submitted is over. */
 void GpuReset(PGPU gpu)
 {
-    for (ULONG node = 0; node < NODE_COUNT; node++) {
-        KIRQL irql;
+    KIRQL irql;
 
-        GpuResetNode(gpu, node);
-        KeAcquireSpinLock(&gpu->Lock, &irql);
-        EmptyQueue(gpu, &gpu->Nodes[node]);
-        KeReleaseSpinLock(&gpu->Lock, irql);
+    KeWaitForSingleObject(&gpu->Idle, Executive, KernelMode, FALSE, NULL);
+    KeAcquireSpinLock(&gpu->Lock, &irql);
+    for (ULONG at = 0; at < NODE_COUNT; at++) {
+        EmptyNode(gpu, &gpu->Nodes[at]);
+        gpu->Nodes[at].LastCompleted = gpu->Nodes[at].LastSubmitted;
     }
+    KeReleaseSpinLock(&gpu->Lock, irql);
+    KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
 }
 
 BOOLEAN GpuIsResponsive(PGPU gpu, ULONG node)
@@ -102,6 +120,7 @@ BOOLEAN GpuIsResponsive(PGPU gpu, ULONG node)
 
 void GpuLosePower(PGPU gpu)
 {
+    RtlZeroMemory(gpu->Visible, VISIBLE_SIZE);
     RtlZeroMemory(gpu->Local, LOCAL_SIZE);
     RtlZeroMemory(gpu->Aperture, APERTURE_PAGES * sizeof(gpu->Aperture[0]));
 }
@@ -205,8 +224,26 @@ static NTSTATUS StartThread(PGPU gpu)
     return status;
 }
 
+static BOOLEAN AllocateGpuMemory(PGPU gpu)
+{
+    PHYSICAL_ADDRESS highest = {.QuadPart = -1};
+
+    gpu->Visible = MmAllocateContiguousMemory(VISIBLE_SIZE, highest);
+    gpu->Local = AllocateMemory(LOCAL_SIZE);
+    gpu->Aperture = AllocateMemory(APERTURE_PAGES * sizeof(gpu->Aperture[0]));
+    if (gpu->Visible == NULL || gpu->Local == NULL || gpu->Aperture == NULL)
+        return FALSE;
+    gpu->VisibleAddress = MmGetPhysicalAddress(gpu->Visible);
+    return TRUE;
+}
+
 static void FreeGpuMemory(PGPU gpu)
 {
+#ifndef FLAW_LEAK_CONTIGUOUS_MEMORY
+    if (gpu->Visible != NULL)
+        MmFreeContiguousMemory(gpu->Visible);
+#endif
+    gpu->Visible = NULL;
     if (gpu->Local != NULL)
         FreeMemory(gpu->Local);
     if (gpu->Aperture != NULL)
@@ -221,9 +258,7 @@ NTSTATUS GpuStart(PGPU gpu, struct _ADAPTER *adapter)
 
     RtlZeroMemory(gpu, sizeof(*gpu));
     gpu->Adapter = adapter;
-    gpu->Local = AllocateMemory(LOCAL_SIZE);
-    gpu->Aperture = AllocateMemory(APERTURE_PAGES * sizeof(gpu->Aperture[0]));
-    if (gpu->Local == NULL || gpu->Aperture == NULL) {
+    if (!AllocateGpuMemory(gpu)) {
         FreeGpuMemory(gpu);
         return STATUS_NO_MEMORY;
     }

@@ -13,11 +13,15 @@
 
 /* The segments, and their addresses in the GPU's address space. */
 #define APERTURE_SEGMENT 1
-#define LOCAL_SEGMENT 2
-#define LOCAL_BASE 0x0000000010000000ull
-#define LOCAL_SIZE (2u << 20)
+#define VISIBLE_SEGMENT 2
+#define LOCAL_SEGMENT 3
+#define SEGMENT_COUNT 3
+#define VISIBLE_BASE 0x0000000010000000ull
+#define VISIBLE_SIZE (4u << 20)
+#define LOCAL_BASE 0x0000000020000000ull
+#define LOCAL_SIZE (4u << 20)
 #define APERTURE_BASE 0x0000000080000000ull
-#define APERTURE_SIZE (16u << 20)
+#define APERTURE_SIZE (64u << 20)
 #define APERTURE_PAGES (APERTURE_SIZE / PAGE_SIZE)
 
 typedef enum _GPU_OPERATION {
@@ -30,7 +34,22 @@ typedef enum _GPU_OPERATION {
     GpuMap,
     GpuUnmap,
     GpuHang,
+    /* At virtual addresses of the packet's page tables. */
+    GpuFillVirtual,
+    GpuCopyVirtual,
+    /* Writes From, eight bytes, to an address. */
+    GpuWriteEntry,
 } GPU_OPERATION;
+
+/* Page tables: see mmu.c. */
+#define TABLE_LEVELS 3
+#define TABLE_BITS 9
+#define TABLE_MASK ((1u << TABLE_BITS) - 1)
+
+typedef struct _TABLE_ROOT {
+    ULONG Segment;
+    ULONG64 Offset;
+} TABLE_ROOT, *PTABLE_ROOT;
 
 /* A command in a DMA buffer. */
 typedef struct _GPU_COMMAND {
@@ -51,6 +70,8 @@ typedef struct _PACKET {
     PGPU_COMMAND Commands;
     ULONG Count;
     BOOLEAN Owned;
+    /* The address space of virtual addresses. */
+    TABLE_ROOT Root;
 } PACKET, *PPACKET;
 
 typedef struct _NODE {
@@ -58,6 +79,7 @@ typedef struct _NODE {
     /* Never ends, until a reset. */
     PPACKET Hung;
     ULONG LastCompleted;
+    ULONG LastSubmitted;
     BOOLEAN Preempting;
     ULONG PreemptionFence;
 } NODE, *PNODE;
@@ -66,6 +88,9 @@ struct _ADAPTER;
 
 typedef struct _GPU {
     struct _ADAPTER *Adapter;
+    /* Memory that the CPU sees, too: it is contiguous. */
+    PUCHAR Visible;
+    PHYSICAL_ADDRESS VisibleAddress;
     PUCHAR Local;
     /* The CPU's address of each page of the aperture; NULL if nothing is mapped. */
     PUCHAR *Aperture;
@@ -82,15 +107,22 @@ typedef struct _GPU {
     PVOID Thread;
     BOOLEAN Stop;
     ULONG64 PacketsDone;
+
+    TABLE_ROOT SystemRoot;
+    /* Pages of system memory that the thread has mapped. */
+    PVOID Windows[3];
 } GPU, *PGPU;
 
 NTSTATUS GpuStart(PGPU gpu, struct _ADAPTER *adapter);
 void GpuStop(PGPU gpu);
 void GpuLosePower(PGPU gpu);
 
-/* At DISPATCH_LEVEL or below. The commands stay valid until the fence is reported. */
+/*
+ * At DISPATCH_LEVEL or below. With a root, the commands are in pool and freed by the GPU; without
+ * one they are in a DMA buffer, which stays valid until the fence is reported.
+ */
 NTSTATUS GpuSubmit(PGPU gpu, ULONG node, ULONG fence, PGPU_COMMAND commands, ULONG count,
-                   BOOLEAN owned);
+                   const TABLE_ROOT *root);
 void GpuPreempt(PGPU gpu, ULONG node, ULONG fence);
 
 /* At PASSIVE_LEVEL. */
@@ -100,6 +132,16 @@ BOOLEAN GpuIsResponsive(PGPU gpu, ULONG node);
 
 /* execute.c */
 PACKET_RESULT GpuExecute(PGPU gpu, PPACKET packet, PULONG64 fault_address);
+PUCHAR GpuFindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes);
+
+/* mmu.c */
+enum { FROM_WINDOW, TO_WINDOW, TABLE_WINDOW };
+ULONG64 GpuEncodeEntry(const DXGK_PTE *entry);
+PUCHAR GpuTranslate(PGPU gpu, TABLE_ROOT root, ULONG64 address, BOOLEAN write, ULONG window,
+                    PULONG64 bytes);
+void GpuCloseWindow(PGPU gpu, ULONG window);
+NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args);
+NTSTATUS GpuBuildEntryCopies(DXGKARG_BUILDPAGINGBUFFER *args);
 
 /* report.c: reports to the graphics kernel, synchronized with the interrupt. */
 void GpuReportCompletion(PGPU gpu, ULONG node, ULONG fence);

@@ -14,6 +14,8 @@
 #define PAGED __attribute__((section("PAGE")))
 #define EXPORTED __attribute__((visibility("default")))
 
+#define SEGMENT_BIT(segment) (1u << ((segment) - 1))
+#define ALL_SEGMENTS ((1u << SEGMENT_COUNT) - 1)
 #define MAX_SLOT_ID 63
 #define DMA_BUFFER_SIZE 0x1000
 #define ALLOCATION_LIST_SIZE 16
@@ -39,6 +41,8 @@ typedef struct _DEVICE {
 typedef struct _CONTEXT {
     PDEVICE Device;
     ULONG Node;
+    BOOLEAN IsSystem;
+    TABLE_ROOT Root;
 } CONTEXT, *PCONTEXT;
 
 typedef struct _RESOURCE {
@@ -77,6 +81,25 @@ typedef struct _CLIENT_COMMAND {
 
 enum { ClientFill = 1, ClientCopy, ClientHang, ClientRaw, ClientFillAt, ClientCopyAt };
 
+#define DESCRIPTION_CPU_VISIBLE 1
+#define DESCRIPTION_CACHED 2
+#define DESCRIPTION_PINNED 4
+#define DESCRIPTION_RESERVED 0xF8
+#define PREFER_END 0x80000000u
+
+/* A client's description of an allocation. */
+typedef struct _DESCRIPTION {
+    ULONG64 Size;
+    ULONG64 Alignment;
+    ULONG Segments;
+    ULONG EvictionSegments;
+    ULONG Priority;
+    /* 1 CPU visible, 2 cached, 4 pinned; above them the number of instances. */
+    ULONG Flags;
+    /* Segments in order of preference, the highest bit for its end; 0 is none. */
+    ULONG Preferred[5];
+} DESCRIPTION, *PDESCRIPTION;
+
 /* The bytes of a client that are not read yet. */
 typedef struct _READER {
     const UCHAR *Bytes;
@@ -87,13 +110,14 @@ typedef struct _READER {
 BOOLEAN ReadUlong(PREADER reader, PULONG value);
 BOOLEAN ReadUlong64(PREADER reader, PULONG64 value);
 BOOLEAN ReadCommand(PREADER reader, PCLIENT_COMMAND command);
-NTSTATUS ReadDescription(PVOID data, UINT size, PULONG64 bytes);
+NTSTATUS ReadDescription(PVOID data, UINT size, PDESCRIPTION description);
 BOOLEAN ListIndex(ULONG target, PULONG index);
 
 /* allocation.c */
 POPEN_ALLOCATION FindOpenAllocation(PDEVICE device, D3DKMT_HANDLE handle);
 
 /* segments.c */
+ULONG64 SegmentBase(UINT segment);
 NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
 NTSTATUS QuerySegment4(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query);
 

@@ -4,6 +4,9 @@
 
 #define DESCRIPTION_MAGIC 0x47535457 /* WTSG */
 #define LARGEST_ALLOCATION (1ull << 30)
+#define LARGEST_ALIGNMENT (1ull << 21)
+#define SHORT_VERSION 1
+#define LONG_VERSION 2
 
 static BOOLEAN Read(PREADER reader, PVOID to, SIZE_T size)
 {
@@ -50,23 +53,76 @@ BOOLEAN ReadCommand(PREADER reader, PCLIENT_COMMAND command)
     }
 }
 
-/* The size of the allocation that a client describes, in whole pages. */
-PAGED NTSTATUS ReadDescription(PVOID data, UINT size, PULONG64 bytes)
+static PAGED BOOLEAN ReadPlacement(PREADER reader, PDESCRIPTION description)
+{
+    return ReadUlong64(reader, &description->Size) &&
+           ReadUlong64(reader, &description->Alignment) &&
+           ReadUlong(reader, &description->Segments) &&
+           ReadUlong(reader, &description->EvictionSegments) &&
+           ReadUlong(reader, &description->Priority) && ReadUlong(reader, &description->Flags) &&
+           Read(reader, description->Preferred, sizeof(description->Preferred));
+}
+
+/* Any segment, preferably memory that only the GPU sees. */
+static PAGED BOOLEAN ReadSize(PREADER reader, PDESCRIPTION description)
+{
+    static const ULONG Preferred[] = {LOCAL_SEGMENT, VISIBLE_SEGMENT, APERTURE_SEGMENT};
+
+    description->Segments = ALL_SEGMENTS;
+    description->Priority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
+    description->Flags = DESCRIPTION_CPU_VISIBLE;
+    RtlCopyMemory(description->Preferred, Preferred, sizeof(Preferred));
+    return ReadUlong64(reader, &description->Size);
+}
+
+static PAGED BOOLEAN IsPlausible(const DESCRIPTION *description)
+{
+    ULONG segments = description->Segments;
+    BOOLEAN visible = (description->Flags & DESCRIPTION_CPU_VISIBLE) != 0;
+    BOOLEAN seen = (segments & SEGMENT_BIT(APERTURE_SEGMENT)) != 0 ||
+                   (segments & SEGMENT_BIT(LOCAL_SEGMENT)) == 0;
+
+    for (ULONG at = 0; at < ARRAYSIZE(description->Preferred); at++) {
+        ULONG segment = description->Preferred[at] & ~PREFER_END;
+
+        if (segment != 0 && (segment > SEGMENT_COUNT || !(segments & SEGMENT_BIT(segment))))
+            return FALSE;
+    }
+    if (segments == 0 || (segments & ~ALL_SEGMENTS) != 0 || description->Priority == 0)
+        return FALSE;
+    if ((description->EvictionSegments & ~SEGMENT_BIT(APERTURE_SEGMENT)) != 0)
+        return FALSE;
+    if ((description->Flags & DESCRIPTION_RESERVED) != 0 || (visible && !seen))
+        return FALSE;
+    return visible || !(description->Flags & DESCRIPTION_CACHED);
+}
+
+PAGED NTSTATUS ReadDescription(PVOID data, UINT size, PDESCRIPTION description)
 {
     READER reader = {data, size};
     ULONG magic;
     ULONG version;
 
-    if (!ReadUlong(&reader, &magic) || !ReadUlong(&reader, &version) ||
-        !ReadUlong64(&reader, bytes) || reader.Size != 0)
+    RtlZeroMemory(description, sizeof(*description));
+    if (!ReadUlong(&reader, &magic) || !ReadUlong(&reader, &version) || magic != DESCRIPTION_MAGIC)
         return STATUS_INVALID_PARAMETER;
-    if (magic != DESCRIPTION_MAGIC || *bytes == 0)
+    if (version == LONG_VERSION ? !ReadPlacement(&reader, description)
+                                : !ReadSize(&reader, description))
         return STATUS_INVALID_PARAMETER;
-    if (version != 1)
+    if (reader.Size != 0)
+        return STATUS_INVALID_PARAMETER;
+    if (version != SHORT_VERSION && version != LONG_VERSION)
         return STATUS_GRAPHICS_DRIVER_MISMATCH;
-    if (*bytes > LARGEST_ALLOCATION)
+    if (description->Size == 0)
+        return STATUS_INVALID_PARAMETER;
+    if (description->Size > LARGEST_ALLOCATION)
         return STATUS_NO_MEMORY;
-    *bytes = ROUND_TO_PAGES(*bytes);
+    if (description->Alignment < PAGE_SIZE)
+        description->Alignment = PAGE_SIZE;
+    if ((description->Alignment & (description->Alignment - 1)) != 0 ||
+        description->Alignment > LARGEST_ALIGNMENT || !IsPlausible(description))
+        return STATUS_INVALID_PARAMETER;
+    description->Size = ROUND_TO_PAGES(description->Size);
     return STATUS_SUCCESS;
 }
 

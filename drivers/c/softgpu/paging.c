@@ -47,7 +47,7 @@ static PAGED NTSTATUS BuildMap(const PagingMapApertureSegment *map, PGPU_COMMAND
 static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *notify)
 {
     PALLOCATION allocation = notify->hAllocation;
-    ULONG64 base = notify->PhysicalAddress.SegmentId == LOCAL_SEGMENT ? LOCAL_BASE : APERTURE_BASE;
+    ULONG64 base = SegmentBase(notify->PhysicalAddress.SegmentId);
 
     allocation->GpuAddress =
         notify->Flags.Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
@@ -61,7 +61,8 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
     *written = TRUE;
     switch (args->Operation) {
     case DXGK_OPERATION_TRANSFER:
-        return BuildTransfer(&args->Transfer, command);
+        *written = args->Transfer.TransferSize != 0;
+        return *written ? BuildTransfer(&args->Transfer, command) : STATUS_SUCCESS;
     case DXGK_OPERATION_FILL:
         command->Operation = GpuFill;
         command->Pattern = args->Fill.FillPattern;
@@ -76,6 +77,18 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
         command->Bytes = (ULONG64)args->UnmapApertureSegment.NumberOfPages * PAGE_SIZE;
         return STATUS_SUCCESS;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    case DXGK_OPERATION_VIRTUAL_FILL:
+        command->Operation = GpuFillVirtual;
+        command->Pattern = args->FillVirtual.FillPattern;
+        command->To = args->FillVirtual.DestinationVirtualAddress;
+        command->Bytes = args->FillVirtual.FillSizeInBytes;
+        return STATUS_SUCCESS;
+    case DXGK_OPERATION_VIRTUAL_TRANSFER:
+        command->Operation = GpuCopyVirtual;
+        command->From = args->TransferVirtual.SourceVirtualAddress;
+        command->To = args->TransferVirtual.DestinationVirtualAddress;
+        command->Bytes = args->TransferVirtual.TransferSizeInBytes;
+        return STATUS_SUCCESS;
     case DXGK_OPERATION_NOTIFY_RESIDENCY:
         NotifyResidency(&args->NotifyResidency);
         *written = FALSE;
@@ -87,6 +100,23 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
     }
 }
 
+#ifdef GPU_HAS_MMU
+/* Operations that can need several commands. */
+static PAGED NTSTATUS BuildTables(DXGKARG_BUILDPAGINGBUFFER *args)
+{
+    PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
+    NTSTATUS status;
+
+    if (args->Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE)
+        status = GpuBuildTableUpdate(args);
+    else
+        status = GpuBuildEntryCopies(args);
+    if (args->DmaBufferPrivateDataSize >= sizeof(*private_data))
+        private_data->End = args->pDmaBuffer;
+    return status;
+}
+#endif
+
 PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
 {
     PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
@@ -95,6 +125,11 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
     NTSTATUS status;
 
     UNREFERENCED_PARAMETER(context);
+#ifdef GPU_HAS_MMU
+    if (args->Operation == DXGK_OPERATION_UPDATE_PAGE_TABLE ||
+        args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES)
+        return BuildTables(args);
+#endif
     if (args->DmaSize < sizeof(command))
         return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
     status = BuildCommand(args, &command, &written);
@@ -106,6 +141,7 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + sizeof(command);
 #endif
     }
-    private_data->End = args->pDmaBuffer;
+    if (args->DmaBufferPrivateDataSize >= sizeof(*private_data))
+        private_data->End = args->pDmaBuffer;
     return STATUS_SUCCESS;
 }

@@ -225,5 +225,5 @@ NTSTATUS NTAPI SgSubmitCommand(HANDLE handle, const DXGKARG_SUBMITCOMMAND *args)
     if (size != 0)
         commands = (PGPU_COMMAND)(private_data->End - size);
     return GpuSubmit(&adapter->Gpu, args->NodeOrdinal, args->SubmissionFenceId, commands,
-                     size / sizeof(GPU_COMMAND), FALSE);
+                     size / sizeof(GPU_COMMAND), NULL);
 }

@@ -1,29 +1,65 @@
-/* The segments: an aperture, and memory that only the GPU sees. */
+/* The segments: an aperture, memory that the CPU sees, and memory that only the GPU sees. */
 #include "driver.h"
 #include "miniport.h"
+
+ULONG64 SegmentBase(UINT segment)
+{
+    switch (segment) {
+    case APERTURE_SEGMENT:
+        return APERTURE_BASE;
+    case VISIBLE_SEGMENT:
+        return VISIBLE_BASE;
+    default:
+        return LOCAL_BASE;
+    }
+}
+
+static SIZE_T SegmentSize(UINT segment)
+{
+    switch (segment) {
+    case APERTURE_SEGMENT:
+        return APERTURE_SIZE;
+    case VISIBLE_SEGMENT:
+        return VISIBLE_SIZE;
+    default:
+        return LOCAL_SIZE;
+    }
+}
+
+static DXGK_SEGMENTFLAGS SegmentFlags(UINT segment)
+{
+    DXGK_SEGMENTFLAGS flags = {0};
+
+    flags.Aperture = segment == APERTURE_SEGMENT;
+    flags.CacheCoherent = segment == APERTURE_SEGMENT;
+    flags.CpuVisible = segment == VISIBLE_SEGMENT;
+#if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
+    flags.ApplicationTarget = segment != APERTURE_SEGMENT;
+#endif
+    return flags;
+}
 
 #if DXGKDDI_INTERFACE_VERSION < DXGKDDI_INTERFACE_VERSION_WDDM2_0
 PAGED NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query)
 {
     DXGK_QUERYSEGMENTOUT3 *out = query->pOutputData;
-    DXGK_SEGMENTDESCRIPTOR3 *segments;
 
-    UNREFERENCED_PARAMETER(adapter);
     if (query->OutputDataSize < sizeof(*out))
         return STATUS_BUFFER_TOO_SMALL;
-    segments = out->pSegmentDescriptor;
-    if (segments == NULL) {
-        out->NbSegment = LOCAL_SEGMENT;
+    if (out->pSegmentDescriptor == NULL) {
+        out->NbSegment = SEGMENT_COUNT;
         return STATUS_SUCCESS;
     }
-    segments[0].BaseAddress.QuadPart = APERTURE_BASE;
-    segments[0].Size = APERTURE_SIZE;
-    segments[0].CommitLimit = APERTURE_SIZE;
-    segments[0].Flags.Aperture = TRUE;
-    segments[0].Flags.CacheCoherent = TRUE;
-    segments[1].BaseAddress.QuadPart = LOCAL_BASE;
-    segments[1].Size = LOCAL_SIZE;
-    segments[1].CommitLimit = LOCAL_SIZE;
+    for (UINT id = 1; id <= SEGMENT_COUNT; id++) {
+        DXGK_SEGMENTDESCRIPTOR3 *segment = &out->pSegmentDescriptor[id - 1];
+
+        segment->BaseAddress.QuadPart = SegmentBase(id);
+        segment->Size = SegmentSize(id);
+        segment->CommitLimit = SegmentSize(id);
+        segment->Flags = SegmentFlags(id);
+        if (id == VISIBLE_SEGMENT)
+            segment->CpuTranslatedAddress = adapter->Gpu.VisibleAddress;
+    }
     out->PagingBufferSegmentId = APERTURE_SEGMENT;
     out->PagingBufferSize = PAGING_BUFFER_SIZE;
     out->PagingBufferPrivateDataSize = sizeof(DMA_PRIVATE);
@@ -33,27 +69,24 @@ PAGED NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *q
 PAGED NTSTATUS QuerySegment4(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query)
 {
     DXGK_QUERYSEGMENTOUT4 *out = query->pOutputData;
-    DXGK_SEGMENTDESCRIPTOR4 *aperture;
-    DXGK_SEGMENTDESCRIPTOR4 *local;
 
-    UNREFERENCED_PARAMETER(adapter);
     if (query->OutputDataSize < sizeof(*out))
         return STATUS_BUFFER_TOO_SMALL;
     if (out->pSegmentDescriptor == NULL) {
-        out->NbSegment = LOCAL_SEGMENT;
+        out->NbSegment = SEGMENT_COUNT;
         return STATUS_SUCCESS;
     }
-    aperture = (DXGK_SEGMENTDESCRIPTOR4 *)out->pSegmentDescriptor;
-    local = (DXGK_SEGMENTDESCRIPTOR4 *)(out->pSegmentDescriptor + out->SegmentDescriptorStride);
-    aperture->BaseAddress.QuadPart = APERTURE_BASE;
-    aperture->Size = APERTURE_SIZE;
-    aperture->CommitLimit = APERTURE_SIZE;
-    aperture->Flags.Aperture = TRUE;
-    aperture->Flags.CacheCoherent = TRUE;
-    local->BaseAddress.QuadPart = LOCAL_BASE;
-    local->Size = LOCAL_SIZE;
-    local->CommitLimit = LOCAL_SIZE;
-    local->Flags.ApplicationTarget = TRUE;
+    for (UINT id = 1; id <= SEGMENT_COUNT; id++) {
+        PUCHAR place = out->pSegmentDescriptor + (id - 1) * out->SegmentDescriptorStride;
+        DXGK_SEGMENTDESCRIPTOR4 *segment = (DXGK_SEGMENTDESCRIPTOR4 *)place;
+
+        segment->BaseAddress.QuadPart = SegmentBase(id);
+        segment->Size = SegmentSize(id);
+        segment->CommitLimit = SegmentSize(id);
+        segment->Flags = SegmentFlags(id);
+        if (id == VISIBLE_SEGMENT)
+            segment->CpuTranslatedAddress = adapter->Gpu.VisibleAddress;
+    }
     out->PagingBufferSegmentId = APERTURE_SEGMENT;
     out->PagingBufferSize = PAGING_BUFFER_SIZE;
     out->PagingBufferPrivateDataSize = sizeof(DMA_PRIVATE);

@@ -38,6 +38,18 @@ static BOOLEAN Resolve(PDEVICE device, const CLIENT_COMMAND *client, PGPU_COMMAN
     case ClientHang:
         command->Operation = GpuHang;
         return TRUE;
+#ifdef GPU_HAS_MMU
+    case ClientFillAt:
+        command->Operation = GpuFillVirtual;
+        command->Pattern = client->Value * 0x01010101u;
+        command->To = client->Offset;
+        return TRUE;
+    case ClientCopyAt:
+        command->Operation = GpuCopyVirtual;
+        command->From = client->FromOffset;
+        command->To = client->Offset;
+        return TRUE;
+#endif
     default:
         return FALSE;
     }
@@ -73,7 +85,7 @@ NTSTATUS NTAPI SgSubmitCommandVirtual(HANDLE handle, const DXGKARG_SUBMITCOMMAND
     status = STATUS_INVALID_PARAMETER;
     if (ResolveAll(context->Device, reader, commands, count))
         status = GpuSubmit(&adapter->Gpu, args->NodeOrdinal, args->SubmissionFenceId, commands,
-                           count, TRUE);
+                           count, &context->Root);
     if (!NT_SUCCESS(status))
         FreeMemory(commands);
     return status;

@@ -1494,6 +1494,66 @@ typedef enum _KSPROPERTY_VIDMEM_TRANSPORT {
 } KSPROPERTY_VIDMEM_TRANSPORT;
 WINDTUNNEL_ASSERT(sizeof(KSPROPERTY_VIDMEM_TRANSPORT) == 4);
 
+/* The functions of ks.sys. */
+#define KSDDKAPI NTSYSAPI
+
+KSDDKAPI NTSTATUS NTAPI KsInitializeDriver(PDRIVER_OBJECT DriverObject, PUNICODE_STRING RegistryPath,
+                                           const KSDEVICE_DESCRIPTOR *Descriptor);
+KSDDKAPI NTSTATUS NTAPI KsCreateFilterFactory(PDEVICE_OBJECT DeviceObject,
+                                              const KSFILTER_DESCRIPTOR *Descriptor,
+                                              PWSTR RefString, PVOID SecurityDescriptor,
+                                              ULONG CreateItemFlags,
+                                              PFNKSFILTERFACTORYPOWER SleepCallback,
+                                              PFNKSFILTERFACTORYPOWER WakeCallback,
+                                              KSFILTERFACTORY **FilterFactory);
+KSDDKAPI NTSTATUS NTAPI KsFilterCreatePinFactory(PKSFILTER Filter,
+                                                 const KSPIN_DESCRIPTOR_EX *PinDescriptor,
+                                                 PULONG PinID);
+KSDDKAPI NTSTATUS NTAPI KsFilterFactorySetDeviceClassesState(KSFILTERFACTORY *FilterFactory,
+                                                             BOOLEAN NewState);
+KSDDKAPI void NTAPI KsAcquireDevice(PKSDEVICE Device);
+KSDDKAPI void NTAPI KsReleaseDevice(PKSDEVICE Device);
+KSDDKAPI void NTAPI KsAcquireControl(PVOID Object);
+KSDDKAPI void NTAPI KsReleaseControl(PVOID Object);
+KSDDKAPI PKSDEVICE NTAPI KsGetDevice(PVOID Object);
+KSDDKAPI PVOID NTAPI KsGetParent(PVOID Object);
+KSDDKAPI PVOID NTAPI KsGetFirstChild(PVOID Object);
+KSDDKAPI PVOID NTAPI KsGetNextSibling(PVOID Object);
+KSDDKAPI PKSFILTER NTAPI KsPinGetParentFilter(PKSPIN Pin);
+KSDDKAPI PKSPIN NTAPI KsFilterGetFirstChildPin(PKSFILTER Filter, ULONG PinId);
+KSDDKAPI ULONG NTAPI KsFilterGetChildPinCount(PKSFILTER Filter, ULONG PinId);
+KSDDKAPI PKSPIN NTAPI KsGetPinFromIrp(PIRP Irp);
+KSDDKAPI PKSFILTER NTAPI KsGetFilterFromIrp(PIRP Irp);
+KSDDKAPI NTSTATUS NTAPI KsAddItemToObjectBag(KSOBJECT_BAG ObjectBag, PVOID Item, PFNKSFREE Free);
+KSDDKAPI ULONG NTAPI KsRemoveItemFromObjectBag(KSOBJECT_BAG ObjectBag, PVOID Item, BOOLEAN Free);
+KSDDKAPI NTSTATUS NTAPI _KsEdit(KSOBJECT_BAG ObjectBag, PVOID *PointerToPointerToItem,
+                                ULONG NewSize, ULONG OldSize, ULONG Tag);
+/* Replaces a descriptor by a copy that can be changed. */
+#define KsEdit(object, pointer, tag) \
+    _KsEdit((object)->Bag, (PVOID *)(pointer), sizeof(**(pointer)), sizeof(**(pointer)), (tag))
+KSDDKAPI void NTAPI KsPinAttemptProcessing(PKSPIN Pin, BOOLEAN Asynchronous);
+KSDDKAPI void NTAPI KsFilterAttemptProcessing(PKSFILTER Filter, BOOLEAN Asynchronous);
+KSDDKAPI NTSTATUS NTAPI KsPinGetReferenceClockInterface(PKSPIN Pin, IKsReferenceClock **Interface);
+KSDDKAPI PKSSTREAM_POINTER NTAPI
+KsPinGetLeadingEdgeStreamPointer(PKSPIN Pin, KSSTREAM_POINTER_STATE State);
+KSDDKAPI PKSSTREAM_POINTER NTAPI
+KsPinGetTrailingEdgeStreamPointer(PKSPIN Pin, KSSTREAM_POINTER_STATE State);
+KSDDKAPI PKSSTREAM_POINTER NTAPI KsPinGetFirstCloneStreamPointer(PKSPIN Pin);
+KSDDKAPI PKSSTREAM_POINTER NTAPI KsStreamPointerGetNextClone(PKSSTREAM_POINTER StreamPointer);
+KSDDKAPI NTSTATUS NTAPI KsStreamPointerClone(PKSSTREAM_POINTER StreamPointer,
+                                             PFNKSSTREAMPOINTER CancelCallback, ULONG ContextSize,
+                                             PKSSTREAM_POINTER *CloneStreamPointer);
+KSDDKAPI void NTAPI KsStreamPointerDelete(PKSSTREAM_POINTER StreamPointer);
+KSDDKAPI NTSTATUS NTAPI KsStreamPointerAdvance(PKSSTREAM_POINTER StreamPointer);
+KSDDKAPI NTSTATUS NTAPI KsStreamPointerAdvanceOffsets(PKSSTREAM_POINTER StreamPointer,
+                                                      ULONG InUsed, ULONG OutUsed, BOOLEAN Eject);
+KSDDKAPI NTSTATUS NTAPI KsStreamPointerLock(PKSSTREAM_POINTER StreamPointer);
+KSDDKAPI void NTAPI KsStreamPointerUnlock(PKSSTREAM_POINTER StreamPointer, BOOLEAN Eject);
+KSDDKAPI void NTAPI KsStreamPointerScheduleTimeout(PKSSTREAM_POINTER StreamPointer,
+                                                   PFNKSSTREAMPOINTER Callback,
+                                                   ULONGLONG Interval);
+KSDDKAPI void NTAPI KsStreamPointerCancelTimeout(PKSSTREAM_POINTER StreamPointer);
+
 #pragma GCC diagnostic pop
 
 #ifdef __cplusplus

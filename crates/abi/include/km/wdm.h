@@ -977,7 +977,13 @@ typedef struct _KEY_VALUE_PARTIAL_INFORMATION {
 
 #define REG_DWORD 4
 
-NTKERNELAPI POBJECT_TYPE *PsThreadType;
+/* A variable of the kernel: an image reads its address from its import table. */
+#ifdef _WIN32
+extern POBJECT_TYPE *PsThreadType;
+#else
+extern POBJECT_TYPE PsThreadTypeVariable __asm__("PsThreadType");
+#define PsThreadType (&PsThreadTypeVariable)
+#endif
 NTKERNELAPI NTSTATUS NTAPI PsCreateSystemThread(PHANDLE thread, ULONG access,
                                                 POBJECT_ATTRIBUTES attributes, HANDLE process,
                                                 PVOID client_id, KSTART_ROUTINE *routine,

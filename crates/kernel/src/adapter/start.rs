@@ -7,7 +7,7 @@ use crate::base::id_list::Id;
 use crate::ddi::Driver;
 use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::interrupt_run::Interrupts;
-use crate::ddi::miniport::{DriverError, Features, SchedulingFeatures};
+use crate::ddi::miniport::{DriverError, DriverKind, Features, SchedulingFeatures};
 use crate::ddi::permit::{DdiPermit, ThreadingLevel, WaitStuck};
 use crate::kernel::{DriverSetup, Kernel};
 use crate::lifetime::device::Device;
@@ -344,6 +344,7 @@ impl Kernel {
             remove(at, driver, permit);
             return Err(StartError::returned("DxgkDdiStartDevice", why));
         }
+        let outputs = query_outputs(at, driver, permit);
         let features = driver.query_adapter_info(at, permit);
         let ram = driver.hardware.ram();
         let usable = features
@@ -357,6 +358,10 @@ impl Kernel {
             });
         match usable {
             Ok(features) => {
+                for output in outputs {
+                    // The answer has no effect: nothing is displayed.
+                    let _ = driver.query_child_status(at, permit, output);
+                }
                 self.test_host_aperture(at, permit, driver, &features);
                 self.apply_features(driver, features, ram);
                 match self.start_system(at, permit, driver) {
@@ -402,7 +407,8 @@ impl Kernel {
         let passed = self.check_features(driver.adapter.subject(), features);
         let passed = self.check_mmu(driver.adapter.subject(), features) && passed;
         let complete = check_entry_points(driver, features);
-        if !(1..=MAX_NODES).contains(&features.nodes) {
+        let display_only = driver.miniport.kind() == DriverKind::DisplayOnly;
+        if !(1..=MAX_NODES).contains(&features.nodes) && !display_only {
             let nodes = features.nodes;
             let count = if nodes == 0 { "zero".to_owned() } else { nodes.to_string() };
             return Some(format!("reported {count} nodes; an adapter has 1 to {MAX_NODES}"));
@@ -687,6 +693,17 @@ impl Kernel {
         self.end_unused_space(at, process.0, number);
         Ok(())
     }
+}
+
+/// The video outputs of a display-only adapter.
+///
+/// WINDOWS: listed after the start and before the capabilities are queried; their status is queried
+/// afterwards (observed).
+fn query_outputs(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>) -> Vec<u32> {
+    if driver.miniport.kind() != DriverKind::DisplayOnly || driver.miniport.children() == 0 {
+        return Vec::new();
+    }
+    driver.query_child_relations(at, permit).unwrap_or_default()
 }
 
 /// Stops an adapter.

@@ -38,6 +38,18 @@ pub enum Generation {
     Two,
 }
 
+/// The kind of a driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DriverKind {
+    /// It renders, and may display.
+    #[default]
+    Full,
+    /// It renders and has no display output (`ComputeOnly`).
+    ComputeOnly,
+    /// It displays and does not render (`KMDDOD_INITIALIZATION_DATA`).
+    DisplayOnly,
+}
+
 /// The features of an adapter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {

@@ -181,6 +181,17 @@ macro_rules! ddi {
                 self.delegate().map_or(Generation::Two, |inner_driver| inner_driver.generation())
             }
 
+            /// The kind of driver, as far as it is known: its capabilities are queried after it has
+            /// started.
+            fn kind(&self) -> DriverKind {
+                self.delegate().map_or(DriverKind::Full, |inner_driver| inner_driver.kind())
+            }
+
+            /// The number of devices connected to the adapter, as reported by `start_device`.
+            fn children(&self) -> u32 {
+                self.delegate().map_or(0, |inner_driver| inner_driver.children())
+            }
+
             /// The implemented entry points, by their names in the DDI table. The default is all of
             /// them.
             fn entry_points(&self) -> Vec<&'static str> {

@@ -8,7 +8,7 @@ use crate::adapter::power::SetPowerArgs;
 use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{
     CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverKind,
     DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
     HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
     SurfaceInfo,
@@ -43,6 +43,16 @@ ddi! {
         /// (`DXGKQAITYPE_UMDRIVERPRIVATE`). The reply replaces the request's bytes, which are
         /// arbitrary. Called at any time, at threading level zero.
         process fn query_umd_private(data: &mut [u8]);
+    }
+    DxgkDdiQueryChildRelations: Passive, Three, any, missing "display-only drivers only" {
+        /// Lists the devices that are connected to the adapter, and returns the `ChildUid` of each
+        /// that is a video output.
+        system fn query_child_relations() -> Vec<u32>;
+    }
+    DxgkDdiQueryChildStatus: Passive, Two, any,
+        missing "display-only drivers only, once; nothing is displayed" {
+        /// Returns whether a display is connected to a video output.
+        system fn query_child_status(child: u32) -> bool;
     }
     DxgkDdiStopDevice: Passive, Three, any {
         /// Stops the adapter. A driver need not implement it.
@@ -270,8 +280,7 @@ macro_rules! uncalled {
 
 uncalled! {
     "no display output" {
-        DxgkDdiQueryChildRelations DxgkDdiQueryChildStatus DxgkDdiQueryDeviceDescriptor
-        DxgkDdiGetChildContainerId DxgkDdiSetPalette DxgkDdiSetPointerPosition
+        DxgkDdiQueryDeviceDescriptor DxgkDdiGetChildContainerId DxgkDdiSetPalette DxgkDdiSetPointerPosition
         DxgkDdiSetPointerShape DxgkDdiIsSupportedVidPn DxgkDdiRecommendFunctionalVidPn
         DxgkDdiEnumVidPnCofuncModality DxgkDdiSetVidPnSourceAddress DxgkDdiSetVidPnSourceVisibility
         DxgkDdiCommitVidPn DxgkDdiUpdateActiveVidPnPresentPath DxgkDdiRecommendMonitorModes
@@ -342,7 +351,30 @@ uncalled! {
     }
 }
 
-/// The DDIs that every driver needs, even if it accepts no work.
+/// The DDIs that a display-only driver needs.
+///
+/// WINDOWS: those that each public display-only driver has. The table without
+/// `DxgkDdiDispatchIoRequest` is rejected as a revision mismatch (observed by one driver project).
+pub const REQUIRED_DISPLAY_ONLY: &[&str] = &[
+    row::DxgkDdiAddDevice.name,
+    row::DxgkDdiStartDevice.name,
+    row::DxgkDdiStopDevice.name,
+    row::DxgkDdiRemoveDevice.name,
+    "DxgkDdiDispatchIoRequest",
+    row::DxgkDdiQueryChildRelations.name,
+    row::DxgkDdiQueryChildStatus.name,
+    "DxgkDdiQueryDeviceDescriptor",
+    row::DxgkDdiSetPowerState.name,
+    row::DxgkDdiUnload.name,
+    row::DxgkDdiQueryAdapterInfo.name,
+    "DxgkDdiIsSupportedVidPn",
+    "DxgkDdiEnumVidPnCofuncModality",
+    "DxgkDdiSetVidPnSourceVisibility",
+    "DxgkDdiCommitVidPn",
+    "DxgkDdiPresentDisplayOnly",
+];
+
+/// The DDIs that a full or compute-only driver needs, even if it accepts no work.
 pub const REQUIRED: &[&str] = &[
     row::DxgkDdiAddDevice.name,
     row::DxgkDdiStartDevice.name,

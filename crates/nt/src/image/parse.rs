@@ -9,7 +9,6 @@ use super::read::Layout;
 use object::LittleEndian as LE;
 use object::pe;
 use object::read::pe::ImageNtHeaders as _;
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// The largest image that is loaded.
@@ -64,8 +63,6 @@ pub struct Image {
     pub link_time: Option<u32>,
     /// Its symbol file.
     pub pdb: Option<PdbReference>,
-    /// The SHA-256 of the file.
-    pub hash: [u8; 32],
 }
 
 /// A section of an image.
@@ -177,7 +174,6 @@ impl Image {
             function_table,
             link_time: (!debug.reproducible && stamp != 0).then_some(stamp),
             pdb: debug.pdb,
-            hash: Sha256::digest(file).into(),
             layout,
         })
     }

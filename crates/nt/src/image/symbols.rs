@@ -1,17 +1,26 @@
-//! The symbols of an image: functions and lines from its PDB.
+//! The symbols of a driver: functions and lines, from the PDB of an image or the DWARF of a shared
+//! object.
 
 use super::parse::{Image, PdbReference};
+use addr2line::Loader;
 use pdb2::{FallibleIterator as _, PDB, SymbolData};
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// The symbols of an image.
+/// The symbols of a driver.
 #[derive(Debug)]
 pub struct Symbols {
     path: PathBuf,
-    /// By address.
-    functions: Vec<FunctionSymbol>,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The functions of a PDB, by address.
+    Pdb(Vec<FunctionSymbol>),
+    /// The debug information in a shared object: read when it is needed.
+    Dwarf,
 }
 
 #[derive(Debug)]
@@ -82,21 +91,48 @@ impl Symbols {
             return Err(SymbolError(format!("{at} belongs to another build of the image")));
         }
         let functions = read_functions(&mut pdb).map_err(error)?;
-        Ok(Self { path: path.to_owned(), functions })
+        Ok(Self { path: path.to_owned(), source: Source::Pdb(functions) })
     }
 
-    /// The place of an address.
-    pub fn place(&self, rva: u32) -> Option<Place> {
-        let after = self.functions.partition_point(|function| function.rva <= rva);
-        let function = self.functions.get(after.checked_sub(1)?)?;
-        if rva - function.rva >= function.bytes {
-            return None;
+    /// The symbols of a shared object, which are in it.
+    pub fn of_shared_object(path: &Path) -> Result<Self, SymbolError> {
+        match Loader::new(path) {
+            Ok(_) => Ok(Self { path: path.to_owned(), source: Source::Dwarf }),
+            Err(why) => Err(SymbolError(why.to_string())),
         }
-        let after = function.lines.partition_point(|line| line.0 <= rva);
-        let line = after.checked_sub(1).map(|index| &function.lines[index]);
-        let line = line.map(|(_, file, number)| (file.clone(), *number));
-        Some(Place { function: function.name.clone(), line })
     }
+
+    /// The place of an address, relative to the driver's first one.
+    pub fn place(&self, rva: u32) -> Option<Place> {
+        match &self.source {
+            Source::Pdb(functions) => place_in(functions, rva),
+            Source::Dwarf => self.dwarf_place(rva.into()),
+        }
+    }
+
+    fn dwarf_place(&self, address: u64) -> Option<Place> {
+        let loader = Loader::new(&self.path).ok()?;
+        let function = loader.find_symbol(address).unwrap_or("?").to_owned();
+        let location = loader.find_location(address).ok().flatten();
+        let line = location.and_then(|location| {
+            let name = location.file?.rsplit('/').next()?.to_owned();
+            Some((name, location.line?))
+        });
+        Some(Place { function, line })
+    }
+}
+
+/// The place of an address in the functions of a PDB.
+fn place_in(functions: &[FunctionSymbol], rva: u32) -> Option<Place> {
+    let after = functions.partition_point(|function| function.rva <= rva);
+    let function = functions.get(after.checked_sub(1)?)?;
+    if rva - function.rva >= function.bytes {
+        return None;
+    }
+    let after = function.lines.partition_point(|line| line.0 <= rva);
+    let line = after.checked_sub(1).map(|index| &function.lines[index]);
+    let line = line.map(|(_, file, number)| (file.clone(), *number));
+    Some(Place { function: function.name.clone(), line })
 }
 
 fn read_functions(pdb: &mut PDB<'_, File>) -> Result<Vec<FunctionSymbol>, pdb2::Error> {

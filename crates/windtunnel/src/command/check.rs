@@ -22,7 +22,7 @@ use windtunnel::{
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "one for each switch of the command line")]
 pub(crate) struct Arguments {
-    /// The driver to fly: a file (DRIVER.sys), or a built-in name, see 'windtunnel list drivers'
+    /// The driver to fly: a file (DRIVER.sys, ./DRIVER.so), or a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-gpummu")]
     pub(super) driver: String,
     /// Fly this user-mode driver on top of DRIVER, in place of the built-in one: a native shared
@@ -162,12 +162,15 @@ pub(crate) struct FileOptions {
     /// time
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub(super) deadline: u64,
+    /// The folder in which a driver from a file finds the files that it opens
+    #[arg(long, value_name = "DIR")]
+    pub(super) files: Option<PathBuf>,
 }
 
 impl FileOptions {
     fn flight_options(&self) -> FlightOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
-        FlightOptions { in_process: self.in_process, deadline }
+        FlightOptions { in_process: self.in_process, deadline, files: self.files.clone() }
     }
 }
 

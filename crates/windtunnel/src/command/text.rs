@@ -2,12 +2,13 @@
 //! summary, and a last line that says PASS or FAIL.
 
 use super::repeat::Repeat;
+use nt::image::{DriverImage, SymbolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
-    AllowList, BUILT_IN, CheckReport, Colour, Driver, FindingGroup, HostKind, NativeUmd, Outcome,
-    ScenarioReport, plural, sentence,
+    AllowList, BUILT_IN, CheckReport, Colour, Driver, DriverFile, FindingGroup, HostKind,
+    NativeUmd, Outcome, ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -41,7 +42,50 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
         .map(|native_umd| format!(" with the user-mode driver {}", native_umd.path))
         .unwrap_or_default();
     let (name, about) = (driver.name(), driver.about());
-    println!("Flying {name} ({about}){umd} on host {}{message}.\n", on.name());
+    println!("Flying {name} ({about}){umd} on host {}{message}.", on.name());
+    if let Driver::File(file) = driver {
+        print_file(file);
+    }
+    println!();
+}
+
+/// Prints the facts of a driver file.
+fn print_file(file: &DriverFile) {
+    let hash: String = file.hash()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let linked = match file.image() {
+        DriverImage::Image(image) => image.link_time.map_or_else(
+            || "built reproducibly, without a link date, ".to_owned(),
+            |seconds| format!("linked {}, ", utc(seconds)),
+        ),
+        DriverImage::SharedObject(_) => String::new(),
+    };
+    let imports = plural(file.image().import_names().len(), "import");
+    println!("  file       SHA-256 {hash}..., {linked}{imports}");
+    match file.symbols() {
+        Ok(symbols) => println!("  symbols    {} matches", symbols.path().display()),
+        Err(SymbolError(why)) => println!("  symbols    none: {why}"),
+    }
+    if !file.absent_imports().is_empty() {
+        let names = file.absent_imports().join(", ");
+        println!("  absent     {names}: a flight ends where the driver uses one");
+    }
+}
+
+/// A time in seconds since 1970 as text.
+fn utc(seconds: u32) -> String {
+    let (days, rest) = (i64::from(seconds / 86_400), seconds % 86_400);
+    // The proleptic Gregorian calendar, in years that begin in March.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day_of_era = shifted % 146_097;
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let (month, year) = if month < 10 { (month + 3, year) } else { (month - 9, year + 1) };
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    let year = year + era * 400;
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// Prints what must be printed when a scenario has ended: its line with `--verbose`, and its live

@@ -1,0 +1,61 @@
+/*
+ * A display-only driver (KMDDOD) of WDDM 2.0: it shows the frame buffer that the firmware set up.
+ * It has no vsync interrupt: neither DxgkDdiControlInterrupt nor DxgkDdiGetScanLine.
+ */
+#ifndef DISPLAY_H
+#define DISPLAY_H
+
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM2_0
+#include <dispmprt.h>
+
+#define DISPLAY_TAG 'psiD'
+#define SOURCE_COUNT 1
+#define CHILD_COUNT 1
+
+/* Code that is discarded after DriverEntry, code that can be paged out, and the entry point. */
+#define INIT_CODE __attribute__((section("INIT")))
+#define PAGED __attribute__((section("PAGE")))
+#define EXPORTED __attribute__((visibility("default")))
+
+typedef struct _ADAPTER {
+    PDEVICE_OBJECT PhysicalDeviceObject;
+    DXGKRNL_INTERFACE DxgkInterface;
+    /* The mode that the firmware has set. Zero if another driver owns the display. */
+    DXGK_DISPLAY_INFORMATION PostDisplay;
+    PVOID FrameBuffer;
+    SIZE_T FrameBufferSize;
+    DEVICE_POWER_STATE Power;
+} ADAPTER, *PADAPTER;
+
+/* adapter.c */
+DXGKDDI_ADD_DEVICE DodAddDevice;
+DXGKDDI_START_DEVICE DodStartDevice;
+DXGKDDI_STOP_DEVICE DodStopDevice;
+DXGKDDI_STOP_DEVICE_AND_RELEASE_POST_DISPLAY_OWNERSHIP DodStopDeviceAndReleasePostDisplayOwnership;
+DXGKDDI_REMOVE_DEVICE DodRemoveDevice;
+DXGKDDI_RESET_DEVICE DodResetDevice;
+DXGKDDI_SET_POWER_STATE DodSetPowerState;
+DXGKDDI_QUERYADAPTERINFO DodQueryAdapterInfo;
+DXGKDDI_QUERY_CHILD_RELATIONS DodQueryChildRelations;
+DXGKDDI_QUERY_CHILD_STATUS DodQueryChildStatus;
+NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child, PVOID descriptor);
+NTSTATUS NTAPI DodDispatchIoRequest(PVOID context, ULONG source, PVOID packet);
+
+/* modes.c: what needs a mode set. */
+NTSTATUS NTAPI DodIsSupportedVidPn(HANDLE context, PVOID args);
+NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const void *args);
+NTSTATUS NTAPI DodEnumVidPnCofuncModality(HANDLE context, const void *args);
+NTSTATUS NTAPI DodSetVidPnSourceVisibility(HANDLE context, const void *args);
+NTSTATUS NTAPI DodCommitVidPn(HANDLE context, const void *args);
+NTSTATUS NTAPI DodUpdateActiveVidPnPresentPath(HANDLE context, const void *args);
+NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const void *args);
+NTSTATUS NTAPI DodQueryVidPnHWCapability(HANDLE context, PVOID args);
+NTSTATUS NTAPI DodPresentDisplayOnly(HANDLE context, const void *args);
+NTSTATUS NTAPI DodSetPointerPosition(HANDLE context, const void *args);
+NTSTATUS NTAPI DodSetPointerShape(HANDLE context, const void *args);
+NTSTATUS NTAPI DodSystemDisplayEnable(PVOID context, ULONG target, PVOID flags, UINT *width,
+                                      UINT *height, PVOID format);
+void NTAPI DodSystemDisplayWrite(PVOID context, PVOID source, UINT width, UINT height, UINT stride,
+                                 UINT x, UINT y);
+
+#endif

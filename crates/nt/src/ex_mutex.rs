@@ -406,8 +406,7 @@ mod tests {
                 // SAFETY: As above.
                 unsafe { ExReleaseFastMutexUnsafe(mutex) };
             });
-            let misuse = |event: &flight::Event| event.kind.name() == "driver.misuse";
-            assert_eq!(log.take().iter().filter(|event| misuse(event)).count(), 2);
+            assert_eq!(crate::testing::misuses(log).len(), 2);
         });
     }
 }

@@ -170,6 +170,25 @@ pub unsafe extern "win64-unwind" fn IoCreateSynchronizationEvent(
 #[cfg(test)]
 mod tests {
     #[test]
+    fn an_event_is_not_set_in_an_interrupt_routine() {
+        crate::testing::fly_with(0, |host, log, _| {
+            run_driver(host, log, || {
+                let mut memory = [0_u64; 3];
+                let event: PVOID = memory.as_mut_ptr().cast();
+                // SAFETY: The event is `memory`.
+                unsafe { KeInitializeEvent(event, 0, 0) };
+                for irql in [2, 5, 0] {
+                    crate::processor::set_irql_number(irql);
+                    // SAFETY: As above.
+                    unsafe { KeSetEvent(event, 0, 0) };
+                }
+            });
+            let broken = crate::testing::broken_rules(log);
+            assert!(broken.len() == 1 && broken[0].contains("KeSetEvent"), "{broken:?}");
+        });
+    }
+
+    #[test]
     fn a_named_event_is_one_event_while_a_handle_is_open() {
         crate::testing::fly_driver(|_| {
             let open = |name: &str| {

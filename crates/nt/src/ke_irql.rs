@@ -6,6 +6,7 @@
 
 use crate::import_table::import_rows;
 use crate::processor::{number, set_number};
+use crate::waits::log_misuse;
 
 import_rows! {
     KeGetCurrentIrql;
@@ -28,6 +29,23 @@ pub const DISPATCH_LEVEL: KIRQL = 2;
 /// (documented).
 pub const DEVICE_LEVEL: KIRQL = 5;
 
+/// Raises the IRQL. A new one that is lower is logged: WINDOWS: documented, bug check 0x9.
+fn raise(import: &'static str, new: KIRQL) -> KIRQL {
+    let before = set_number(import, new);
+    if before > new {
+        log_misuse(import, &format!("to IRQL {new} from the higher IRQL {before}"));
+    }
+    before
+}
+
+/// Lowers the IRQL. A new one that is higher is logged: WINDOWS: documented, bug check 0xA.
+fn lower(import: &'static str, new: KIRQL) {
+    let before = set_number(import, new);
+    if before < new {
+        log_misuse(import, &format!("to IRQL {new} from the lower IRQL {before}"));
+    }
+}
+
 /// The driver's IRQL.
 pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
     number("KeGetCurrentIrql")
@@ -35,22 +53,22 @@ pub extern "win64-unwind" fn KeGetCurrentIrql() -> KIRQL {
 
 /// Raises the IRQL; returns the previous one.
 pub extern "win64-unwind" fn KfRaiseIrql(new: KIRQL) -> KIRQL {
-    set_number("KfRaiseIrql", new)
+    raise("KfRaiseIrql", new)
 }
 
 /// Raises the IRQL to `DISPATCH_LEVEL`; returns the previous one.
 pub extern "win64-unwind" fn KeRaiseIrqlToDpcLevel() -> KIRQL {
-    set_number("KeRaiseIrqlToDpcLevel", DISPATCH_LEVEL)
+    raise("KeRaiseIrqlToDpcLevel", DISPATCH_LEVEL)
 }
 
 /// Lowers the IRQL.
 pub extern "win64-unwind" fn KeLowerIrql(new: KIRQL) {
-    set_number("KeLowerIrql", new);
+    lower("KeLowerIrql", new);
 }
 
 /// Lowers the IRQL: another name of [`KeLowerIrql`].
 pub extern "win64-unwind" fn KfLowerIrql(new: KIRQL) {
-    set_number("KfLowerIrql", new);
+    lower("KfLowerIrql", new);
 }
 
 #[cfg(test)]
@@ -73,5 +91,19 @@ mod tests {
             KfLowerIrql(PASSIVE_LEVEL);
         });
         assert_eq!((left.level, left.locks), (Irql::Passive, 0));
+    }
+
+    #[test]
+    fn a_raise_that_lowers_and_a_lowering_that_raises_are_logged() {
+        crate::testing::fly_with(0, |host, log, _| {
+            crate::processor::run_driver(host, log, || {
+                KfRaiseIrql(12);
+                assert_eq!((KeRaiseIrqlToDpcLevel(), KeGetCurrentIrql()), (12, 2));
+                KeLowerIrql(3);
+                KeLowerIrql(0);
+                KfRaiseIrql(0);
+            });
+            assert_eq!(crate::testing::misuses(log).len(), 2);
+        });
     }
 }

@@ -11,6 +11,7 @@ use crate::import_table::import_rows;
 use crate::ps::current_thread;
 use crate::waits::{self, log_misuse};
 use abi::{BOOLEAN, PVOID};
+use std::cell::Cell;
 
 import_rows! {
     KeInitializeMutex lacks "the level is ignored";
@@ -32,8 +33,21 @@ pub(crate) fn owner(mutex: ObjectMemory) -> usize {
     unsafe { mutex.read(OWNER_OFFSET) }
 }
 
+thread_local! {
+    /// Number of mutexes that this thread owns.
+    static OWNED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Number of mutexes that this thread owns.
+pub(crate) fn owned_by_this_thread() -> u32 {
+    OWNED.get()
+}
+
 /// Acquires a mutex that is free or that this thread owns.
 pub(crate) fn acquire(mutex: ObjectMemory, thread: usize) {
+    if mutex.signal_state() > 0 {
+        OWNED.set(OWNED.get() + 1);
+    }
     mutex.set_signal_state(mutex.signal_state().saturating_sub(1));
     // SAFETY: A mutex has its owner there.
     unsafe { mutex.write(OWNER_OFFSET, thread) };
@@ -71,6 +85,7 @@ pub unsafe extern "win64-unwind" fn KeReleaseMutex(mutex: PVOID, _wait: BOOLEAN)
             return None;
         }
         if state == 0 {
+            OWNED.set(OWNED.get().saturating_sub(1));
             // SAFETY: A mutex has its owner there.
             unsafe { mutex.write(OWNER_OFFSET, 0_usize) };
         }
@@ -215,8 +230,7 @@ mod tests {
                 });
             });
             host.park(at, &end, None);
-            let misuse = |event: &flight::Event| event.kind.name() == "driver.misuse";
-            assert_eq!(log.take().iter().filter(|event| misuse(event)).count(), 1);
+            assert_eq!(crate::testing::misuses(log).len(), 1);
         });
     }
 
@@ -239,8 +253,7 @@ mod tests {
                 assert_eq!(poll(semaphore), STATUS_TIMEOUT);
                 assert_eq!(memory[3], 3, "Limit");
             });
-            let misuse = |event: &flight::Event| event.kind.name() == "driver.misuse";
-            assert_eq!(log.take().iter().filter(|event| misuse(event)).count(), 1);
+            assert_eq!(crate::testing::misuses(log).len(), 1);
         });
     }
 }

@@ -7,10 +7,12 @@ use crate::dispatcher::write_spin_lock;
 use crate::import_table::import_rows;
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
 use crate::processor::{
-    acquire_spin_lock, is_spin_lock_held, number, release_spin_lock, set_number,
+    acquire_spin_lock, current, is_spin_lock_held, number, release_spin_lock, set_number,
     try_acquire_spin_lock,
 };
+use crate::waits::{judge_at_least, judge_level};
 use abi::BOOLEAN;
+use flight::Irql;
 
 import_rows! {
     KeAcquireInStackQueuedSpinLock lacks "not in the order of the requests";
@@ -56,6 +58,7 @@ pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
 /// As for [`KeInitializeSpinLock`].
 pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
     const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
+    judge_dispatch(NAME);
     let before = set_number(NAME, DISPATCH_LEVEL);
     acquire_spin_lock(NAME, lock.addr());
     // SAFETY: The caller's contract.
@@ -76,12 +79,22 @@ pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIR
     set_number(NAME, new);
 }
 
+/// Entry rule: a spin lock that raises the IRQL is acquired at most at `DISPATCH_LEVEL`.
+fn judge_dispatch(import: &'static str) {
+    if let Some((host, log)) = current(import) {
+        judge_level(&host, &log, import, Irql::Dispatch);
+    }
+}
+
 /// Acquires a spin lock at the current IRQL.
 ///
 /// # Safety
 ///
 /// As for [`KeInitializeSpinLock`].
 unsafe fn acquire(import: &'static str, lock: *mut usize) {
+    if let Some((host, log)) = current(import) {
+        judge_at_least(&host, &log, import, Irql::Dispatch);
+    }
     acquire_spin_lock(import, lock.addr());
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
@@ -166,6 +179,7 @@ pub unsafe extern "win64-unwind" fn KeAcquireInStackQueuedSpinLock(
     lock: *mut usize,
     handle: *mut LockQueueHandle,
 ) {
+    judge_dispatch("KeAcquireInStackQueuedSpinLock");
     let old_irql = set_number("KeAcquireInStackQueuedSpinLock", DISPATCH_LEVEL);
     // SAFETY: The caller's contract.
     unsafe { acquire("KeAcquireInStackQueuedSpinLock", lock) };
@@ -306,5 +320,47 @@ mod tests {
         });
         assert_eq!(left.locks, 0);
         assert_eq!(size_of::<LockQueueHandle>(), 24);
+    }
+
+    #[test]
+    fn the_level_of_a_lock_is_judged() {
+        let mut word = 0_usize;
+        let lock = &raw mut word;
+        crate::testing::fly_with(0, |host, log, _| {
+            crate::processor::run_driver(host, log, || {
+                // SAFETY: The lock is `word`.
+                unsafe { KeAcquireSpinLockAtDpcLevel(lock) };
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLockFromDpcLevel(lock) };
+                crate::ke_irql::KfRaiseIrql(5);
+                // SAFETY: As above.
+                let before = unsafe { KeAcquireSpinLockRaiseToDpc(lock) };
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLock(lock, before) };
+                crate::ke_irql::KeLowerIrql(0);
+            });
+            assert_eq!(crate::testing::broken_rules(log).len(), 2);
+        });
+    }
+
+    #[test]
+    fn a_lock_that_is_held_or_free_is_a_misuse() {
+        let mut word = 0_usize;
+        let lock = &raw mut word;
+        crate::testing::fly_with(0, |host, log, _| {
+            crate::processor::run_driver(host, log, || {
+                // SAFETY: The lock is `word`.
+                let before = unsafe { KeAcquireSpinLockRaiseToDpc(lock) };
+                // SAFETY: As above.
+                unsafe { KeAcquireSpinLockAtDpcLevel(lock) };
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLockFromDpcLevel(lock) };
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLock(lock, before) };
+                // SAFETY: As above.
+                unsafe { KeReleaseSpinLock(lock, before) };
+            });
+            assert_eq!(crate::testing::misuses(log).len(), 2);
+        });
     }
 }

@@ -225,8 +225,7 @@ mod tests {
                 crate::KeLowerIrql(0);
                 KeLeaveCriticalRegion();
             });
-            let misuse = |event: &flight::Event| event.kind.name() == "driver.misuse";
-            assert_eq!(log.take().iter().filter(|event| misuse(event)).count(), 1);
+            assert_eq!(crate::testing::misuses(log).len(), 1);
         });
     }
 }

@@ -177,6 +177,9 @@ fn change_references(address: usize, by: isize) -> Option<isize> {
 }
 
 fn kind_of(address: usize) -> Option<&'static ObjectType> {
+    if address == crate::ps::system_process() {
+        return Some(PsProcessType); // It lives for ever, so that references are not counted.
+    }
     objects().get(&address).map(|object| object.kind)
 }
 

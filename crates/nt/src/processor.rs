@@ -16,6 +16,7 @@
 use crate::abandon::{self, Abandoned};
 use crate::image::DriverCode;
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
+use crate::waits::log_misuse;
 use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -183,6 +184,9 @@ pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
 pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mine = driver.processor().locks.contains(&lock);
+    if mine {
+        log_misuse(import, "of a spin lock that the thread holds: a deadlock on Windows");
+    }
     // A lock that a driver never releases is reported when that driver returns.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
     driver.processor().locks.push(lock);
@@ -207,8 +211,11 @@ pub(crate) fn is_spin_lock_held(lock: usize) -> bool {
 pub(crate) fn release_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mut processor = driver.processor();
-    let index = processor.locks.iter().rposition(|held| *held == lock);
-    index.map(|index| processor.locks.remove(index));
+    let Some(index) = processor.locks.iter().rposition(|held| *held == lock) else {
+        drop(processor);
+        return log_misuse(import, "of a spin lock that the thread does not hold");
+    };
+    processor.locks.remove(index);
     if !processor.locks.contains(&lock) {
         held_spin_locks().remove(&lock);
     }

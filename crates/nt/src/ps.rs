@@ -10,11 +10,12 @@
 use crate::abandon::{self, Abandoned};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::import_table::import_rows;
+use crate::ke_mutex::owned_by_this_thread;
 use crate::ke_thread::{DEFAULT_PRIORITY, PRIORITY_OFFSET};
 use crate::machine::{DriverThread, Machine};
 use crate::ob::{ObjectReference, PsThreadType};
 use crate::processor::{current, judge_routine_exit, run_routine};
-use crate::waits::{self, judge_level};
+use crate::waits::{self, judge_level, log_misuse};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::{ExecutionContext, Host, Irql, Log};
@@ -171,6 +172,10 @@ fn run_thread(
         return; // It is still in the list of live threads.
     }
     judge_routine_exit(log, "PsTerminateSystemThread", &left);
+    if owned_by_this_thread() > 0 {
+        // WINDOWS: documented, bug check 0x4000008A.
+        log_misuse("PsTerminateSystemThread", "by a thread that owns a mutex");
+    }
     drop(entered);
     Machine::of(host).remove_thread(thread.address());
     if let Some(memory) = thread_memory(thread) {

@@ -210,6 +210,51 @@ fn the_same_seed_gives_the_same_trace() {
     assert!((6..30).any(|seed| trace(seed) != trace(5)));
 }
 
+/// Acquires a mutex and ends.
+unsafe extern "win64-unwind" fn leaves_mutex(mutex: PVOID) {
+    assert_eq!(wait(mutex, None), STATUS_SUCCESS);
+    PsTerminateSystemThread(0);
+}
+
+#[test]
+fn a_thread_that_ends_with_a_mutex_is_logged() {
+    fly_with(1, |host, log, _| {
+        run_driver(host, log, || {
+            let memory: &'static mut [u64; 7] = Box::leak(Box::new([0; 7]));
+            let mutex: PVOID = memory.as_mut_ptr().cast();
+            // SAFETY: The mutex is never freed.
+            unsafe { crate::ke_mutex::KeInitializeMutex(mutex, 0) };
+            let (mut handle, null) = (0, ptr::null_mut());
+            let (place, id) = (&raw mut handle, ptr::null_mut());
+            // SAFETY: The routine accepts a mutex.
+            let status = unsafe {
+                PsCreateSystemThread(place, 0, null, null, id, Some(leaves_mutex), mutex)
+            };
+            assert_eq!(status, STATUS_SUCCESS);
+            // SAFETY: The interval is an `i64`.
+            unsafe { KeDelayExecutionThread(0, 0, &-10) };
+            assert!(handles::close(handle));
+        });
+        let misuses = crate::testing::misuses(log);
+        assert!(misuses.len() == 1 && misuses[0].contains("owns a mutex"), "{misuses:?}");
+    });
+}
+
+#[test]
+fn a_processs_handle_is_known() {
+    fly_on_both_hosts(|_, _| {
+        let mut process = ptr::null_mut();
+        let kind = ptr::from_ref(crate::ob::PsProcessType).cast_mut().cast();
+        let current = ptr::without_provenance_mut(usize::MAX);
+        // SAFETY: The place is a local variable.
+        let status = unsafe {
+            ObReferenceObjectByHandle(current, 0, kind, 0, &raw mut process, ptr::null_mut())
+        };
+        assert_eq!((status, process), (STATUS_SUCCESS, PsGetCurrentProcess()));
+        assert_eq!(ObfDereferenceObject(process), 1);
+    });
+}
+
 #[test]
 fn every_thread_has_an_object_and_an_id() {
     fly_on_both_hosts(|_, _| {

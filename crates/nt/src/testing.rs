@@ -22,6 +22,18 @@ pub(crate) fn fly_with<R>(
     flown.unwrap()
 }
 
+/// The misuses of imports that were logged; empties the log.
+pub(crate) fn misuses(log: &Log) -> Vec<String> {
+    let logged = log.take().into_iter().filter(|event| event.kind.name() == "driver.misuse");
+    logged.map(|event| event.to_string()).collect()
+}
+
+/// The rules that were broken; empties the log.
+pub(crate) fn broken_rules(log: &Log) -> Vec<String> {
+    let broken = log.take().into_iter().filter(|event| event.kind.name() == "rule.broken");
+    broken.map(|event| event.to_string()).collect()
+}
+
 /// Runs driver code on several seeds of the deterministic host and on the threaded host.
 pub(crate) fn fly_on_both_hosts(body: impl Fn(&Arc<dyn Host>, &mut Passive)) {
     for seed in 0..8 {

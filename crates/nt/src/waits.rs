@@ -88,15 +88,18 @@ pub(crate) fn read_state(object: ObjectMemory) -> i32 {
     object.kind().map_or(0, |_| object.signal_state())
 }
 
-/// Changes an object; if it is signalled then, wakes the threads that wait for it. Returns what
-/// `act` returns, and `None` if there is no object.
+/// Changes an object, at most at `DISPATCH_LEVEL`; if it is signalled then, wakes the threads that
+/// wait for it. Returns what `act` returns, and `None` if there is no object.
 pub(crate) fn change<R>(
     import: &'static str,
     object: ObjectMemory,
     act: impl FnOnce(ObjectKind) -> R,
 ) -> Option<R> {
-    let (by, host) = (level(import), current(import).map(|(host, _)| host));
-    change_at(by, host.as_deref(), object, act)
+    let (by, found) = (level(import), current(import));
+    if let Some((host, log)) = &found {
+        judge_level(host, log, import, Irql::Dispatch);
+    }
+    change_at(by, found.as_ref().map(|(host, _)| &**host), object, act)
 }
 
 /// As [`change`], for a caller that is not the driver itself.
@@ -308,6 +311,13 @@ pub(crate) fn judge_level(host: &Arc<dyn Host>, log: &Log, name: &'static str, h
     if broken.is_none() || !CallGuard::misuse(name) {
         log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
     }
+}
+
+/// Entry rule: an import is called at an IRQL that it allows, and not below it.
+pub(crate) fn judge_at_least(host: &Arc<dyn Host>, log: &Log, name: &'static str, lowest: Irql) {
+    let at = host.irql();
+    let broken = (at < lowest).then(|| format!("{name} was called at {at} level"));
+    log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
 }
 
 /// Logs a wait of a DDI. The waits of a driver's own threads are not logged: a thread that polls

@@ -349,8 +349,7 @@ mod tests {
                 shared.wait(1);
                 assert_eq!(shared.runs.load(Ordering::Relaxed), 1);
             });
-            let misuse = |event: &flight::Event| event.kind.name() == "driver.misuse";
-            assert_eq!(log.take().iter().filter(|event| misuse(event)).count(), 2);
+            assert_eq!(crate::testing::misuses(log).len(), 2);
             assert_eq!(IoSizeofWorkItem(), 64);
         });
     }

@@ -51,7 +51,7 @@ const IDLE_TURNS: u32 = 1_000;
 /// The time for which a driver's deadlines pass while client threads wait without a deadline: 10 s.
 const PATIENCE: u64 = 100_000_000;
 /// Number of a driver's deadlines that pass at most while no client thread continues.
-const PATIENCE_TURNS: u32 = 100_000;
+const PATIENCE_TURNS: u32 = 20_000;
 
 /// A virtual thread panicked in Windtunnel's own code. A driver's panic is a `DriverError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -371,3 +371,7 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send), log: &Log) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
 }
+
+#[cfg(all(test, not(any(shuttle, loom))))]
+#[path = "thread_table_tests.rs"]
+mod tests;

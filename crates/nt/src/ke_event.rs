@@ -4,10 +4,17 @@
 
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::import_table::import_rows;
-use crate::waits;
-use abi::{BOOLEAN, PVOID};
+use crate::machine::Machine;
+use crate::ob::{ExEventObjectType, ObjectReference};
+use crate::processor::current;
+use crate::waits::{self, judge_level};
+use abi::{BOOLEAN, PVOID, UNICODE_STRING};
+use flight::Irql;
+use std::sync::Arc;
 
 import_rows! {
+    IoCreateNotificationEvent lacks "no access checks";
+    IoCreateSynchronizationEvent lacks "no access checks";
     KeClearEvent;
     KeInitializeEvent;
     KeReadStateEvent;
@@ -87,8 +94,113 @@ pub unsafe extern "win64-unwind" fn KeReadStateEvent(event: PVOID) -> i32 {
     unsafe { ObjectMemory::at(event) }.map_or(0, waits::read_state)
 }
 
+/// Opens the event with a name, or creates one that is set. Returns NULL if no driver runs here.
+///
+/// # Safety
+///
+/// `name` is NULL or points to a `UNICODE_STRING` whose buffer has its length; `handle` is valid for
+/// a write.
+unsafe fn create(
+    import: &'static str,
+    name: *const UNICODE_STRING,
+    handle: *mut usize,
+    kind: ObjectKind,
+) -> PVOID {
+    let Some((host, log)) = current(import) else { return std::ptr::null_mut() };
+    judge_level(&host, &log, import, Irql::Passive);
+    let mut text = String::new();
+    if !name.is_null() {
+        // SAFETY: The caller's contract.
+        let name = unsafe { name.read_unaligned() };
+        for index in 0..usize::from(name.Length) / size_of::<u16>() {
+            // SAFETY: The caller's contract.
+            let place = unsafe { name.Buffer.add(index) };
+            // SAFETY: As above.
+            let unit = unsafe { place.read_unaligned() };
+            text.push(char::from_u32(unit.into()).unwrap_or(char::REPLACEMENT_CHARACTER));
+        }
+    }
+    // Each machine has its own names, which do not distinguish upper and lower case.
+    let machine = Arc::as_ptr(&Machine::of(&host)).addr();
+    let text = format!("{machine:x} {}", text.to_lowercase());
+    let event = ObjectReference::find(&text).unwrap_or_else(|| {
+        let event = ObjectReference::create(ExEventObjectType, size_of::<[u64; 3]>());
+        event.set_name(text);
+        // SAFETY: The object has room for an event.
+        if let Some(memory) = unsafe { ObjectMemory::at(event.pointer()) } {
+            waits::initialize(memory, kind, 1);
+        }
+        event
+    });
+    let pointer = event.pointer();
+    // SAFETY: The caller's contract.
+    unsafe { handle.write_unaligned(event.open()) };
+    pointer
+}
+
+/// Opens or creates a named event that stays set. It is set when it is created.
+///
+/// # Safety
+///
+/// `name` is NULL or points to a `UNICODE_STRING` whose buffer has its length; `handle` is valid for
+/// a write.
+pub unsafe extern "win64-unwind" fn IoCreateNotificationEvent(
+    name: *const UNICODE_STRING,
+    handle: *mut usize,
+) -> PVOID {
+    // SAFETY: The caller's contract.
+    unsafe { create("IoCreateNotificationEvent", name, handle, ObjectKind::NotificationEvent) }
+}
+
+/// Opens or creates a named event that a satisfied wait resets. It is set when it is created.
+///
+/// # Safety
+///
+/// As for [`IoCreateNotificationEvent`].
+pub unsafe extern "win64-unwind" fn IoCreateSynchronizationEvent(
+    name: *const UNICODE_STRING,
+    handle: *mut usize,
+) -> PVOID {
+    // SAFETY: The caller's contract.
+    unsafe {
+        create("IoCreateSynchronizationEvent", name, handle, ObjectKind::SynchronizationEvent)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_named_event_is_one_event_while_a_handle_is_open() {
+        crate::testing::fly_driver(|_| {
+            let open = |name: &str| {
+                let mut units: Vec<u16> = name.encode_utf16().collect();
+                let length = u16::try_from(units.len() * 2).unwrap();
+                let (Length, MaximumLength, Buffer) = (length, length, units.as_mut_ptr());
+                let name = UNICODE_STRING { Length, MaximumLength, Buffer };
+                let mut handle = 0;
+                // SAFETY: The name and the place are local variables.
+                let event = unsafe { IoCreateNotificationEvent(&raw const name, &raw mut handle) };
+                (event, handle)
+            };
+            let (first, handle) = open("\\BaseNamedObjects\\Lid");
+            // SAFETY: The event lives while its handle is open.
+            assert_eq!(unsafe { KeReadStateEvent(first) }, 1);
+            let (second, other) = open("\\BaseNamedObjects\\LID");
+            assert_eq!(first, second);
+            let (third, unrelated) = open("\\BaseNamedObjects\\Other");
+            assert_ne!(first, third);
+            // SAFETY: As above.
+            unsafe { KeClearEvent(first) };
+            for handle in [handle, other, unrelated] {
+                assert!(crate::handles::close(handle));
+            }
+            let (fourth, handle) = open("\\BaseNamedObjects\\Lid");
+            // SAFETY: As above.
+            assert_eq!(unsafe { KeReadStateEvent(fourth) }, 1, "a new one");
+            assert!(crate::handles::close(handle));
+        });
+    }
+
     use super::*;
     use crate::processor::run_driver;
     use flight::{DeterministicHost, Host, Log};

@@ -94,6 +94,7 @@ static OBJECTS: Mutex<BTreeMap<usize, Object>> = Mutex::new(BTreeMap::new());
 struct Object {
     kind: &'static ObjectType,
     references: isize,
+    name: Option<String>,
     /// What the driver sees.
     _memory: Box<[u64]>,
 }
@@ -107,8 +108,24 @@ impl ObjectReference {
     pub(crate) fn create(kind: &'static ObjectType, bytes: usize) -> Self {
         let mut memory = vec![0_u64; bytes.div_ceil(size_of::<u64>())].into_boxed_slice();
         let address = memory.as_mut_ptr().expose_provenance();
-        objects().insert(address, Object { kind, references: 1, _memory: memory });
+        objects().insert(address, Object { kind, references: 1, name: None, _memory: memory });
         Self(address)
+    }
+
+    /// Gives the object a name, by which [`ObjectReference::find`] finds it.
+    pub(crate) fn set_name(&self, name: String) {
+        if let Some(object) = objects().get_mut(&self.0) {
+            object.name = Some(name);
+        }
+    }
+
+    /// One more reference to the object with this name. `None` if there is none.
+    pub(crate) fn find(name: &str) -> Option<Self> {
+        let mut objects = objects();
+        let named = |(_, object): &(&usize, &Object)| object.name.as_deref() == Some(name);
+        let address = *objects.iter().find(named)?.0;
+        objects.get_mut(&address)?.references += 1;
+        Some(Self(address))
     }
 
     /// One more reference to an object. `None` if there is no object.

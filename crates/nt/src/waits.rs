@@ -214,6 +214,7 @@ pub(crate) fn leave_if_over(end: WaitEnd) {
 pub(crate) fn yield_at_passive(host: &dyn Host) {
     At::at_current_irql(host, |at| {
         if let At::Passive(at) = at {
+            let _waits = DriverWaits::begin();
             host.yield_point(at);
         }
     });

@@ -249,7 +249,11 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkInitializeDisplayOnlyDriver(
     path: *mut UNICODE_STRING,
     data: *const c_void,
 ) -> NTSTATUS {
-    register(driver, path, data, |_| Err(TableError::Missing(vec!["DISPLAY-ONLY-TODO"])))
+    register(driver, path, data, |loading| {
+        let (device, pool, hardware) = loading.adapter();
+        // SAFETY: The caller's contract; the code of an image is never unmapped.
+        unsafe { TableDriver::display_only_from_memory(data, device, pool, hardware) }
+    })
 }
 
 /// Withdraws the registration of a driver that is unloaded.

@@ -20,6 +20,9 @@ EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_ST
     data.Version = DXGKDDI_INTERFACE_VERSION;
     FillMiniportTable(&data);
     data.DxgkDdiUnload = Unload;
+    /* No context has an allocation list. */
+    data.DxgkDdiRender = NULL;
+    data.DxgkDdiPatch = NULL;
     data.DxgkDdiSubmitCommandVirtual = SgSubmitCommandVirtual;
     data.DxgkDdiCreateProcess = GvCreateProcess;
     data.DxgkDdiDestroyProcess = GvDestroyProcess;

@@ -88,12 +88,14 @@ static PAGED NTSTATUS QueryHardwareInfo(const DXGKARG_QUERYADAPTERINFO *query)
 
     if (query->OutputDataSize < sizeof(info))
         return STATUS_INVALID_PARAMETER;
-    info[2] = HARDWARE_INFO_LISTS | HARDWARE_INFO_MEMORY;
+    info[2] = HARDWARE_INFO_MEMORY;
 #if DXGKDDI_INTERFACE_VERSION >= DXGKDDI_INTERFACE_VERSION_WDDM2_0
     info[2] |= HARDWARE_INFO_RESIDENT;
 #endif
 #ifdef GPU_HAS_MMU
     info[2] |= HARDWARE_INFO_ADDRESSES;
+#else
+    info[2] |= HARDWARE_INFO_LISTS;
 #endif
     RtlCopyMemory(query->pOutputData, info, sizeof(info));
     return STATUS_SUCCESS;

@@ -109,6 +109,9 @@ typedef struct _GPU {
     ULONG64 PacketsDone;
 
     TABLE_ROOT SystemRoot;
+    /* Behind entries that are zero: reads find zeros, writes are lost. */
+    UCHAR ZeroPage[PAGE_SIZE];
+    UCHAR SinkPage[PAGE_SIZE];
     /* Pages of system memory that the thread has mapped. */
     PVOID Windows[3];
 } GPU, *PGPU;

@@ -69,6 +69,10 @@ PUCHAR GpuTranslate(PGPU gpu, TABLE_ROOT root, ULONG64 address, BOOLEAN write, U
         ULONG index = (ULONG)(address >> (PAGE_SHIFT + level * TABLE_BITS)) & TABLE_MASK;
         ULONG64 entry = ReadEntry(gpu, segment, page, index);
 
+        if (entry & ENTRY_ZERO) {
+            *bytes = PAGE_SIZE - BYTE_OFFSET(address);
+            return (write ? gpu->SinkPage : gpu->ZeroPage) + BYTE_OFFSET(address);
+        }
         if (!(entry & ENTRY_VALID) || (write && level == 0 && (entry & ENTRY_READ_ONLY)))
             return NULL;
         segment = (ULONG)(entry >> 8) & 0xFF;

@@ -103,6 +103,13 @@ impl Executive {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Number of bytes of system memory that the driver has allocated and not freed.
+    pub fn owned_memory(&self) -> u64 {
+        let state = self.memory_state();
+        let owned = state.views.values().filter(|view| view.1).flat_map(|view| &view.0);
+        owned.chain(state.list_pages.values()).map(|run| run.bytes).sum()
+    }
+
     /// Sets the system memory, from which contiguous memory is allocated. Without it the executive
     /// creates its own.
     pub fn set_ram(&self, ram: Arc<dyn flight::Ram>) {

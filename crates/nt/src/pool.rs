@@ -151,6 +151,11 @@ impl Pool {
         let _ = self.executive.set(executive);
     }
 
+    /// The executive that was set.
+    pub fn executive(&self) -> Option<&Arc<Executive>> {
+        self.executive.get()
+    }
+
     /// Runs code of the driver that owns this pool: its imports act on this pool, and on the
     /// executive that was set.
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {

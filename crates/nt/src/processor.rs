@@ -72,6 +72,13 @@ pub fn run_driver<R>(
     (answer, back.restore())
 }
 
+/// Runs driver code at the host's current IRQL, inside of driver code that already runs.
+pub fn run_nested<R>(host: &dyn Host, body: impl FnOnce() -> R) -> R {
+    let call = flight::CallGuard::current().map_or(0, |call| call.number.into());
+    let _code = DriverCode::begin(call, number_of(host.irql()));
+    body()
+}
+
 /// Runs a routine of the driver that is not a DDI: a thread's start routine, a DPC or a work item.
 /// Returns how it ended if it did not return. See [`crate::abandon`].
 pub(crate) fn run_routine(

@@ -211,7 +211,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
             let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
             let run = || {
                 // SAFETY: The caller guarantees the same.
-                unsafe { routine(context) }
+                nt::processor::run_nested(&**services.host(), || unsafe { routine(context) })
             };
             let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
             match at_device_level(&**services.host(), at, guarded) {

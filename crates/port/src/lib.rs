@@ -62,7 +62,9 @@ pub use interface::{CALLBACKS, CallbackSupport};
 pub use kernel::ddi::UNCALLED;
 pub use kernel::miniport::DriverKind;
 pub use ks::KsDriver;
-pub use load::{LoadContext, LoadError, Registered, resolve_import, run_driver_entry};
+pub use load::{
+    LoadContext, LoadError, Registered, judge_unload, resolve_import, run_driver_entry,
+};
 pub use status::result_from_status;
 pub use table::TableError;
 pub use version::InterfaceVersion;

@@ -17,7 +17,7 @@ use abi::status::{
     STATUS_SUCCESS,
 };
 use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING, nt_success};
-use flight::{Attachment, ExecutionContext, Host, Log};
+use flight::{Attachment, Component, ExecutionContext, Host, Log, RuleId, Subject};
 use nt::image::{Binding, Module};
 use nt::{DeviceControl, DriverObject, Executive, Pool, RequestHandler, processor};
 use std::ffi::c_void;
@@ -191,6 +191,29 @@ pub unsafe fn run_driver_entry(
         }
         (None, None) => Err(LoadError::Nothing),
     }
+}
+
+/// Entry rule: what a driver started is gone when it is unloaded: its threads, timers, DPCs and work
+/// items, and the memory that it got from the memory manager.
+pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
+    let threads = nt::driver_threads(host).len();
+    let work = nt::pending_work(host);
+    let memory = pool.executive().map_or(0, |executive| executive.owned_memory());
+    let left: Vec<String> = [
+        (threads as u64, "threads"),
+        (work.timers as u64, "timers"),
+        (work.dpcs as u64, "DPCs"),
+        (work.work_items as u64, "work items"),
+        (memory, "bytes of contiguous memory or pages"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    let broken = (!left.is_empty())
+        .then(|| format!("the driver is unloaded, but it has left behind: {}", left.join(", ")));
+    let rule = RuleId::KMD_PNP_005;
+    log.judge(rule, Component::Driver, Subject::RUN, "DxgkDdiUnload", broken);
 }
 
 /// The device of the graphics kernel, which `displib` asks for the functions that register a driver.

@@ -223,10 +223,11 @@ pub(crate) fn fly_here(
                     return FileFlight { implemented, registration, began: false, run };
                 }
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
-                let setup = DriverSetup { miniport, hardware, pool };
+                let setup = DriverSetup { miniport, hardware, pool: pool.clone() };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
                     scenario.run(testbed)
                 });
+                port::judge_unload(&any_host, log, &pool);
                 FileFlight { implemented, registration, began: true, run }
             }
             Ok(Registered::Stream(driver)) => {

@@ -6,6 +6,7 @@ mod c_library;
 mod entries;
 mod golden;
 mod house;
+mod images;
 mod report;
 mod run;
 mod samples;

@@ -36,6 +36,8 @@ const DRIVERS: &[(&str, Port)] = &[
     ("gpuva", Port::Displib),
     ("display", Port::Displib),
     ("capture", Port::Ks),
+    // Registers nothing: no scenario can be flown.
+    ("nothing", Port::Dxgkrnl),
 ];
 
 /// The two forms of a driver.

@@ -12,6 +12,8 @@ mod load;
 mod mapping;
 mod module;
 mod parse;
+#[cfg(test)]
+mod parse_tests;
 mod processor_block;
 mod read;
 mod shared_object;
@@ -19,6 +21,8 @@ mod signals;
 mod symbols;
 mod thunk;
 mod unwind;
+#[cfg(test)]
+mod unwind_tests;
 mod watchdog;
 
 pub use channel::{Channel, Number};

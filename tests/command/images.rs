@@ -1,0 +1,384 @@
+//! Drivers from files: images (`.sys`) and shared objects (`.so`) of the C drivers in `drivers/c`,
+//! flown by the command. `cargo xtask drivers` builds them.
+#![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
+
+use harness::command::{json, text, windtunnel};
+use harness::pages::{compare, read, root};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The correct drivers.
+const CORRECT: [&str; 5] = ["compute", "render", "gpuva", "display", "capture"];
+
+/// The folder of the drivers, built once.
+static DRIVERS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["run", "--quiet", "--package", "xtask", "--", "drivers"]).current_dir(root());
+    let output = build.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "'cargo xtask drivers' failed: {errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let folder = text.split_once(" bad drivers in ").and_then(|(_, rest)| rest.rsplit_once(", "));
+    PathBuf::from(folder.unwrap().0)
+});
+
+/// A driver of the folder, such as `compute.sys`.
+fn driver(name: &str) -> String {
+    DRIVERS.join(name).into_os_string().into_string().unwrap()
+}
+
+/// A new folder for the files of a test.
+fn new_folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("windtunnel-{}-{name}", std::process::id()));
+    _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Runs the work for each item, on two threads.
+fn on_two_threads<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(item);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(worker);
+        worker();
+    });
+}
+
+/// The traces of a folder by name. Hashes of private data of paging buffers are left out: the
+/// drivers keep a pointer there, whose value is not the seed's.
+fn traces(folder: &Path) -> BTreeMap<String, String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let trace = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        let line = |line: &str| match line.split_once(" paging.private ") {
+            Some((head, _)) => format!("{head} paging.private\n"),
+            None => format!("{line}\n"),
+        };
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        (name, text.lines().map(line).collect())
+    };
+    files.map(trace).collect()
+}
+
+/// Flies a file with a trace. Returns the traces.
+fn fly_for_trace(name: &str, run: &str) -> BTreeMap<String, String> {
+    let folder = new_folder(&format!("{name}-{run}"));
+    let (code, report) = text(&["check", &driver(name), "--trace", folder.to_str().unwrap()]);
+    assert_eq!(code, 0, "{name}: {report}");
+    assert!(report.contains("; 0 live objects; "), "{name}: {report}");
+    assert!(report.contains("\nPASS: 0 errors, 0 warnings, 0 notes; "), "{name}: {report}");
+    let traces = traces(&folder);
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(!traces.is_empty(), "{name} has no traces");
+    traces
+}
+
+/// Panics with the first line that differs.
+fn assert_same(what: &str, one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) {
+    assert!(one.keys().eq(other.keys()), "{what}: other scenarios");
+    for (name, text) in one {
+        let mut lines = text.lines().zip(other[name].lines());
+        let different = lines.find(|(one, other)| one != other);
+        assert_eq!(different, None, "{what}: {name}");
+        assert_eq!(text.len(), other[name].len(), "{what}: {name}");
+    }
+}
+
+#[test]
+fn correct_drivers_pass_in_both_forms_with_equal_traces() {
+    on_two_threads(&CORRECT, |name| {
+        let image = fly_for_trace(&format!("{name}.sys"), "first");
+        let shared_object = fly_for_trace(&format!("{name}.so"), "first");
+        assert_same(name, &image, &shared_object);
+    });
+}
+
+#[test]
+fn the_same_seed_gives_the_same_traces() {
+    on_two_threads(&["compute.sys", "capture.sys"], |name| {
+        assert_same(name, &fly_for_trace(name, "one"), &fly_for_trace(name, "two"));
+    });
+}
+
+#[test]
+fn correct_drivers_pass_on_threads() {
+    on_two_threads(&CORRECT, |name| {
+        let (code, report) = text(&["check", &driver(&format!("{name}.sys")), "--host", "threads"]);
+        assert_eq!(code, 0, "{name}: {report}");
+        assert!(report.contains("; 0 live objects; "), "{name}: {report}");
+        assert!(report.contains("\nPASS: 0 errors, 0 warnings, 0 notes; "), "{name}: {report}");
+    });
+}
+
+/// What is flown with each correct driver, and what the rest needs: `tests/golden/images.txt`.
+#[test]
+fn the_scenarios_of_each_driver_are_those_of_the_table() {
+    let mut table = String::new();
+    for name in CORRECT {
+        let (code, report) = json(&["check", &driver(&format!("{name}.sys"))]);
+        assert_eq!(code, 0, "{name}");
+        let mut rows: BTreeMap<(&str, String), usize> = BTreeMap::new();
+        for scenario in report["scenarios"].as_array().unwrap() {
+            let group = scenario["name"].as_str().unwrap().split('-').next().unwrap();
+            let result = match scenario["needs"].get(0).and_then(Value::as_str) {
+                None => "flown".to_owned(),
+                Some(needs) if scenario["ended_early"] == 0 => format!("not flown: needs {needs}"),
+                Some(needs) => format!("ended early: needs {needs}"),
+            };
+            *rows.entry((group, result)).or_default() += 1;
+        }
+        for ((group, result), count) in rows {
+            table.push_str(&format!("{name} {group} {count} {result}\n"));
+        }
+    }
+    compare("tests/golden/images.txt", &table);
+}
+
+/// Bad drivers that are not found as `flaws.toml` says, with the reason. A name without an
+/// extension means both forms.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("forgets-dpc", "no finding: the deterministic host runs a DPC soon enough"),
+    ("does-not-advance-paging-buffer", "RESID-MAKE-005 is found in place of KMD-PAGING-002"),
+    ("leaves-timer-queued", "the DPC of the timer faults before the driver is unloaded"),
+    ("keeps-spin-lock", "the wait at DISPATCH_LEVEL that follows is found first"),
+    ("bug-check-in-driver-entry.so", "the place behind a call that does not return is unknown"),
+    ("bug-check-in-ddi.so", "the place behind a call that does not return is unknown"),
+    ("bug-check-in-isr.so", "the place behind a call that does not return is unknown"),
+    ("bug-check-in-dpc.so", "the place behind a call that does not return is unknown"),
+    ("bug-check-in-thread.so", "the place behind a call that does not return is unknown"),
+];
+
+/// The bad drivers: name and rule.
+fn bad_drivers() -> Vec<(String, String)> {
+    let text = read("drivers/c/flaws.toml");
+    let value = |part: &str, key: &str| {
+        let row = part.lines().find_map(|row| row.strip_prefix(key)?.strip_prefix(" = "));
+        row.unwrap().trim_matches('"').to_owned()
+    };
+    let parts = text.split("[[driver]]").skip(1);
+    parts.map(|part| (value(part, "name"), value(part, "rule"))).collect()
+}
+
+#[test]
+fn every_bad_driver_is_found_by_its_rule() {
+    let rows = bad_drivers();
+    assert!(rows.len() > 40, "{} rows", rows.len());
+    let names: BTreeSet<&str> = rows.iter().map(|(name, _)| &**name).collect();
+    for (name, _) in LEFT_OUT {
+        assert!(names.contains(name.split('.').next().unwrap()), "{name} is no bad driver");
+    }
+    let mut files = Vec::new();
+    for (name, rule) in &rows {
+        for extension in ["sys", "so"] {
+            let file = format!("{name}.{extension}");
+            if !LEFT_OUT.iter().any(|(left, _)| left == name || *left == file) {
+                files.push((file, rule));
+            }
+        }
+    }
+    on_two_threads(&files, |(file, rule)| {
+        let path = driver(&format!("bad/{file}"));
+        let fault = *rule == "fault";
+        // The second one does all of it: allocations, submission, paging, stop and removal.
+        let scenario = if fault { "submit-fill-and-copy" } else { "power-preserves-memory" };
+        let (code, report) = json(&["check", &path, "--scenario", scenario, "--deadline", "1"]);
+        let first = &report["scenarios"][0]["findings"][0];
+        let expected = if fault { "WT-CRASH-001" } else { rule };
+        assert_eq!(first["rule"], *expected, "{file}: {first}");
+        assert_eq!(code, 1, "{file}");
+        let message = first["message"].as_str().unwrap();
+        let has_place = message.contains(" in Flaw") || message.contains("(flaws.h:");
+        assert!(has_place || !fault, "{file}: {message}");
+    });
+}
+
+#[test]
+fn a_file_is_flown_in_this_process_without_deadline_with_a_folder_of_files() {
+    let folder = new_folder("files");
+    for name in ["compute.sys", "compute.so"] {
+        let path = driver(name);
+        let options = ["--in-process", "--deadline", "0", "--files", folder.to_str().unwrap()];
+        let flight = ["check", &path, "--scenario", "submit-fill-and-copy"];
+        let (code, report) = json(&[&flight[..], &options].concat());
+        assert_eq!((code, &report["scenarios"][0]["result"]), (0, &"clean".into()), "{name}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A PE file, with the places of its headers. WINDOWS: the offsets are documented ("PE format").
+struct PeFile {
+    bytes: Vec<u8>,
+    /// Where "PE\0\0" is.
+    header: usize,
+    /// Where the section table is, and the number of its entries.
+    sections: (usize, usize),
+}
+
+/// `e_lfanew` of the DOS header.
+const HEADER_OFFSET: usize = 0x3c;
+/// `Machine` from "PE\0\0" on.
+const MACHINE: usize = 4;
+/// `NumberOfSections`.
+const SECTION_COUNT: usize = 6;
+/// `SizeOfOptionalHeader`.
+const OPTIONAL_SIZE: usize = 20;
+/// The optional header, and `Magic` in it.
+const OPTIONAL: usize = 24;
+/// `Subsystem`.
+const SUBSYSTEM: usize = OPTIONAL + 68;
+/// The first data directory.
+const DIRECTORIES: usize = OPTIONAL + 112;
+/// The size of a section header, and its `VirtualAddress`, `SizeOfRawData` and `PointerToRawData`.
+const SECTION: usize = 40;
+const SECTION_RVA: usize = 12;
+const SECTION_RAW_SIZE: usize = 16;
+const SECTION_RAW: usize = 20;
+
+impl PeFile {
+    fn read(path: &str) -> Self {
+        let bytes = fs::read(path).unwrap();
+        let mut file = Self { bytes, header: 0, sections: (0, 0) };
+        file.header = file.u32(HEADER_OFFSET) as usize;
+        let half = |at: usize| usize::try_from(file.u32(at) & 0xffff).unwrap();
+        let table = file.header + OPTIONAL + half(file.header + OPTIONAL_SIZE);
+        file.sections = (table, half(file.header + SECTION_COUNT));
+        file
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap())
+    }
+
+    /// Where an RVA is in the file.
+    fn offset(&self, rva: u32) -> usize {
+        let (table, count) = self.sections;
+        let headers = (0..count).map(|index| table + index * SECTION);
+        let offsets = headers.filter_map(|header| {
+            let inside = rva.checked_sub(self.u32(header + SECTION_RVA))?;
+            let there = inside < self.u32(header + SECTION_RAW_SIZE);
+            there.then(|| (self.u32(header + SECTION_RAW) + inside) as usize)
+        });
+        offsets.take(1).next().unwrap()
+    }
+
+    /// Where the data of a directory entry is.
+    fn directory(&self, index: usize) -> usize {
+        self.offset(self.u32(self.header + DIRECTORIES + index * 8))
+    }
+
+    /// The file with other bytes at a place.
+    fn with(&self, at: usize, bytes: &[u8]) -> Vec<u8> {
+        let mut changed = self.bytes.clone();
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        changed
+    }
+}
+
+/// Checks that a file is refused with one line and exit status 2.
+fn assert_refused(path: &str, expected: &str) {
+    let output = windtunnel(&["check", path]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{path}: {errors}");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "", "{path}");
+    assert_eq!(errors.lines().count(), 1, "{path}: {errors}");
+    assert!(errors.starts_with(&format!("windtunnel: {path} ")), "{path}: {errors}");
+    assert!(errors.contains(expected), "{path}: expected {expected:?}, found {errors}");
+}
+
+#[test]
+fn files_that_are_no_drivers_are_refused() {
+    let folder = new_folder("refused");
+    let refused = |name: &str, bytes: &[u8], expected: &str| {
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        assert_refused(path.to_str().unwrap(), expected);
+    };
+    refused("empty.sys", b"", "is not a Windows image: it does not begin with MZ");
+    refused("text.sys", b"hello\n", "is not a Windows image: it does not begin with MZ");
+    refused("mz.sys", b"MZ", "is truncated: it has no PE header");
+    assert_refused(folder.join("missing.sys").to_str().unwrap(), "cannot be read: No such file");
+    assert_refused(folder.join("missing.so").to_str().unwrap(), "cannot be read: No such file");
+    fs::create_dir(folder.join("folder.sys")).unwrap();
+    assert_refused(folder.join("folder.sys").to_str().unwrap(), "cannot be read: Is a directory");
+
+    let program = std::env::current_exe().unwrap();
+    assert_refused(program.to_str().unwrap(), "has no DriverEntry");
+    // A shared object of the drivers whose only exported name is another one.
+    let renamed =
+        replaced(&fs::read(driver("compute.so")).unwrap(), b"DriverEntry", b"DriverEmpty");
+    refused("other.so", &renamed, "has no DriverEntry");
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The bytes with each occurrence of one text replaced by another of the same length.
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for at in 0..bytes.len() - old.len() {
+        if &bytes[at..at + old.len()] == old {
+            bytes[at..at + old.len()].copy_from_slice(new);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn images_that_cannot_be_loaded_are_refused() {
+    const IMPORTS: usize = 1;
+    const RELOCATIONS: usize = 5;
+    let file = PeFile::read(&driver("compute.sys"));
+    let folder = new_folder("images");
+    let refused = |name: &str, bytes: &[u8], expected: &str| {
+        let path = folder.join(format!("{name}.sys"));
+        fs::write(&path, bytes).unwrap();
+        assert_refused(path.to_str().unwrap(), expected);
+    };
+    let header = file.header;
+    refused("x86", &file.with(header + MACHINE, &[0x4c, 0x01]), "is a 32-bit image (x86)");
+    refused("arm64", &file.with(header + MACHINE, &[0x64, 0xaa]), "is an image for ARM64");
+    refused("pe32", &file.with(header + OPTIONAL, &[0x0b, 0x01]), "is not PE32+");
+    refused("program", &file.with(header + SUBSYSTEM, &[3, 0]), "is a user-mode program or DLL");
+
+    let (table, count) = file.sections;
+    let first = file.u32(table + SECTION_RVA).to_le_bytes();
+    let overlapping = file.with(table + SECTION + SECTION_RVA, &first);
+    refused("overlapping", &overlapping, "has overlapping sections");
+
+    // The first entry of the import directory begins with the RVA of its list of names.
+    let names = file.offset(file.u32(file.directory(IMPORTS)));
+    let ordinal = file.with(names, &(1_u64 << 63 | 7).to_le_bytes());
+    refused("ordinal", &ordinal, "imports ordinal 7 of ");
+    let outside = file.with(file.directory(RELOCATIONS), &0x7fff_f000_u32.to_le_bytes());
+    refused("relocation", &outside, "a relocated pointer at 0x7fff");
+
+    let last = table + (count - 1) * SECTION;
+    let in_last_section = file.u32(last + SECTION_RAW) as usize + 1;
+    let ends = [HEADER_OFFSET, header, header + MACHINE, header + OPTIONAL, table, in_last_section];
+    for end in ends {
+        refused(&format!("truncated-{end}"), &file.bytes[..end], "is truncated: ");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_driver_that_registers_nothing_cannot_be_flown() {
+    for name in ["nothing.sys", "nothing.so"] {
+        let (code, report) = text(&["check", &driver(name), "--scenario", "create-standalone"]);
+        assert_eq!(code, 2, "{name}: {report}");
+        let reason = "needs DriverEntry to register a display driver (DxgkInitialize) or a \
+                      streaming minidriver (KsInitializeDriver)";
+        assert!(report.contains(reason), "{name}: {report}");
+        let last = report.lines().next_back().unwrap_or_default();
+        assert!(last.starts_with("FAIL (could not run): no scenario could be flown"), "{report}");
+    }
+}

@@ -14,16 +14,34 @@ use abi::display::{
     DXGKCB_GETHANDLEDATAFLAGS,
 };
 use kernel::handle_table::Handle;
+use kernel::miniport::Generation;
 use std::ptr;
 
-/// Returns NULL: at WDDM 2 this callback does not return a driver's data.
+/// Returns the driver handle behind a client's handle to a driver of WDDM 1.x. The kernel keeps the
+/// object for the duration of the call only.
 ///
-/// WINDOWS: observed by two projects. Whether the slot is empty or the result is NULL is not
-/// documented; our reading is the latter (D-58).
-pub(crate) extern "win64-unwind" fn DxgkCbGetHandleData(
-    _: *const DXGKARGCB_GETHANDLEDATA,
+/// WINDOWS: at WDDM 2 this callback does not return a driver's data (observed by two projects).
+/// Whether the slot is empty or the result is NULL is not documented; our reading is the latter
+/// (D-58).
+///
+/// # Safety
+///
+/// `data` is null or points to a structure.
+pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetHandleData(
+    data: *const DXGKARGCB_GETHANDLEDATA,
 ) -> PVOID {
-    row::DxgkCbGetHandleData.answer(Door::running, ptr::null_mut(), |_, _| ptr::null_mut())
+    // SAFETY: The caller guarantees the same.
+    let data = unsafe { read(data) };
+    let driver_handle = row::DxgkCbGetHandleData.answer(Door::running, None, |door, at| {
+        let data = data.filter(|_| door.version().generation() == Generation::One)?;
+        let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
+        let (services, kind) = (door.services(), data.Type.cast_unsigned());
+        let (driver_handle, number) =
+            services.acquire_handle_data(at, Handle(data.hObject), of_device, kind)?;
+        services.release_handle_data(at, number as usize, kind);
+        Some(driver_handle)
+    });
+    driver_handle.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
 /// Returns the driver handle behind a client's handle, and a number for the release.
@@ -71,7 +89,8 @@ mod tests {
 
     #[test]
     fn what_comes_for_no_door_is_answered_with_nothing() {
-        assert!(DxgkCbGetHandleData(ptr::null()).is_null());
+        // SAFETY: Null is allowed.
+        assert!(unsafe { DxgkCbGetHandleData(ptr::null()) }.is_null());
         let mut release = ptr::without_provenance_mut(1);
         // SAFETY: Null is allowed, and the other pointer is valid for the write of a handle.
         let data = unsafe { DxgkCbAcquireHandleData(ptr::null(), &raw mut release) };

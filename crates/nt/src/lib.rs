@@ -56,6 +56,7 @@ mod ram;
 mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
+pub mod rtl_registry;
 mod status;
 #[cfg(test)]
 mod testing;

@@ -117,6 +117,7 @@ const FILES: &[&[Import]] = &[
     crate::ps::IMPORTS,
     crate::rtl::IMPORTS,
     crate::rtl_bitmap::IMPORTS,
+    crate::rtl_registry::IMPORTS,
     crate::work_items::IMPORTS,
     crate::zw::IMPORTS,
     crate::zw_file::IMPORTS,

@@ -58,6 +58,7 @@ mod ram;
 mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
+pub mod rtl_registry;
 mod status;
 #[cfg(test)]
 mod testing;

@@ -23,6 +23,7 @@ pub mod ex_lookaside;
 pub mod ex_misc;
 pub mod ex_mutex;
 pub mod ex_resource;
+pub mod ex_spin_lock;
 mod executive;
 mod format;
 mod handles;

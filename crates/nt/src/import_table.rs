@@ -93,6 +93,7 @@ const FILES: &[&[Import]] = &[
     crate::ex_misc::IMPORTS,
     crate::ex_mutex::IMPORTS,
     crate::ex_resource::IMPORTS,
+    crate::ex_spin_lock::IMPORTS,
     crate::image::exception::IMPORTS,
     crate::io::IMPORTS,
     crate::io_irp::IMPORTS,

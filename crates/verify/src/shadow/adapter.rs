@@ -42,6 +42,8 @@ pub struct Adapter {
     pub released: Option<Text>,
     /// Whether it was stopped, without that release, since the last start.
     pub stop_called: bool,
+    /// Whether its driver took over the display of the firmware.
+    pub owns_display: bool,
     /// Whether its DPC is pending.
     pub dpc: bool,
     /// Its resets.

@@ -198,9 +198,11 @@ pub unsafe fn run_driver_entry(
 pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
     let threads = nt::driver_threads(host).len();
     let work = nt::pending_work(host);
+    let referenced = nt::referenced_threads(host).len();
     let memory = pool.executive().map_or(0, |executive| executive.owned_memory());
     let left: Vec<String> = [
         (threads as u64, "threads"),
+        (referenced as u64, "references to ended threads"),
         (work.timers as u64, "timers"),
         (work.dpcs as u64, "DPCs"),
         (work.work_items as u64, "work items"),

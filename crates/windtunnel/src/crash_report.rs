@@ -33,7 +33,9 @@ pub(crate) fn crash_event(
         _ => format!("{} {}", what(&record, &places), windows(&record)),
     };
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
-    let place = call_name(events, call).unwrap_or("DriverEntry").to_owned();
+    let called = events.iter().any(|event| matches!(event.kind, EventKind::DdiCall { .. }));
+    let outside = if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" };
+    let place = call_name(events, call).unwrap_or(outside).to_owned();
     let kind = EventKind::RuleBroken {
         rule: RuleId::WT_CRASH_001,
         component: Component::Driver,

@@ -187,7 +187,7 @@ fn open_import_library(symbols: &[(&str, usize)]) -> Result<(), ImageError> {
         let why = io::Error::last_os_error();
         return error(format!("cannot be loaded: no memory for its imports: {why}"));
     }
-    // SAFETY: The descriptor is new and belongs to nobody else.
+    // SAFETY: The descriptor is new, and only this value owns it.
     let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     io::Write::write_all(&mut &file, &import_library(symbols)).map_err(failed)?;
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))

@@ -119,6 +119,7 @@ const FILES: &[&[Import]] = &[
     crate::rtl::IMPORTS,
     crate::rtl_bitmap::IMPORTS,
     crate::rtl_registry::IMPORTS,
+    crate::rtl_security::IMPORTS,
     crate::work_items::IMPORTS,
     crate::zw::IMPORTS,
     crate::zw_file::IMPORTS,

@@ -60,6 +60,7 @@ mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
 pub mod rtl_registry;
+pub mod rtl_security;
 mod status;
 #[cfg(test)]
 mod testing;

@@ -315,7 +315,7 @@ impl Row<'_> {
                 let room = target.read::<i32>(0);
                 let fits = room < 0 && value.data.len() <= room.unsigned_abs() as usize;
                 if fits {
-                    target.write_bytes(&value.data)
+                    target.write_bytes(&value.data);
                 } else {
                     return Err(STATUS_BUFFER_TOO_SMALL);
                 }
@@ -330,7 +330,7 @@ impl Row<'_> {
         let routine = unsafe { function_at::<Routine>(self.fields.read(0)) };
         let Some(routine) = routine else { return Ok(()) };
         let name: Option<Vec<u16>> = name.map(|name| name.encode_utf16().chain([0]).collect());
-        let name = name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+        let name = name.as_ref().map_or(std::ptr::null(), Vec::as_ptr);
         let mut data = value.data.clone();
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let entry_context = self.fields.follow(entry::CONTEXT).pointer();
@@ -386,7 +386,7 @@ mod tests {
         let names = ["Number", "Text", "None", "List"].map(wide);
         let (mut number, mut text, mut other, default) = (0_u32, [0_u64; 2], 0_u32, 9_u32);
         let [to_number, to_other] =
-            [&raw mut number, &raw mut other].map(|at| at.expose_provenance());
+            [&raw mut number, &raw mut other].map(<*mut u32>::expose_provenance);
         let to_text = text.as_mut_ptr().expose_provenance();
         let default = (&raw const default).expose_provenance() as u64;
         let events = fly_with(&executive, || {

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// An adapter: its driver model, and the threads inside its driver.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Adapter {
     /// The driver model, 1 or 2; 0 before it started.
     pub generation: u32,

@@ -146,7 +146,9 @@ pub(crate) fn fly(
             end = serde_json::from_str::<FlightEnd>(rest).ok();
         } else {
             let event = line.parse();
-            events.push(event.map_err(|()| error(format!("it wrote {line:?}")))?);
+            events.push(
+                event.map_err(|()| error(format!("it wrote a line that is no event: {line}")))?,
+            );
         }
     }
     let finished = end.is_some();

@@ -298,11 +298,7 @@ impl Builder {
     fn object(&self, job: &Job, form: Form, file: &Path) -> Result<(PathBuf, bool), String> {
         let text =
             fs::read_to_string(file).map_err(|reason| format!("{}: {reason}", file.display()))?;
-        let flawed = job.defines.iter().any(|define| {
-            let name = define.split('=').next().unwrap_or_default();
-            let point = format!("FLAW_POINT({})", name.trim_start_matches("FLAW_IN_"));
-            text.contains(name) || text.contains(&point)
-        });
+        let flawed = has_flaw(&text, job);
         let form_name = if form == Form::Image { "image" } else { "so" };
         let of = if flawed { &job.name } else { job.base };
         let folder = self.out.join("obj").join(of).join(form_name);
@@ -346,6 +342,15 @@ impl Builder {
     }
 }
 
+/// Whether a file has a define of the driver: by its name, or as the place of a fault.
+fn has_flaw(text: &str, job: &Job) -> bool {
+    job.defines.iter().any(|define| {
+        let name = define.split('=').next().unwrap_or_default();
+        let point = format!("FLAW_POINT({})", name.trim_start_matches("FLAW_IN_"));
+        text.contains(name) || text.contains(&point)
+    })
+}
+
 /// The undefined symbols of a shared object are its imports: the host resolves them.
 fn link_shared_object(job: &Job, out: &Path, objects: &[PathBuf]) -> Command {
     let mut link = Command::new("clang");
@@ -364,8 +369,8 @@ fn imports(header: &str, words: &[&str]) -> BTreeSet<String> {
         };
         let declaration = &declaration[start..];
         let head = declaration.split('(').next().unwrap_or_default();
-        let name = head.rsplit([' ', '*']).next().unwrap_or_default();
-        names.insert(name.trim().to_owned());
+        let name = head.rsplit([' ', '*', '\n']).next().unwrap_or_default();
+        names.insert(name.to_owned());
     }
     names
 }
@@ -404,4 +409,39 @@ fn quietly(command: &mut Command) -> Result<(), String> {
     announce(command);
     Err(String::from_utf8_lossy(&output.stderr).into_owned()
         + &String::from_utf8_lossy(&output.stdout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flaw_is_in_a_source_and_has_a_rule_of_the_catalogue() {
+        let text = fs::read_to_string(root().join("drivers/c/flaws.toml")).unwrap();
+        let rules = text.lines().filter_map(|row| row.strip_prefix("rule = "));
+        let rules: Vec<&str> = rules.map(|rule| rule.trim_matches('"')).collect();
+        for rule in rules.iter().filter(|rule| !rule.is_empty()) {
+            assert!(flight::CATALOGUE.contains(&format!("id = \"{rule}\"")), "{rule}");
+        }
+        let jobs = flaws().unwrap();
+        assert_eq!(jobs.len(), rules.len());
+        assert!(rules.iter().filter(|rule| !rule.is_empty()).count() >= 25);
+        let mut names = BTreeSet::new();
+        for job in &jobs {
+            assert!(names.insert(&job.name), "{} is there twice", job.name);
+            let mut sources = files(&source(job.base), "c").unwrap();
+            sources.extend(files(&source(SHARED), "c").unwrap());
+            let flawed = |path: &PathBuf| has_flaw(&fs::read_to_string(path).unwrap(), job);
+            assert!(sources.iter().any(flawed), "no file has the flaw of {}", job.name);
+        }
+    }
+
+    #[test]
+    fn functions_and_variables_of_a_header_are_imports() {
+        let header = "\nNTKERNELAPI void NTAPI One(int *that,\n    int other);\nvoid Two(void);\n\
+                      NTSYSAPI PVOID NTAPI\nThree(void);\n#ifdef X\nNTKERNELAPI KIRQL NTAPI \
+                      Four(void);\n#endif\n";
+        let names = imports(header, &["NTKERNELAPI", "NTSYSAPI"]);
+        assert_eq!(names, ["Four", "One", "Three"].map(str::to_owned).into());
+    }
 }

@@ -9,6 +9,9 @@ const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
 const HEADERS: [(&str, &str); 3] =
     [("d3dkmt", "d3dkmt.h"), ("runtime", "d3dumddi.h"), ("d3dkmt", "softgpu.h")];
 
+/// The headers of kernel-mode drivers, under the names that their authors include.
+const KERNEL_MODE_HEADERS: [&str; 5] = ["d3dkmddi.h", "dispmprt.h", "ks.h", "ntddk.h", "wdm.h"];
+
 /// `--prefix DIR`: installs the command, the library, its headers and a pkg-config file.
 pub(crate) fn run() -> Result<(), String> {
     let arguments: Vec<String> = std::env::args().skip(2).collect();
@@ -36,6 +39,10 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
     for (of, header) in HEADERS {
         let from = root().join("crates").join(of).join("include/windtunnel");
         copy(&from.join(header), &include.join(header))?;
+    }
+    let kernel_mode = folder("include/windtunnel/km")?;
+    for header in KERNEL_MODE_HEADERS {
+        copy(&root().join("crates/abi/include/km").join(header), &kernel_mode.join(header))?;
     }
     let template = source.join("windtunnel-d3dkmt.pc.in");
     let text = fs::read_to_string(&template)

@@ -136,7 +136,7 @@ mod tests {
         let mut memory: Vec<u8> = (0..40).collect();
         let start = memory.as_mut_ptr();
         // SAFETY: Both ranges are inside the vector.
-        let result = unsafe { memmove(start.add(to), start.add(from), bytes) };
+        let result = unsafe { memmove(start.wrapping_add(to), start.wrapping_add(from), bytes) };
         assert_eq!(result, start.wrapping_add(to));
         memory
     }

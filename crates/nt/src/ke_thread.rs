@@ -8,7 +8,7 @@ use crate::import_table::import_rows;
 use crate::ke_irql::APC_LEVEL;
 use crate::processor::number;
 use crate::waits::log_misuse;
-use abi::status::STATUS_SUCCESS;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use std::cell::Cell;
 
@@ -17,6 +17,8 @@ import_rows! {
     KeAreApcsDisabled;
     KeEnterCriticalRegion lacks "there are no APCs";
     KeEnterGuardedRegion lacks "there are no APCs";
+    KeExpandKernelStackAndCallout lacks "the stack is long enough";
+    KeExpandKernelStackAndCalloutEx lacks "the stack is long enough";
     KeLeaveCriticalRegion lacks "there are no APCs";
     KeLeaveGuardedRegion lacks "there are no APCs";
     KeQueryPriorityThread lacks "priorities have no effect";
@@ -170,6 +172,38 @@ pub extern "win64-unwind" fn KeAreAllApcsDisabled() -> BOOLEAN {
     BOOLEAN::from(raised || GUARDED_REGIONS.get() > 0)
 }
 
+/// Calls a routine with enough stack.
+///
+/// # Safety
+///
+/// `routine` may be called with `parameter`.
+pub unsafe extern "win64-unwind" fn KeExpandKernelStackAndCallout(
+    routine: Option<unsafe extern "win64-unwind" fn(PVOID)>,
+    parameter: PVOID,
+    _size: usize,
+) -> NTSTATUS {
+    let Some(routine) = routine else { return STATUS_INVALID_PARAMETER };
+    // SAFETY: The caller's contract.
+    unsafe { routine(parameter) };
+    STATUS_SUCCESS
+}
+
+/// As [`KeExpandKernelStackAndCallout`].
+///
+/// # Safety
+///
+/// As for [`KeExpandKernelStackAndCallout`].
+pub unsafe extern "win64-unwind" fn KeExpandKernelStackAndCalloutEx(
+    routine: Option<unsafe extern "win64-unwind" fn(PVOID)>,
+    parameter: PVOID,
+    size: usize,
+    _wait: BOOLEAN,
+    _context: PVOID,
+) -> NTSTATUS {
+    // SAFETY: The caller's contract.
+    unsafe { KeExpandKernelStackAndCallout(routine, parameter, size) }
+}
+
 /// Saves the floating-point state. A thread switch keeps it here.
 pub extern "win64-unwind" fn KeSaveFloatingPointState(_state: PVOID) -> NTSTATUS {
     STATUS_SUCCESS
@@ -205,6 +239,21 @@ mod tests {
         assert_eq!(unsafe { KeSetBasePriorityThread(thread, 2) }, 0);
         // SAFETY: As above.
         assert_eq!(unsafe { KeSetBasePriorityThread(thread, 0) }, 2);
+    }
+
+    unsafe extern "win64-unwind" fn count(counter: PVOID) {
+        // SAFETY: The test passes a counter.
+        unsafe { *counter.cast::<u32>() += 1 };
+    }
+
+    #[test]
+    fn a_callout_is_called_once() {
+        let mut counter = 0_u32;
+        // SAFETY: The routine accepts a counter.
+        let status = unsafe {
+            KeExpandKernelStackAndCallout(Some(count), (&raw mut counter).cast(), 0x2000)
+        };
+        assert_eq!((status, counter), (STATUS_SUCCESS, 1));
     }
 
     #[test]

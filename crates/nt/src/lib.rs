@@ -23,6 +23,7 @@ pub mod ex_lookaside;
 pub mod ex_misc;
 pub mod ex_mutex;
 pub mod ex_resource;
+pub mod ex_spin_lock;
 mod executive;
 mod format;
 mod handles;
@@ -58,6 +59,8 @@ mod ram;
 mod registry;
 pub mod rtl;
 pub mod rtl_bitmap;
+pub mod rtl_registry;
+pub mod rtl_security;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -84,7 +87,7 @@ pub use ke_irql::{
 };
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
-pub use machine::{DriverThread, PendingWork, driver_threads, pending_work};
+pub use machine::{DriverThread, PendingWork, driver_threads, pending_work, referenced_threads};
 pub use mm::IoSpace;
 pub use pool::{Pool, PoolObserver};
 pub use ram::Ram;

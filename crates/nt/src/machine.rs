@@ -3,6 +3,7 @@
 //! A machine belongs to a host, and is found by it. It does not keep the host alive.
 
 use crate::dpc_queue::DpcQueue;
+use crate::ob::{self, ObjectReference};
 use crate::work_queue::WorkQueue;
 use flight::Host;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,10 +26,19 @@ pub struct DriverThread {
     pub object: usize,
 }
 
+/// A thread that a driver started.
+struct ThreadRecord {
+    thread: DriverThread,
+    /// Whether its start routine has not returned.
+    lives: bool,
+    /// The reference that the running thread holds to its own object.
+    own: Option<ObjectReference>,
+}
+
 /// What a flight has once.
 #[derive(Default)]
 pub(crate) struct Machine {
-    threads: Mutex<Vec<DriverThread>>,
+    threads: Mutex<Vec<ThreadRecord>>,
     started_threads: AtomicU32,
     pub(crate) dpcs: DpcQueue,
     pub(crate) work: WorkQueue,
@@ -54,17 +64,46 @@ impl Machine {
         self.started_threads.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Records that a driver's thread exists.
-    pub(crate) fn add_thread(&self, thread: DriverThread) {
-        self.threads().push(thread);
+    /// Records that a driver's thread exists, with its own reference to its object.
+    pub(crate) fn add_thread(&self, name: &str, start_routine: usize, own: ObjectReference) {
+        own.set_name(self.object_name(name));
+        let thread = DriverThread { name: name.to_owned(), start_routine, object: own.address() };
+        self.threads().push(ThreadRecord { thread, lives: true, own: Some(own) });
     }
 
-    /// Records that a driver's thread has ended.
-    pub(crate) fn remove_thread(&self, object: usize) {
-        self.threads().retain(|thread| thread.object != object);
+    /// Records that a driver's thread runs no more code of the driver. Its object stays until
+    /// [`Machine::release_thread`].
+    pub(crate) fn end_thread(&self, name: &str) {
+        let mut threads = self.threads();
+        let record = threads.iter_mut().find(|record| record.thread.name == name);
+        if let Some(record) = record {
+            record.lives = false;
+        }
     }
 
-    fn threads(&self) -> MutexGuard<'_, Vec<DriverThread>> {
+    /// Releases the own reference of a thread that has ended.
+    pub(crate) fn release_thread(&self, name: &str) {
+        let mut threads = self.threads();
+        // The reference is dropped under the lock, so that `referenced_threads` counts it or not.
+        if let Some(record) = threads.iter_mut().find(|record| record.thread.name == name) {
+            record.own = None;
+        }
+        threads.retain(|record| record.lives || self.references(record) > 0);
+    }
+
+    /// Number of references of the driver's to the object of a thread, with open handles.
+    fn references(&self, record: &ThreadRecord) -> usize {
+        let thread = &record.thread;
+        let all = ob::references(thread.object, &self.object_name(&thread.name));
+        all.saturating_sub(usize::from(record.own.is_some()))
+    }
+
+    /// A name that no other object has: addresses are used again.
+    fn object_name(&self, thread: &str) -> String {
+        format!("{:x} {thread}", std::ptr::from_ref(self).addr())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<ThreadRecord>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -72,7 +111,19 @@ impl Machine {
 /// The threads that a driver started on this host and that have not ended, in the order in which
 /// they were started. A thread that is ended by the host stays in the list.
 pub fn driver_threads(host: &Arc<dyn Host>) -> Vec<DriverThread> {
-    Machine::of(host).threads().clone()
+    let machine = Machine::of(host);
+    let threads = machine.threads();
+    threads.iter().filter(|record| record.lives).map(|record| record.thread.clone()).collect()
+}
+
+/// The threads that have ended and whose objects the driver still references, by a pointer or by a
+/// handle that is open; with the number of these references.
+pub fn referenced_threads(host: &Arc<dyn Host>) -> Vec<(DriverThread, usize)> {
+    let machine = Machine::of(host);
+    let threads = machine.threads();
+    let ended = threads.iter().filter(|record| !record.lives);
+    let counted = ended.map(|record| (record.thread.clone(), machine.references(record)));
+    counted.filter(|(_, references)| *references > 0).collect()
 }
 
 /// What a driver has queued and what has not run yet.

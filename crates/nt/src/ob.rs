@@ -176,6 +176,13 @@ fn change_references(address: usize, by: isize) -> Option<isize> {
     Some(left)
 }
 
+/// Number of references to the object at an address, if it has this name.
+pub(crate) fn references(address: usize, name: &str) -> usize {
+    let objects = objects();
+    let named = objects.get(&address).filter(|object| object.name.as_deref() == Some(name));
+    named.map_or(0, |object| usize::try_from(object.references).unwrap_or(0))
+}
+
 fn kind_of(address: usize) -> Option<&'static ObjectType> {
     if address == crate::ps::system_process() {
         return Some(PsProcessType); // It lives for ever, so that references are not counted.

@@ -12,7 +12,7 @@ use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::import_table::import_rows;
 use crate::ke_mutex::owned_by_this_thread;
 use crate::ke_thread::{DEFAULT_PRIORITY, PRIORITY_OFFSET};
-use crate::machine::{DriverThread, Machine};
+use crate::machine::Machine;
 use crate::ob::{ObjectReference, PsThreadType};
 use crate::processor::{current, judge_routine_exit, run_routine};
 use crate::waits::{self, judge_level, log_misuse};
@@ -129,6 +129,7 @@ pub unsafe extern "win64-unwind" fn PsCreateSystemThread(
     let number = machine.next_thread();
     let id = 0x2000 + 4 * number as usize;
     let thread = new_thread_object(id);
+    let (object, memory) = (thread.address(), thread_memory(&thread));
     let opened = ObjectReference::new(thread.address()).map_or(0, ObjectReference::open);
     // SAFETY: The caller's contract.
     unsafe { handle.write_unaligned(opened) };
@@ -137,49 +138,50 @@ pub unsafe extern "win64-unwind" fn PsCreateSystemThread(
         unsafe { client_id.write_unaligned([SYSTEM_PROCESS_ID, id]) };
     }
     let name = format!("driver thread {number}");
-    machine.add_thread(DriverThread {
-        name: name.clone(),
-        start_routine: (routine as *const ()).addr(),
-        object: thread.address(),
-    });
+    machine.add_thread(&name, (routine as *const ()).addr(), thread);
     let (captured, start) = (ExecutionContext::capture(), Start(routine, context));
     let spawner = host.clone().spawner();
-    let body = move || run_thread(&host, &log, captured, &thread, &start);
-    spawner.spawn_driver_thread(&name, move |_| body());
+    let life = ThreadLife { name: name.clone(), object, memory, start };
+    spawner.spawn_driver_thread(&name, move |_| life.run(&host, &log, captured));
     STATUS_SUCCESS
 }
 
-/// The life of a driver's thread.
-fn run_thread(
-    host: &Arc<dyn Host>,
-    log: &Arc<Log>,
-    captured: ExecutionContext,
-    thread: &ObjectReference,
-    start: &Start,
-) {
-    let entered = captured.enter();
-    THREAD.set(thread.address());
-    OF_DRIVER.set(true);
-    let routine = || {
-        let Start(routine, context) = *start;
-        // SAFETY: The driver asked for this call.
-        unsafe { routine(context) };
-    };
-    let (ended, left) = run_routine(host, log, routine);
-    OF_DRIVER.set(false);
-    THREAD.set(0);
-    if ended == Err(Abandoned::HostEnded) {
-        return; // It is still in the list of live threads.
-    }
-    judge_routine_exit(log, "PsTerminateSystemThread", &left);
-    if owned_by_this_thread() > 0 {
-        // WINDOWS: documented, bug check 0x4000008A.
-        log_misuse("PsTerminateSystemThread", "by a thread that owns a mutex");
-    }
-    drop(entered);
-    Machine::of(host).remove_thread(thread.address());
-    if let Some(memory) = thread_memory(thread) {
-        waits::change_at(Irql::Passive, Some(&**host), memory, |_| memory.set_signal_state(1));
+/// A driver's thread before it runs. Its record in the machine keeps its object alive.
+struct ThreadLife {
+    name: String,
+    object: usize,
+    memory: Option<ObjectMemory>,
+    start: Start,
+}
+
+impl ThreadLife {
+    fn run(self, host: &Arc<dyn Host>, log: &Arc<Log>, captured: ExecutionContext) {
+        let entered = captured.enter();
+        THREAD.set(self.object);
+        OF_DRIVER.set(true);
+        let routine = || {
+            let Start(routine, context) = self.start;
+            // SAFETY: The driver asked for this call.
+            unsafe { routine(context) };
+        };
+        let (ended, left) = run_routine(host, log, routine);
+        OF_DRIVER.set(false);
+        THREAD.set(0);
+        if ended == Err(Abandoned::HostEnded) {
+            return; // It is still in the list of live threads.
+        }
+        judge_routine_exit(log, "PsTerminateSystemThread", &left);
+        if owned_by_this_thread() > 0 {
+            // WINDOWS: documented, bug check 0x4000008A.
+            log_misuse("PsTerminateSystemThread", "by a thread that owns a mutex");
+        }
+        drop(entered);
+        let machine = Machine::of(host);
+        machine.end_thread(&self.name);
+        if let Some(memory) = self.memory {
+            waits::change_at(Irql::Passive, Some(&**host), memory, |_| memory.set_signal_state(1));
+        }
+        machine.release_thread(&self.name);
     }
 }
 

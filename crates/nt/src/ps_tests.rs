@@ -113,8 +113,14 @@ fn a_thread_ends_and_is_waited_for() {
         let counts = (driver.turns.load(Ordering::Relaxed), driver.left.load(Ordering::Relaxed));
         assert_eq!(counts, (1, 0), "PsTerminateSystemThread does not return");
         assert!(driver_threads(host).is_empty());
+        let left = crate::referenced_threads(host);
+        assert_eq!(
+            left.iter().map(|(thread, count)| (thread.object, *count)).collect::<Vec<_>>(),
+            [(thread.addr(), 1)]
+        );
         // The handle is closed. On the threaded host the ending thread may still hold its object.
         assert!(ObfDereferenceObject(thread) <= 1);
+        assert!(crate::referenced_threads(host).is_empty());
     });
 }
 

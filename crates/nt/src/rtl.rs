@@ -193,6 +193,13 @@ impl CountedString {
     }
 }
 
+/// Stores text in a `UNICODE_STRING`: in its buffer, or in a new one if it has none.
+pub(crate) fn store_text(import: &'static str, target: DriverMemory, units: &[u16]) -> NTSTATUS {
+    let string = CountedString(target);
+    let stored = string.store(import, units, string.buffer().is_null());
+    if stored == STATUS_BUFFER_OVERFLOW { STATUS_BUFFER_TOO_SMALL } else { stored }
+}
+
 /// A length that was limited before. A `USHORT` holds it.
 fn truncated(length: usize) -> u16 {
     u16::try_from(length).unwrap_or(u16::MAX)

@@ -51,6 +51,11 @@ pub(crate) fn open_key(executive: &Arc<Executive>, path: String) -> Result<usize
     Ok(handles::open(Arc::new(OpenKey { executive: executive.clone(), path })))
 }
 
+/// The path of an open key.
+pub(crate) fn key_path(handle: usize) -> Option<String> {
+    handles::find::<OpenKey>(handle).map(|key| key.path.clone())
+}
+
 /// The path that `OBJECT_ATTRIBUTES` name: absolute, or relative to an open key.
 fn path_of(attributes: DriverMemory) -> Result<String, NTSTATUS> {
     let (root, name): (usize, _) = (attributes.read(8), attributes.follow(0x10));

@@ -17,7 +17,8 @@ use kernel::handle_table::Handle;
 use kernel::miniport::Generation;
 use std::ptr;
 
-/// Returns the driver handle behind a client's handle, to a driver of WDDM 1.x.
+/// Returns the driver handle behind a client's handle to a driver of WDDM 1.x. The kernel keeps the
+/// object for the duration of the call only.
 ///
 /// WINDOWS: at WDDM 2 this callback does not return a driver's data (observed by two projects).
 /// Whether the slot is empty or the result is NULL is not documented; our reading is the latter
@@ -32,10 +33,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetHandleData(
     // SAFETY: The caller guarantees the same.
     let data = unsafe { read(data) };
     let driver_handle = row::DxgkCbGetHandleData.answer(Door::running, None, |door, at| {
-        let (data, services) = (data?, door.services());
+        let data = data.filter(|_| door.version().generation() == Generation::One)?;
         let of_device = data.Flags.has(DXGKCB_GETHANDLEDATAFLAGS::DeviceSpecific);
-        let serves = services.generation() == Some(Generation::One);
-        serves.then(|| services.handle_data(at, Handle(data.hObject), of_device)).flatten()
+        let (services, kind) = (door.services(), data.Type.cast_unsigned());
+        let (driver_handle, number) =
+            services.acquire_handle_data(at, Handle(data.hObject), of_device, kind)?;
+        services.release_handle_data(at, number as usize, kind);
+        Some(driver_handle)
     });
     driver_handle.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }

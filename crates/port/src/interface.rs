@@ -88,7 +88,7 @@ callbacks! {
         interrupt::DxgkCbSynchronizeExecution: BelowDevice KMD_ISR_013,
             missing "one interrupt line, no messages; holds off no interrupts on the threaded host";
         callbacks::DxgkCbGetHandleData: Passive CB_IRQL_001,
-            missing "returns NULL at WDDM 2, as observed";
+            missing "returns NULL from WDDM 2.0 on, as observed";
         interrupt::DxgkCbNotifyInterrupt: DeviceLevel KMD_ISR_005, from interrupt,
             missing "completion, preemption, fault and vsync interrupts only";
         interrupt::DxgkCbNotifyDpc: Dispatch KMD_ISR_011;

@@ -142,6 +142,9 @@ pub unsafe fn run_driver_entry(
     module: &'static Module,
     context: LoadContext<'_>,
 ) -> Result<Registered, LoadError> {
+    if let Ok(line) = usize::try_from(nt::image::USER_PROBE_ADDRESS) {
+        nt::mm::set_user_limit(line);
+    }
     let executive = Executive::new(context.service);
     executive.set_files(context.files);
     if let Some(ram) = &context.hardware.ram {
@@ -198,17 +201,19 @@ pub unsafe fn run_driver_entry(
 pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
     let threads = nt::driver_threads(host).len();
     let work = nt::pending_work(host);
+    let referenced = nt::referenced_threads(host).len();
     let memory = pool.executive().map_or(0, |executive| executive.owned_memory());
     let left: Vec<String> = [
-        (threads as u64, "threads"),
-        (work.timers as u64, "timers"),
-        (work.dpcs as u64, "DPCs"),
-        (work.work_items as u64, "work items"),
-        (memory, "bytes of contiguous memory or pages"),
+        ("running threads", threads as u64),
+        ("ended threads with references", referenced as u64),
+        ("timers that are set", work.timers as u64),
+        ("queued DPCs", work.dpcs as u64),
+        ("queued work items", work.work_items as u64),
+        ("bytes of contiguous memory and pages", memory),
     ]
     .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(count, what)| format!("{count} {what}"))
+    .filter(|(_, count)| *count > 0)
+    .map(|(what, count)| format!("{what} ({count})"))
     .collect();
     let broken = (!left.is_empty())
         .then(|| format!("the driver is unloaded, but it has left behind: {}", left.join(", ")));

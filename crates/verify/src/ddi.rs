@@ -15,6 +15,8 @@ pub(crate) const SET_POWER: &str = "DxgkDdiSetPowerState";
 pub(crate) const SURPRISE_REMOVAL: &str = "DxgkDdiNotifySurpriseRemoval";
 /// `DxgkDdiStopDeviceAndReleasePostDisplayOwnership`.
 pub(crate) const RELEASE: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
+/// `DxgkCbAcquirePostDisplayOwnership`.
+pub(crate) const TAKE_DISPLAY: &str = "DxgkCbAcquirePostDisplayOwnership";
 /// `DxgkDdiResetDevice`, which may be called at any level.
 pub(crate) const RESET_DEVICE: &str = "DxgkDdiResetDevice";
 /// `DxgkDdiUnload`.

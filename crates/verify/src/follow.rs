@@ -126,6 +126,9 @@ impl Shadows {
         let Some(adapter) = self.first::<Adapter>(event.subject) else { return };
         match event.kind {
             EventKind::AdapterStarted { generation, .. } => adapter.generation = generation,
+            EventKind::Callback { ref name } if name == ddi::TAKE_DISPLAY => {
+                adapter.owns_display = true;
+            }
             EventKind::PagingPrivate { buffer, after, .. } => {
                 adapter.buffers.insert(buffer, after);
             }

@@ -84,8 +84,12 @@ fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-fn no_display_to_release(event: &Event, _shadows: &Shadows) -> Verdict {
+fn no_display_to_release(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, RELEASE) else { return Verdict::NotApplicable };
+    let adapter = shadows.call(event.subject).and_then(|call| shadows.adapter(call.adapter));
+    if adapter.is_some_and(|adapter| adapter.owns_display) {
+        return Verdict::NotApplicable;
+    }
     Verdict::holds_if(result == "unsupported", Component::Driver, RELEASE, || {
         format!(
             "{RELEASE} returned {result} for a target that has no display, but that is not \

@@ -142,12 +142,13 @@ pub(crate) fn fly(
     let mut events: Vec<Event> = Vec::new();
     let mut end = None;
     for line in text.lines() {
-        match line.strip_prefix(END) {
-            Some(rest) => end = serde_json::from_str::<FlightEnd>(rest).ok(),
-            None => {
-                let event = line.parse();
-                events.push(event.map_err(|()| error(format!("it wrote {line:?}")))?);
-            }
+        if let Some(rest) = line.strip_prefix(END) {
+            end = serde_json::from_str::<FlightEnd>(rest).ok();
+        } else {
+            let event = line.parse();
+            events.push(
+                event.map_err(|()| error(format!("it wrote a line that is no event: {line}")))?,
+            );
         }
     }
     let finished = end.is_some();

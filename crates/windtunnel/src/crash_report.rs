@@ -33,7 +33,11 @@ pub(crate) fn crash_event(
         _ => format!("{} {}", what(&record, &places), windows(&record)),
     };
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
-    let place = call_name(events, call).unwrap_or("DriverEntry").to_owned();
+    let called = events
+        .iter()
+        .any(|event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. }));
+    let outside = if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" };
+    let place = call_name(events, call).unwrap_or(outside).to_owned();
     let kind = EventKind::RuleBroken {
         rule: RuleId::WT_CRASH_001,
         component: Component::Driver,
@@ -50,7 +54,11 @@ pub(crate) fn crash_event(
 fn call_name(events: &[Event], call: Option<u32>) -> Option<&str> {
     let call = call?;
     events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::DdiCall { name, .. } if event.call == Some(call) => Some(&**name),
+        EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. }
+            if event.call == Some(call) =>
+        {
+            Some(&**name)
+        }
         _ => None,
     })
 }

@@ -9,7 +9,7 @@ use crate::fly::{
 use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
-use kernel::miniport::Miniport as _;
+use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, Registered};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// The memory of the machine.
 const MACHINE_MEMORY: u64 = 256 << 20;
+
+const CREATE_DEVICE: &str = "DxgkDdiCreateDevice";
 
 /// The length of the configuration space.
 const CONFIG: usize = 256;
@@ -216,8 +218,18 @@ pub(crate) fn fly_here(
             Ok(Registered::Display(miniport)) => {
                 let implemented = miniport.entry_points();
                 let version = miniport.version();
-                let registration = Some(format!("a display miniport driver of {version}"));
-                let missing = missing_entries(scenario.needs, &implemented);
+                let kind = match miniport.kind() {
+                    DriverKind::DisplayOnly => "display-only",
+                    DriverKind::ComputeOnly | DriverKind::Full => "display miniport",
+                };
+                let registration = Some(format!("a {kind} driver of {version}"));
+                // A display-only driver has no devices, which nearly every client creates.
+                let devices: &[&str] = match miniport.kind() {
+                    DriverKind::DisplayOnly if scenario.creates_devices() => &[CREATE_DEVICE],
+                    _ => &[],
+                };
+                let needs: Vec<&str> = scenario.needs.iter().chain(devices).copied().collect();
+                let missing = missing_entries(&needs, &implemented);
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
                     return FileFlight { implemented, registration, began: false, run };

@@ -27,6 +27,9 @@ pub struct Scenario {
     pub body: ScenarioBody,
 }
 
+/// The scenarios without a client that creates a device.
+const WITHOUT_DEVICES: &[&str] = &["pnp-start-and-stop"];
+
 /// The files of scenarios of steps, by the scenario's name.
 static STEP_FILES: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
 
@@ -100,6 +103,11 @@ impl Scenario {
                 Err(ScenarioStopped("a display driver".to_owned()))
             }
         }
+    }
+
+    /// Whether its client creates a device.
+    pub(crate) fn creates_devices(&self) -> bool {
+        !WITHOUT_DEVICES.contains(&self.name)
     }
 
     /// Whether it is for a streaming minidriver.

@@ -17,6 +17,10 @@ EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_ST
     DRIVER_INITIALIZATION_DATA data = {0};
 
     FLAW_POINT(DRIVER_ENTRY);
+#ifdef FLAW_LEAK_AT_UNLOAD
+    if (AllocateMemory(64) == NULL)
+        return STATUS_NO_MEMORY;
+#endif
     DriverObject = driver;
     data.Version = DXGKDDI_INTERFACE_VERSION;
     FillMiniportTable(&data);

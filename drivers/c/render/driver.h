@@ -10,4 +10,9 @@
 
 #define DRIVER_TAG 'dneR'
 
+/* Little memory, so that packets have to take turns. */
+#define VISIBLE_SIZE (1u << 20)
+#define LOCAL_SIZE (64u << 12)
+#define APERTURE_SIZE (1u << 20)
+
 #endif

@@ -28,6 +28,9 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
     adapter->StartInfo = *start_info;
     adapter->DxgkInterface = *dxgk_interface;
     adapter->Removed = FALSE;
+#ifdef FLAW_LEAK_MDL
+    IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
+#endif
     *sources = 0;
     *children = 0;
     return GpuStart(&adapter->Gpu, adapter);

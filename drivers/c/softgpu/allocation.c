@@ -174,7 +174,9 @@ static void InsertOpen(PDEVICE device, POPEN_ALLOCATION open)
 
     KeAcquireSpinLock(&device->Lock, &irql);
     InsertTailList(&device->OpenAllocations, &open->Entry);
+#ifndef FLAW_OPEN_KEEPS_LOCK
     KeReleaseSpinLock(&device->Lock, irql);
+#endif
 }
 
 static void CloseOne(POPEN_ALLOCATION open)

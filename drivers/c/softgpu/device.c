@@ -54,6 +54,11 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
     context = AllocateMemory(sizeof(*context));
     if (context == NULL)
         return STATUS_NO_MEMORY;
+#ifdef FLAW_IRQL_NOT_RESTORED
+    KIRQL irql;
+
+    KeRaiseIrql(DISPATCH_LEVEL, &irql);
+#endif
     context->Device = handle;
     context->Node = args->NodeOrdinal;
     context->IsSystem = args->Flags.SystemContext;

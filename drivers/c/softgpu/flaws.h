@@ -5,9 +5,13 @@
 #ifndef FLAWS_H
 #define FLAWS_H
 
+#ifndef FLAW_FAULT
+#define FLAW_FAULT 0
+#endif
+
 #define FLAW_POINT(place) FLAW_POINT_##place
 
-#ifdef FLAW_FAULT
+#if FLAW_FAULT == 2
 static volatile int FlawDepth;
 
 /* Each call takes some of the stack; it is no tail call. */
@@ -22,46 +26,45 @@ __attribute__((noinline, unused)) static int FlawRecursion(int depth)
     return FlawRecursion(depth + 1) + frame[0];
 }
 
-/* 1 NULL write, 2 stack overflow, 3 fast failure, 4 endless loop, 5 bug check. */
-__attribute__((noinline, unused)) static void FlawFault(void)
-{
-#if FLAW_FAULT == 1
-    *(volatile int *)NULL = 1;
-#elif FLAW_FAULT == 2
-    FlawRecursion(1);
-#elif FLAW_FAULT == 3
-    RtlFailFast(FAST_FAIL_INVALID_ARG);
-#elif FLAW_FAULT == 4
-    for (;;)
-        __asm__ volatile("pause" : : : "memory");
-#else
-    KeBugCheckEx(0xE2, 1, 2, 3, 4);
 #endif
-}
+
+/* The fault happens in the function of the place, at its line. */
+#if FLAW_FAULT == 1
+#define FLAW_HAPPENS *(volatile int *)NULL = 1
+#elif FLAW_FAULT == 2
+#define FLAW_HAPPENS FlawRecursion(1)
+#elif FLAW_FAULT == 3
+#define FLAW_HAPPENS RtlFailFast(FAST_FAIL_INVALID_ARG)
+#elif FLAW_FAULT == 4
+#define FLAW_HAPPENS \
+    for (;;) \
+        YieldProcessor()
+#else
+#define FLAW_HAPPENS KeBugCheckEx(0xE2, 1, 2, 3, 4)
 #endif
 
 #ifdef FLAW_IN_DRIVER_ENTRY
-#define FLAW_POINT_DRIVER_ENTRY FlawFault()
+#define FLAW_POINT_DRIVER_ENTRY FLAW_HAPPENS
 #else
 #define FLAW_POINT_DRIVER_ENTRY ((void)0)
 #endif
 #ifdef FLAW_IN_DDI
-#define FLAW_POINT_DDI FlawFault()
+#define FLAW_POINT_DDI FLAW_HAPPENS
 #else
 #define FLAW_POINT_DDI ((void)0)
 #endif
 #ifdef FLAW_IN_ISR
-#define FLAW_POINT_ISR FlawFault()
+#define FLAW_POINT_ISR FLAW_HAPPENS
 #else
 #define FLAW_POINT_ISR ((void)0)
 #endif
 #ifdef FLAW_IN_DPC
-#define FLAW_POINT_DPC FlawFault()
+#define FLAW_POINT_DPC FLAW_HAPPENS
 #else
 #define FLAW_POINT_DPC ((void)0)
 #endif
 #ifdef FLAW_IN_THREAD
-#define FLAW_POINT_THREAD FlawFault()
+#define FLAW_POINT_THREAD FLAW_HAPPENS
 #else
 #define FLAW_POINT_THREAD ((void)0)
 #endif

@@ -17,11 +17,14 @@
 #define LOCAL_SEGMENT 3
 #define SEGMENT_COUNT 3
 #define VISIBLE_BASE 0x0000000010000000ull
-#define VISIBLE_SIZE (4u << 20)
 #define LOCAL_BASE 0x0000000020000000ull
-#define LOCAL_SIZE (4u << 20)
 #define APERTURE_BASE 0x0000000080000000ull
+/* A driver can have less memory. */
+#ifndef APERTURE_SIZE
+#define VISIBLE_SIZE (4u << 20)
+#define LOCAL_SIZE (4u << 20)
 #define APERTURE_SIZE (64u << 20)
+#endif
 #define APERTURE_PAGES (APERTURE_SIZE / PAGE_SIZE)
 
 typedef enum _GPU_OPERATION {

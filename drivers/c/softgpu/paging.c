@@ -137,8 +137,9 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         return status;
     if (written) {
         RtlCopyMemory(args->pDmaBuffer, &command, sizeof(command));
-#ifndef FLAW_PAGING_BUFFER_NOT_ADVANCED
         args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + sizeof(command);
+#ifdef FLAW_PAGING_BUFFER_PAST_END
+        args->pDmaBuffer = (PUCHAR)args->pDmaBuffer + args->DmaSize;
 #endif
     }
     if (args->DmaBufferPrivateDataSize >= sizeof(*private_data))

@@ -138,14 +138,34 @@ static PAGED NTSTATUS WriteCommand(PRENDERING rendering, const CLIENT_COMMAND *c
     return STATUS_SUCCESS;
 }
 
+/* The buffer is a client's: it can be invalid. Shared objects have no structured exceptions. */
+static PAGED BOOLEAN CopyFromUser(PVOID to, const void *from, SIZE_T size)
+{
+#ifdef _WIN32
+    __try {
+        RtlCopyMemory(to, from, size);
+    } __except (EXCEPTION_EXECUTE_HANDLER) {
+        return FALSE;
+    }
+#else
+    RtlCopyMemory(to, from, size);
+#endif
+    return TRUE;
+}
+
 /* Copies what a client wrote, because it can change meanwhile. */
-static PAGED PUCHAR CopyCommands(const DXGKARG_RENDER *args)
+static PAGED NTSTATUS CopyCommands(const DXGKARG_RENDER *args, PUCHAR *commands)
 {
     PUCHAR copy = AllocateMemory(args->CommandLength + 1);
 
-    if (copy != NULL)
-        RtlCopyMemory(copy, args->pCommand, args->CommandLength);
-    return copy;
+    if (copy == NULL)
+        return STATUS_NO_MEMORY;
+    if (!CopyFromUser(copy, args->pCommand, args->CommandLength)) {
+        FreeMemory(copy);
+        return STATUS_INVALID_USER_BUFFER;
+    }
+    *commands = copy;
+    return STATUS_SUCCESS;
 }
 
 static PAGED NTSTATUS RenderCommands(PRENDERING rendering, READER reader)
@@ -176,12 +196,13 @@ PAGED NTSTATUS NTAPI SgRender(HANDLE handle, DXGKARG_RENDER *args)
     PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
     RENDERING rendering = {args, context->Device, args->pDmaBuffer, args->DmaSize,
                            args->PatchLocationListOutSize};
-    PUCHAR commands = CopyCommands(args);
-    READER reader = {commands, args->CommandLength};
-    NTSTATUS status;
+    READER reader = {NULL, args->CommandLength};
+    PUCHAR commands;
+    NTSTATUS status = CopyCommands(args, &commands);
 
-    if (commands == NULL)
-        return STATUS_NO_MEMORY;
+    if (!NT_SUCCESS(status))
+        return status;
+    reader.Bytes = commands;
     status = RenderCommands(&rendering, reader);
     FreeMemory(commands);
     if (args->DmaBufferPrivateDataSize < sizeof(*private_data))

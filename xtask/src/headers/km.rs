@@ -602,3 +602,59 @@ fn localize(text: &str, functions: &BTreeSet<String>) -> String {
     }
     whole
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    const WINDOWS: &[&str] = &["--target=x86_64-pc-windows-msvc", "-fms-extensions"];
+    const ELF: &[&str] = &["-fshort-wchar"];
+
+    /// Compiles a text as C or C++ and returns the compiler's messages.
+    fn messages(text: &str, target: &[&str], language: &str, more: &[&str]) -> String {
+        let standard = if language == "c" { "-std=c11" } else { "-std=c++17" };
+        let mut clang = Command::new("clang");
+        clang.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", language, standard]);
+        clang.args(target).args(more).arg("-I").arg(root().join("crates/abi/include/km"));
+        clang.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = clang.spawn().expect("'cargo xtask drivers' names the packages");
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    #[test]
+    fn each_header_compiles_alone_for_windows_and_elf_as_c_and_cpp() {
+        for header in ["wdm", "ntddk", "d3dkmddi", "dispmprt", "ks"] {
+            for target in [WINDOWS, ELF] {
+                for language in ["c", "c++"] {
+                    let text = format!("#include <{header}.h>\n");
+                    let told = messages(&text, target, language, &[]);
+                    assert_eq!(told, "", "{header}.h for {target:?} as {language}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn structures_have_the_length_of_the_interface_version() {
+        for (version, table, interface, caps) in [
+            ("WIN8", 0x298, 0x100, 0x220),
+            ("WDDM1_3", 0x2c8, 0x108, 0x228),
+            ("WDDM2_0", 0x340, 0x138, 0x240),
+            ("WDDM2_6", 0x4c8, 0x1e0, 0x248),
+            ("WDDM3_1", 0x560, 0x240, 0x250),
+        ] {
+            let text = format!(
+                "#include <dispmprt.h>\n\
+                 C_ASSERT(sizeof(DRIVER_INITIALIZATION_DATA) == {table});\n\
+                 C_ASSERT(sizeof(DXGKRNL_INTERFACE) == {interface});\n\
+                 C_ASSERT(sizeof(DXGK_DRIVERCAPS) == {caps});\n"
+            );
+            let define = format!("-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_{version}");
+            assert_eq!(messages(&text, ELF, "c", &[&define]), "", "{version}");
+        }
+    }
+}

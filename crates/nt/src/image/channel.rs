@@ -59,7 +59,7 @@ impl Channel {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: The descriptor is new and belongs to nobody else.
+        // SAFETY: The descriptor is new, and only this value owns it.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
         let size = libc::off_t::try_from(SIZE).map_err(io::Error::other)?;
         // SAFETY: The descriptor is open.

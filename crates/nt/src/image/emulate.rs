@@ -96,11 +96,17 @@ fn shared_data() -> [u8; FIELDS] {
         page[offset..offset + 4].copy_from_slice(&value.to_le_bytes()[..4]);
     };
     put(0x004, TICK_COUNT_MULTIPLIER);
-    let clocks: [(usize, fn(&dyn Host) -> u64); 3] =
-        [(0x008, clock::interrupt_time), (0x014, clock::system_time), (0x320, clock::tick_count)];
-    for (offset, clock) in clocks {
-        let host = processor::current("KUSER_SHARED_DATA");
-        let time = host.map_or(0, |(host, _)| clock(&*host));
+    let host = processor::current("KUSER_SHARED_DATA");
+    if let Some((host, _)) = &host {
+        host.pass_time(1); // A driver that polls a time reaches it.
+    }
+    let read = |clock: fn(&dyn Host) -> u64| host.as_ref().map_or(0, |(host, _)| clock(&**host));
+    let times = [
+        (0x008, read(clock::interrupt_time)),
+        (0x014, read(clock::system_time)),
+        (0x320, read(clock::tick_count)),
+    ];
+    for (offset, time) in times {
         // A time is its low part, its high part, and the high part again.
         put(offset, time);
         put(offset + 4, time >> 32);

@@ -15,6 +15,7 @@ use super::signals::{self, Interrupted};
 use super::unwind::{FunctionTable, Handler, read_u32, read_u64};
 use crate::import_table::import_rows;
 use std::cell::RefCell;
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,7 +37,7 @@ const DATATYPE_MISALIGNMENT: u32 = 0x8000_0002;
 
 /// The first address that is not a user's: probes refuse it.
 ///
-/// WINDOWS: `MmUserProbeAddress` is 0x7FFF_FFFF_0000 there. Images, pool and stacks of this process
+/// WINDOWS: `MmUserProbeAddress` is `0x7FFF_FFFF_0000` there. Images, pool and stacks of this process
 /// are above this line, and buffers of clients are mapped below it.
 pub const USER_PROBE_ADDRESS: u64 = 0x0000_3fff_ffff_0000;
 
@@ -100,7 +101,7 @@ static IMAGES: Mutex<Vec<FunctionTable>> = Mutex::new(Vec::new());
 
 thread_local! {
     /// The exceptions that are being handled on this thread, the innermost last: where each began.
-    static RAISED: RefCell<Vec<Box<Context>>> = const { RefCell::new(Vec::new()) };
+    static RAISED: RefCell<Vec<Context>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Exceptions in this image are handled from now on.
@@ -167,8 +168,8 @@ unsafe extern "sysv64" fn raise_fault(
 /// Searches the frames for a handler. Continues there, or where the exception was raised; if there
 /// is none, the driver is abandoned.
 fn dispatch(code: u32, raised: &Context, parameters: [u64; 15], parameter_count: u32) -> ! {
-    let start = Box::new(*raised);
-    RAISED.with(|list| list.borrow_mut().push(start.clone()));
+    let start = *raised;
+    RAISED.with(|list| list.borrow_mut().push(start));
     let mut record = ExceptionRecord {
         code,
         flags: 0,
@@ -182,7 +183,8 @@ fn dispatch(code: u32, raised: &Context, parameters: [u64; 15], parameter_count:
     let mut registers = *raised;
     for _ in 0..MAX_FRAMES {
         let pc = registers.rip;
-        let Some((frame, handler, function)) = unwind_frame(&mut registers) else { break };
+        let Some(unwound) = unwind_frame(&mut registers) else { break };
+        let Frame { establisher: frame, function, handler } = unwound;
         let Some((image, handler)) = handler.filter(|(_, handler)| handler.exceptions) else {
             continue;
         };
@@ -213,21 +215,33 @@ fn dispatch(code: u32, raised: &Context, parameters: [u64; 15], parameter_count:
     abandon_unhandled(code, &start, &parameters)
 }
 
-/// Unwinds one frame: its establisher, the handler with its image, and the function's entry. `None`
-/// outside of images.
-fn unwind_frame(registers: &mut Context) -> Option<(u64, Option<(FunctionTable, Handler)>, u64)> {
+/// A frame of an image that was unwound.
+struct Frame {
+    establisher: u64,
+    /// The address of its function's entry in the function table; zero for a leaf function.
+    function: u64,
+    /// Its handler, with the image.
+    handler: Option<(FunctionTable, Handler)>,
+}
+
+/// Unwinds one frame. `None` outside of images.
+fn unwind_frame(registers: &mut Context) -> Option<Frame> {
     let leaf = |registers: &mut Context| {
         let establisher = registers.general[RSP];
         registers.rip = read_u64(establisher)?;
         registers.general[RSP] += 8;
-        Some((establisher, None, 0))
+        Some(Frame { establisher, function: 0, handler: None })
     };
     let Some(image) = image_of(registers.rip) else {
         return if crate::crt_memory::is_leaf(registers.rip) { leaf(registers) } else { None };
     };
     let Some(function) = image.find(registers.rip) else { return leaf(registers) };
     let frame = image.unwind(&function, registers)?;
-    Some((frame.establisher, frame.handler.map(|handler| (image, handler)), function.entry))
+    Some(Frame {
+        establisher: frame.establisher,
+        function: function.entry,
+        handler: frame.handler.map(|handler| (image, handler)),
+    })
 }
 
 /// A function of the image by its address.
@@ -259,7 +273,7 @@ fn abandon_unhandled(code: u32, raised: &Context, parameters: &[u64; 15]) -> ! {
 /// Unwinds to a frame of the exception that is being handled, runs the termination handlers on the
 /// way, and continues at `target`.
 fn unwind_to(target_frame: u64, target: u64, code: u32, result: u64) -> ! {
-    let start = RAISED.with(|list| list.borrow().last().cloned());
+    let start = RAISED.with(|list| list.borrow().last().copied());
     let Some(start) = start else { signals::bug_check(0x1e, [code.into(), target, 0, 0]) };
     let mut record = ExceptionRecord {
         code,
@@ -270,11 +284,12 @@ fn unwind_to(target_frame: u64, target: u64, code: u32, result: u64) -> ! {
         unused: 0,
         parameters: [0; 15],
     };
-    let mut registers = *start;
+    let mut registers = start;
     for _ in 0..MAX_FRAMES {
         let mut body = registers;
         let pc = registers.rip;
-        let Some((frame, handler, function)) = unwind_frame(&mut registers) else { break };
+        let Some(unwound) = unwind_frame(&mut registers) else { break };
+        let Frame { establisher: frame, function, handler } = unwound;
         let reached = frame == target_frame;
         if let Some((image, handler)) = handler.filter(|(_, handler)| handler.unwinds) {
             record.flags = if reached { UNWINDING | TARGET_UNWIND } else { UNWINDING };
@@ -291,7 +306,7 @@ fn unwind_to(target_frame: u64, target: u64, code: u32, result: u64) -> ! {
                 scope_index: 0,
                 fill: 0,
             };
-            let mut whole = *start;
+            let mut whole = start;
             // SAFETY: The function table names it as a language handler.
             let routine: LanguageHandler = unsafe { function_at(handler.routine) };
             let (record, whole) = (&raw mut record, &raw mut whole);
@@ -316,16 +331,16 @@ fn unwind_to(target_frame: u64, target: u64, code: u32, result: u64) -> ! {
 ///
 /// The arguments are those of a language handler.
 pub(crate) unsafe extern "win64" fn __C_specific_handler(
-    record: *mut u8,
+    record: *mut c_void,
     frame: u64,
-    context: *mut u8,
-    dispatcher: *mut u8,
+    context: *mut c_void,
+    dispatcher: *mut c_void,
 ) -> i32 {
     let (record, context) = (record.cast::<ExceptionRecord>(), context.cast::<Context>());
     // SAFETY: The caller passes a valid dispatcher context, which no other code uses meanwhile.
     let dispatcher = unsafe { &mut *dispatcher.cast::<DispatcherContext>() };
     // SAFETY: The caller passes a valid record.
-    let (code, flags) = unsafe { ((*record).code, (*record).flags) };
+    let ExceptionRecord { code, flags, .. } = unsafe { record.read() };
     let base = dispatcher.image_base;
     let pc = dispatcher.control_pc - base;
     let count = read_u32(dispatcher.handler_data).unwrap_or(0);
@@ -352,7 +367,6 @@ pub(crate) unsafe extern "win64" fn __C_specific_handler(
         if scope.target == 0 {
             continue;
         }
-        const EXECUTE_HANDLER: u64 = 1;
         let answer = if scope.handler == EXECUTE_HANDLER {
             1
         } else {
@@ -371,6 +385,9 @@ pub(crate) unsafe extern "win64" fn __C_specific_handler(
     }
     CONTINUE_SEARCH
 }
+
+/// The filter of a scope that always takes the exception.
+const EXECUTE_HANDLER: u64 = 1;
 
 /// An entry of a scope table.
 struct Scope {
@@ -402,10 +419,10 @@ impl Scope {
 pub(crate) unsafe extern "win64" fn RtlUnwindEx(
     target_frame: u64,
     target: u64,
-    record: *mut u8,
+    record: *mut c_void,
     result: u64,
-    _context: *mut u8,
-    _history: *mut u8,
+    _context: *mut c_void,
+    _history: *mut c_void,
 ) -> ! {
     let record = record.cast::<ExceptionRecord>();
     let code = if record.is_null() {
@@ -479,7 +496,7 @@ unsafe extern "sysv64" fn raise_misalignment(context: *const Context) -> usize {
     raise(context, DATATYPE_MISALIGNMENT)
 }
 
-unsafe extern "sysv64" fn raise_record(context: *const Context, record: *const u8) -> usize {
+unsafe extern "sysv64" fn raise_record(context: *const Context, record: *const c_void) -> usize {
     // SAFETY: The driver passes a record; a bad pointer faults as it does on Windows.
     let code = unsafe { (*record.cast::<ExceptionRecord>()).code };
     raise(context, code)

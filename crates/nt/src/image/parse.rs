@@ -138,7 +138,7 @@ impl Image {
         let image = Layout(&layout);
         let directory = |index: usize| {
             let entry = directories.get(index);
-            entry.map_or((0, 0), |entry| entry.address_range())
+            entry.map_or((0, 0), pe::ImageDataDirectory::address_range)
         };
         if directory(pe::IMAGE_DIRECTORY_ENTRY_TLS).0 != 0 {
             return error("has thread-local storage, which a kernel-mode driver cannot have");

@@ -22,6 +22,9 @@ const PRCB: usize = 0x180;
 /// The thread object (`CurrentThread`).
 const CURRENT_THREAD: usize = 0x188;
 
+/// The operation of `arch_prctl` that sets the base of GS.
+const ARCH_SET_GS: libc::c_int = 0x1001;
+
 /// Our field: the return address of the last import call.
 pub(super) const CALLER: u32 = 0x1000;
 /// Our field: the stack pointer of the last import call, which points at its return address.
@@ -61,7 +64,6 @@ impl ProcessorBlock {
         block.write(SELF, address as u64);
         block.write(CURRENT_PRCB, (address + PRCB) as u64);
         block.write(THREAD, flight::ExecutionContext::current().thread().into());
-        const ARCH_SET_GS: libc::c_int = 0x1001;
         // SAFETY: The call changes the base of GS only, which no compiled Rust code or C library
         // on x86-64 Linux uses.
         unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_SET_GS, address) };
@@ -156,8 +158,10 @@ impl ProcessorBlock {
 fn lowest_stack_address() -> usize {
     // SAFETY: Zero is a valid value of the attributes before they are filled in.
     let mut attributes: libc::pthread_attr_t = unsafe { std::mem::zeroed() };
+    // SAFETY: Asks for the running thread.
+    let thread = unsafe { libc::pthread_self() };
     // SAFETY: The thread exists, and the attributes are this function's own.
-    let failed = unsafe { libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) };
+    let failed = unsafe { libc::pthread_getattr_np(thread, &raw mut attributes) };
     if failed != 0 {
         return 0;
     }

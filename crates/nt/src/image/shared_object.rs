@@ -56,7 +56,7 @@ impl SharedObject {
         if !entry {
             return error("has no DriverEntry: export it with default visibility");
         }
-        let undefined = elf.dynamic_symbols().filter(|symbol| symbol.is_undefined());
+        let undefined = elf.dynamic_symbols().filter(object::ObjectSymbol::is_undefined);
         let names =
             undefined.filter_map(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
         let imports = names.filter(|name| !is_in_c_library(name)).map(str::to_owned).collect();
@@ -187,7 +187,7 @@ fn open_import_library(symbols: &[(&str, usize)]) -> Result<(), ImageError> {
         let why = io::Error::last_os_error();
         return error(format!("cannot be loaded: no memory for its imports: {why}"));
     }
-    // SAFETY: The descriptor is new and belongs to nobody else.
+    // SAFETY: The descriptor is new, and only this value owns it.
     let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     io::Write::write_all(&mut &file, &import_library(symbols)).map_err(failed)?;
     let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -201,14 +201,14 @@ fn import_library(symbols: &[(&str, usize)]) -> Vec<u8> {
     const HEADER: usize = 64;
     const PROGRAM_HEADER: usize = 56;
     const SYMBOL: usize = 24;
+    const GLOBAL_FUNCTION: u8 = 0x12;
+    const ABSOLUTE: u16 = 0xfff1;
     let symbols_at = HEADER + 2 * PROGRAM_HEADER;
     let mut names = vec![0_u8];
     let mut table = vec![0_u8; SYMBOL];
     for (name, address) in symbols {
         let at = u32::try_from(names.len()).unwrap_or(0);
         names.extend(name.bytes().chain([0]));
-        const GLOBAL_FUNCTION: u8 = 0x12;
-        const ABSOLUTE: u16 = 0xfff1;
         table.extend(at.to_le_bytes());
         table.extend([GLOBAL_FUNCTION, 0]);
         table.extend(ABSOLUTE.to_le_bytes());

@@ -63,23 +63,23 @@ pub(super) fn add_signal_stack() {
 }
 
 /// The registers of a context in the order of their numbers.
-const REGISTERS: [c_int; 16] = [
-    libc::REG_RAX,
-    libc::REG_RCX,
-    libc::REG_RDX,
-    libc::REG_RBX,
-    libc::REG_RSP,
-    libc::REG_RBP,
-    libc::REG_RSI,
-    libc::REG_RDI,
-    libc::REG_R8,
-    libc::REG_R9,
-    libc::REG_R10,
-    libc::REG_R11,
-    libc::REG_R12,
-    libc::REG_R13,
-    libc::REG_R14,
-    libc::REG_R15,
+const REGISTERS: [usize; 16] = [
+    libc::REG_RAX as usize,
+    libc::REG_RCX as usize,
+    libc::REG_RDX as usize,
+    libc::REG_RBX as usize,
+    libc::REG_RSP as usize,
+    libc::REG_RBP as usize,
+    libc::REG_RSI as usize,
+    libc::REG_RDI as usize,
+    libc::REG_R8 as usize,
+    libc::REG_R9 as usize,
+    libc::REG_R10 as usize,
+    libc::REG_R11 as usize,
+    libc::REG_R12 as usize,
+    libc::REG_R13 as usize,
+    libc::REG_R14 as usize,
+    libc::REG_R15 as usize,
 ];
 
 /// The interrupted code, as the handler sees and changes it.
@@ -97,11 +97,11 @@ impl Interrupted<'_> {
 
     /// A register by its number.
     pub(super) fn register(&self, number: usize) -> u64 {
-        self.0.uc_mcontext.gregs[REGISTERS[number] as usize].cast_unsigned()
+        self.0.uc_mcontext.gregs[REGISTERS[number]].cast_unsigned()
     }
 
     pub(super) fn set_register(&mut self, number: usize, value: u64) {
-        self.0.uc_mcontext.gregs[REGISTERS[number] as usize] = value.cast_signed();
+        self.0.uc_mcontext.gregs[REGISTERS[number]] = value.cast_signed();
     }
 
     /// All registers.
@@ -151,6 +151,12 @@ impl Interrupted<'_> {
     }
 }
 
+/// This process.
+pub(super) fn process() -> libc::pid_t {
+    // SAFETY: Asks for a number.
+    unsafe { libc::getpid() }
+}
+
 /// Reads memory of this process that may not be there. Returns how many bytes were read.
 pub(super) fn read_memory(address: u64, into: &mut [u8]) -> usize {
     let Ok(address) = usize::try_from(address) else { return 0 };
@@ -158,9 +164,8 @@ pub(super) fn read_memory(address: u64, into: &mut [u8]) -> usize {
     let remote =
         libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address), iov_len: into.len() };
     // SAFETY: The local range is `into`; the system checks the other one.
-    let read = unsafe {
-        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-    };
+    let read =
+        unsafe { libc::process_vm_readv(process(), &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(read).unwrap_or(0)
 }
 
@@ -171,9 +176,8 @@ pub(super) fn write_memory(address: u64, from: &[u8]) -> usize {
     let remote =
         libc::iovec { iov_base: ptr::with_exposed_provenance_mut(address), iov_len: from.len() };
     // SAFETY: The local range is only read; the system checks the other one.
-    let written = unsafe {
-        libc::process_vm_writev(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
-    };
+    let written =
+        unsafe { libc::process_vm_writev(process(), &raw const local, 1, &raw const remote, 1, 0) };
     usize::try_from(written).unwrap_or(0)
 }
 

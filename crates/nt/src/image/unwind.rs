@@ -178,9 +178,8 @@ impl UnwindInfo {
             let extra = |index: usize| u64::from(self.slots.get(at + index).copied().unwrap_or(0));
             let far = extra(1) | extra(2) << 16;
             let (length, operand) = match (operation, info) {
-                (ALLOCATE_LARGE, 0) => (2, extra(1) * 8),
+                (ALLOCATE_LARGE, 0) | (SAVE_REGISTER, _) => (2, extra(1) * 8),
                 (ALLOCATE_LARGE | SAVE_REGISTER_FAR | SAVE_XMM_FAR, _) => (3, far),
-                (SAVE_REGISTER, _) => (2, extra(1) * 8),
                 (SAVE_XMM, _) => (2, extra(1) * 16),
                 (ALLOCATE_SMALL, _) => (1, u64::from(info) * 8 + 8),
                 _ => (1, 0),

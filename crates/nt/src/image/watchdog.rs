@@ -7,6 +7,7 @@
 #![expect(unsafe_code, reason = "sends a signal to a thread")]
 
 use super::processor_block::ProcessorBlock;
+use super::signals::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -49,9 +50,7 @@ pub fn start_watchdog(deadline: Duration) {
                 if entered != 0 && now.saturating_sub(entered) > limit && is_running(thread) {
                     // SAFETY: The signal's handler is installed. A thread that has ended is not
                     // found by its number.
-                    unsafe {
-                        libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, DEADLINE_SIGNAL)
-                    };
+                    unsafe { libc::syscall(libc::SYS_tgkill, process(), thread, DEADLINE_SIGNAL) };
                 }
             }
         }

@@ -46,6 +46,8 @@ enum Fault {
     Excludes,
     /// It calls `DxgkCbGetHandleData`.
     OldHandleData,
+    /// It is a driver of WDDM 1.3, and calls `DxgkCbGetHandleData`.
+    FirstModel,
 }
 
 /// The hardware, and the switches of the test.
@@ -147,7 +149,11 @@ unsafe extern "win64-unwind" fn start(
     unsafe { sources.write(0) };
     unsafe { children.write(0) };
     let given = unsafe { *interface };
-    assert_eq!((given.Version, given.Size), (0x5023, 0x138));
+    let expected = match kite(context).hardware().fault {
+        Fault::FirstModel => (0x4002, 0x108),
+        _ => (0x5023, 0x138),
+    };
+    assert_eq!((given.Version, given.Size), expected);
     assert_eq!(unsafe { (*info).AdapterLuid.LowPart }, 1 << 12);
     unsafe { (*context.cast::<Kite>()).interface = given };
     if kite(context).hardware().fault == Fault::Excludes {
@@ -156,14 +162,15 @@ unsafe extern "win64-unwind" fn start(
     STATUS_SUCCESS
 }
 unsafe extern "win64-unwind" fn query(
-    _: HANDLE,
+    adapter: HANDLE,
     args: *const DXGKARG_QUERYADAPTERINFO,
 ) -> NTSTATUS {
     let args = unsafe { *args };
     if args.Type != DXGKQAITYPE_DRIVERCAPS {
         return STATUS_NOT_SUPPORTED;
     }
-    assert_eq!(args.OutputDataSize, 0x240);
+    let first_model = kite(adapter).hardware().fault == Fault::FirstModel;
+    assert_eq!(args.OutputDataSize, if first_model { 0x228 } else { 0x240 });
     unsafe { args.pOutputData.cast::<u32>().wrapping_add(76 / 4).write(2) };
     STATUS_SUCCESS
 }
@@ -286,6 +293,14 @@ unsafe extern "win64-unwind" fn open(
                 return STATUS_INVALID_HANDLE;
             }
         }
+        if kite.hardware().fault == Fault::FirstModel {
+            let get = kite.interface.DxgkCbGetHandleData.unwrap();
+            let data = unsafe { get(&raw const request) };
+            assert!(ptr::eq(kite_of(data), kite), "the driver handle came back");
+            assert!(kite.interface.DxgkCbAcquireHandleData.is_none());
+            info.hDeviceSpecificAllocation = kite.tail();
+            continue;
+        }
         let acquire = kite.interface.DxgkCbAcquireHandleData.unwrap();
         let mut release = ptr::null_mut();
         let data = unsafe { acquire(&raw const request, &raw mut release) };
@@ -381,6 +396,9 @@ fn fly(fault: Fault, body: impl FnOnce(&Kernel, &mut Passive, AdapterId)) -> Vec
         let pool = Pool::new(log.clone());
         let physical_device = Arc::as_ptr(&hardware).expose_provenance();
         let mut table = table();
+        if fault == Fault::FirstModel {
+            table.Version = DXGKDDI_INTERFACE_VERSION_WDDM1_3;
+        }
         if fault == Fault::LateCall {
             table.DxgkDdiUnload = Some(unload);
         }
@@ -568,6 +586,25 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         kernel.end_process(at, process, ProcessExit::Orderly);
     });
     assert_eq!(broken(&events), ["DxgkDdiOpenAllocation: no-handle"]);
+}
+
+#[test]
+fn the_first_driver_model_gets_its_handle_data() {
+    let events = fly(Fault::FirstModel, |kernel, at, adapter| {
+        let process = kernel.open_process();
+        let name = kernel.open_adapter(process, adapter).unwrap();
+        let device = kernel.create_device(at, process, name).unwrap();
+        let request = CreateAllocationRequest {
+            device,
+            allocations: vec![vec![1]],
+            ..CreateAllocationRequest::default()
+        };
+        kernel.create_allocations(at, process, request).unwrap();
+        kernel.destroy_device(at, process, device).unwrap();
+        kernel.close_adapter(at, process, name).unwrap();
+        kernel.end_process(at, process, ProcessExit::Orderly);
+    });
+    assert_eq!(broken(&events), [] as [&str; 0]);
 }
 
 #[test]

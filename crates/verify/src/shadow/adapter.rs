@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// An adapter: its driver model, and the threads inside its driver.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Adapter {
     /// The driver model, 1 or 2; 0 before it started.
     pub generation: u32,
@@ -42,6 +43,8 @@ pub struct Adapter {
     pub released: Option<Text>,
     /// Whether it was stopped, without that release, since the last start.
     pub stop_called: bool,
+    /// Whether its driver took over the display of the firmware.
+    pub owns_display: bool,
     /// Whether its DPC is pending.
     pub dpc: bool,
     /// Its resets.

@@ -20,7 +20,6 @@ use windtunnel::{
 };
 
 #[derive(Args)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each switch of the command line")]
 pub(crate) struct Arguments {
     /// The driver to fly: a file (DRIVER.sys, ./DRIVER.so), or a built-in name, see 'windtunnel list drivers'
     #[arg(default_value = "softgpu-gpummu")]

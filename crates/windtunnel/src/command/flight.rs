@@ -24,7 +24,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let Driver::File(file) = find_driver(&arguments.driver, &arguments.options)? else {
         return Err(CommandError(format!("{} is not a file", arguments.driver)));
     };
-    let scenarios = chosen_scenarios(&[arguments.scenario.clone()], file.streams(), false)?;
+    let named = std::slice::from_ref(&arguments.scenario);
+    let scenarios = chosen_scenarios(named, file.streams(), false)?;
     let Some(scenario) = scenarios.first() else {
         return Err(CommandError("there is no scenario".to_owned()));
     };

@@ -31,6 +31,7 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 Examples:
   windtunnel check                          fly the built-in driver through every good scenario
+  windtunnel check DRIVER.sys               fly a driver from its image (docs/fly-your-driver.md)
   windtunnel check kmd-leaks-destroyed-allocation         fly a bad driver and read what it did
   windtunnel check --scenario destroy-synchronous --trace traces
   windtunnel check --scenario my.steps      fly your own steps, one per line (docs/steps.md)

@@ -51,7 +51,8 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
 
 /// Prints the facts of a driver file.
 fn print_file(file: &DriverFile) {
-    let hash: String = file.hash()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash: [u8; 8] = std::array::from_fn(|index| file.hash()[index]);
+    let hash = u64::from_be_bytes(hash);
     let linked = match file.image() {
         DriverImage::Image(image) => image.link_time.map_or_else(
             || "built reproducibly, without a link date, ".to_owned(),
@@ -60,7 +61,7 @@ fn print_file(file: &DriverFile) {
         DriverImage::SharedObject(_) => String::new(),
     };
     let imports = plural(file.image().import_names().len(), "import");
-    println!("  file       SHA-256 {hash}..., {linked}{imports}");
+    println!("  file       SHA-256 {hash:016x}..., {linked}{imports}");
     match file.symbols() {
         Ok(symbols) => println!("  symbols    {} matches", symbols.path().display()),
         Err(SymbolError(why)) => println!("  symbols    none: {why}"),

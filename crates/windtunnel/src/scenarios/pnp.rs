@@ -26,6 +26,13 @@ pub(crate) const ALL: &[Scenario] = &[
         body: DisplayBody(pnp_restart),
     },
     Scenario {
+        name: "pnp-start-and-stop",
+        about: "the adapter is stopped and started again, with no client",
+        breaks: &[],
+        needs: &[],
+        body: DisplayBody(start_and_stop),
+    },
+    Scenario {
         name: "pnp-stop-in-use",
         about: "stops the adapter with work in flight and starts it for another client",
         breaks: &[],
@@ -70,6 +77,12 @@ pub(crate) const ALL: &[Scenario] = &[
 ];
 
 /// A client that creates, uses and destroys an allocation.
+fn start_and_stop(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    testbed.restart()?;
+    testbed.run_until_idle();
+    Ok(())
+}
+
 fn visit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let created = test_client.create_resource(testbed.at, 2)?;

@@ -26,6 +26,8 @@ pub(crate) struct Board {
     pub(crate) query: Query,
     /// Handles the segment queries of the first driver model.
     pub(crate) old_query: OldQuery,
+    /// Its `MiscCaps`, if the version has them.
+    pub(crate) misc_caps: u32,
     /// How many bytes it writes behind its capabilities.
     pub(crate) caps_overrun: usize,
     /// The types and output sizes of its queries, without that of segments at 2.0.
@@ -50,6 +52,7 @@ impl Default for Board {
             caps: |_| (),
             query: super::query::two_segments,
             old_query: |_, _| STATUS_NOT_SUPPORTED,
+            misc_caps: 0,
             caps_overrun: 0,
             queries: Mutex::default(),
             build: Mutex::new(|_| STATUS_SUCCESS),
@@ -111,6 +114,10 @@ unsafe extern "win64-unwind" fn query(
             let written = length.min(size_of_val(&caps)) + board(adapter).caps_overrun;
             let from = (&raw const caps).cast::<u8>();
             unsafe { ptr::copy_nonoverlapping(from, args.pOutputData.cast(), written) };
+            if length > size_of_val(&caps) {
+                let misc = args.pOutputData.wrapping_byte_add(size_of_val(&caps)).cast::<u32>();
+                unsafe { misc.write_unaligned(board(adapter).misc_caps) };
+            }
             board(adapter).queries.lock().unwrap().push((args.Type, args.OutputDataSize));
             STATUS_SUCCESS
         }

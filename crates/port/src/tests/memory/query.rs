@@ -6,7 +6,7 @@ use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PVOID};
 use flight::Passive;
-use kernel::miniport::{DriverError, Features, Miniport};
+use kernel::miniport::{DriverError, DriverKind, Features, Miniport};
 use kernel::segment::{MemoryFeatures, PagingFeatures, SegmentFlags, SegmentInfo};
 
 const SEGMENTS: usize = 2;
@@ -268,6 +268,25 @@ fn a_driver_that_writes_the_capabilities_of_a_later_version_is_named() {
     let messages = fly(board, &table_of(0x300E), |_, _| ());
     let text = "KMD-CAPS-008: OutputDataSize is 544, but up to 8 bytes behind it were written";
     assert_eq!(messages, [text]);
+}
+
+#[test]
+fn a_compute_only_driver_is_known_by_its_capabilities() {
+    let compute = DXGK_DRIVERCAPS_MISCCAPS::ComputeOnly;
+    let (full, only) = (DriverKind::Full, DriverKind::ComputeOnly);
+    for (version, misc_caps, kind) in [
+        (0x5023, compute, full),
+        (0x9006, compute, full),
+        (0xB004, compute, only),
+        (0xB004, 0, full),
+        (0x10004, compute, only),
+    ] {
+        let board = Board { misc_caps, query: |_| STATUS_NOT_SUPPORTED, ..Board::default() };
+        let messages = fly(board, &table_of(version), |flown, _| {
+            assert_eq!(flown.driver.kind(), kind, "{version:#x}");
+        });
+        assert_eq!(messages, [] as [&str; 0]);
+    }
 }
 
 /// An aperture and memory, as `DXGK_SEGMENTDESCRIPTOR3`.

@@ -1,7 +1,9 @@
 //! Flies the fuzzers' corpus (`fuzz/corpus`) without a fuzzer: it breaks nothing, and it finds a
 //! planted bug.
 
-use harness::{Case, call_from_bytes, call_unguarded, read_as_trace_and_steps};
+use harness::{
+    Case, call_from_bytes, call_unguarded, read_as_driver_file, read_as_trace_and_steps,
+};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +44,13 @@ fn texts_are_parsed_or_rejected() {
     let files = corpus("texts");
     let read = files.iter().filter(|path| read_as_trace_and_steps(&bytes(path))).count();
     assert!(read >= 10 && files.len() - read >= 10, "{read} of {}", files.len());
+}
+
+#[test]
+fn driver_files_are_read_or_refused() {
+    let files = corpus("images");
+    let read = files.iter().filter(|path| read_as_driver_file(&bytes(path))).count();
+    assert!(read >= 2 && files.len() > read, "{read} of {}", files.len());
 }
 
 /// In a child process: the file to fly through the unguarded session.

@@ -4,6 +4,7 @@
 pub mod application_calls;
 pub mod c_umd;
 pub mod command;
+mod driver_file_inputs;
 mod effort;
 mod expected_surface;
 mod failing_driver;
@@ -24,6 +25,7 @@ mod test_case;
 mod text_inputs;
 mod variant_driver;
 
+pub use driver_file_inputs::read_as_driver_file;
 pub use effort::repeats;
 pub use expected_surface::Picture;
 pub use failing_driver::{Fault, Faulty};

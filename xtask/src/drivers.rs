@@ -36,8 +36,9 @@ const DRIVERS: &[(&str, Port)] = &[
     ("gpuva", Port::Displib),
     ("display", Port::Displib),
     ("capture", Port::Ks),
-    // Registers nothing: no scenario can be flown.
+    // These register nothing: no scenario can be flown.
     ("nothing", Port::Dxgkrnl),
+    ("exceptions", Port::Dxgkrnl),
 ];
 
 /// The two forms of a driver.

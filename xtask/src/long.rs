@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 const SECONDS: u32 = 120;
 
 /// The targets that must find nothing.
-const TARGETS: [&str; 3] = ["thunk", "lives", "texts"];
+const TARGETS: [&str; 4] = ["thunk", "lives", "texts", "images"];
 
 /// The target triple, which the sanitizer flag requires.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
@@ -41,7 +41,8 @@ fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
     fuzz.args(Some(kept).filter(|path| path.exists()));
     fuzz.arg("--").arg(format!("-max_total_time={seconds}")).arg("-verbosity=0");
     fuzz.arg(format!("-artifact_prefix={}/", work.display()));
-    fuzz.args(["-len_control=0", "-max_len=400", "-print_final_stats=1"]);
+    let length = if name == "images" { 4096 } else { 400 };
+    fuzz.args(["-len_control=0", &format!("-max_len={length}"), "-print_final_stats=1"]);
     fuzz.env("RUSTC_BOOTSTRAP", "1");
     Ok(fuzz)
 }

@@ -190,6 +190,7 @@ fn a_truncated_image_is_refused_at_every_length() {
 /// Changed images are read or refused, without a panic.
 #[test]
 fn changed_images_do_not_panic() {
+    const RUNS: usize = 5000;
     const VALUES: [u32; 8] = [0, 1, 0x7f, 0xfff, 0x1000, 0x7fff_ffff, 0xffff_fff0, 0xffff_ffff];
     let file = small_image();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -200,7 +201,6 @@ fn changed_images_do_not_panic() {
         usize::try_from(state >> 33).unwrap() % below
     };
     let mut refused = 0;
-    const RUNS: usize = 5000;
     for _ in 0..RUNS {
         let mut changed = file.clone();
         for _ in 0..=random(3) {

@@ -52,7 +52,12 @@ impl DriverFile {
     /// Opens a file and checks that it can be loaded. The error is a sentence about the file.
     pub fn open(path: &Path, options: FlightOptions) -> Result<&'static Self, String> {
         let at = path.display();
-        let bytes = std::fs::read(path).map_err(|why| format!("{at} cannot be read: {why}"))?;
+        let bytes = std::fs::read(path).map_err(|why| {
+            format!(
+                "{at} cannot be read: {why}; expected a kernel-mode driver, an image (.sys) or a \
+                 shared object (.so); '--umd FILE.so' flies a user-mode driver"
+            )
+        })?;
         let facts = DriverImage::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_absent = |name: &&str| port::resolve_import(name) == Binding::Absent;

@@ -54,7 +54,10 @@ impl SharedObject {
             symbol.name() == Ok("DriverEntry") && !symbol.is_undefined() && symbol.is_global()
         });
         if !entry {
-            return error("has no DriverEntry: export it with default visibility");
+            return error(
+                "has no DriverEntry: export it with default visibility; a user-mode driver is flown with \
+             --umd",
+            );
         }
         let undefined = elf.dynamic_symbols().filter(object::ObjectSymbol::is_undefined);
         let names =

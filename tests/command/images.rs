@@ -139,7 +139,7 @@ fn the_scenarios_of_each_driver_are_those_of_the_table() {
             *rows.entry((group, result)).or_default() += 1;
         }
         for ((group, result), count) in rows {
-            table.push_str(&format!("{name} {group} {count} {result}\n"));
+            table.extend([format!("{name} {group} {count} {result}\n")]);
         }
     }
     compare("tests/golden/images.txt", &table);

@@ -6,6 +6,7 @@ use harness::command::{json, text, windtunnel};
 use harness::pages::{compare, read, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +140,7 @@ fn the_scenarios_of_each_driver_are_those_of_the_table() {
             *rows.entry((group, result)).or_default() += 1;
         }
         for ((group, result), count) in rows {
-            table.extend([format!("{name} {group} {count} {result}\n")]);
+            _ = writeln!(table, "{name} {group} {count} {result}");
         }
     }
     compare("tests/golden/images.txt", &table);

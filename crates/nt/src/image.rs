@@ -45,6 +45,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// block.
 static HOSTS_IMAGE: AtomicBool = AtomicBool::new(false);
 
+/// Whether this process hosts an image.
+pub(crate) fn hosts_image() -> bool {
+    HOSTS_IMAGE.load(Ordering::Relaxed)
+}
+
 /// Marks that driver code runs on this thread, until the guard drops: for its deadline, and for the
 /// record of a fault.
 #[derive(Debug)]
@@ -58,7 +63,7 @@ pub(crate) struct DriverCode {
 impl DriverCode {
     /// Driver code begins.
     pub(crate) fn begin(call: u64, irql: KIRQL) -> Self {
-        if !HOSTS_IMAGE.load(Ordering::Relaxed) {
+        if !hosts_image() {
             return Self { block: None, entered: 0, call: 0, irql: 0 };
         }
         let block = ProcessorBlock::of_this_thread();

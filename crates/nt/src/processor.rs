@@ -1,6 +1,6 @@
 //! The processor state of a running driver: its IRQL and the spin locks that it holds.
 //!
-//! All code of a driver runs inside [`run_driver`]: DDIs, and through [`run_routine`] also the
+//! All code of a driver runs inside [`run_driver`]: DDIs, and through `run_routine` also the
 //! driver's threads, DPCs and work items.
 //!
 //! # Invariants

@@ -184,8 +184,8 @@ fn run_child(
     on: HostKind,
     channel: &Channel,
 ) -> Result<ExitStatus, String> {
-    let program = std::env::current_exe().map_err(|why| why.to_string())?;
-    let mut command = Command::new(program);
+    // This program, also if its file was replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
     command.arg("flight").arg(file.path()).args(["--scenario", &scenario.source()]);
     match on {
         HostKind::Deterministic { seed, pressure } => {

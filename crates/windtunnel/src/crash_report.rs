@@ -74,7 +74,9 @@ fn ended_by_itself(status: ExitStatus) -> String {
 
 /// What the driver did, and where.
 fn what(record: &CrashRecord, places: &Places<'_>) -> String {
-    let place = places.name(record.instruction, record);
+    // A bug check has the return address of the call: the call is in front of it.
+    let back = u64::from(record.kind() == CrashKind::BugCheck);
+    let place = places.name(record.instruction.saturating_sub(back), record);
     let irql = irql_name(record.irql);
     match record.kind() {
         CrashKind::Access => {
@@ -176,7 +178,7 @@ impl Places<'_> {
         if let Some(offset) = self.offset(address) {
             return self.file.place(offset);
         }
-        match self.offset(record.caller) {
+        match self.offset(record.caller.saturating_sub(1)) {
             Some(caller) => {
                 let names = self.file.image().import_names();
                 let import = names.get(record.import as usize).copied().unwrap_or("an import");

@@ -11,9 +11,9 @@ use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
-use port::{Hardware, LoadContext, Registered};
+use port::{Hardware, LoadContext, Registered, TableDriver};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The memory of the machine.
@@ -44,7 +44,7 @@ pub struct DriverFile {
     facts: DriverImage,
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
-    registration: OnceLock<String>,
+    registration: Mutex<Option<String>>,
     pub(crate) options: FlightOptions,
 }
 
@@ -76,7 +76,7 @@ impl DriverFile {
             facts,
             absent,
             symbols,
-            registration: OnceLock::new(),
+            registration: Mutex::default(),
             options,
         })))
     }
@@ -116,15 +116,19 @@ impl DriverFile {
         self.symbols.as_ref()
     }
 
-    /// What it registered as in its first flight: the interface version and the kind of driver.
-    /// `None` before, and if it registered nothing.
-    pub fn registration(&self) -> Option<&str> {
-        self.registration.get().map(String::as_str)
+    /// What it registered as in its last flight: the kind of driver, and the interface version.
+    /// `None` before the first one, and if it registered nothing.
+    pub fn registration(&self) -> Option<String> {
+        self.registration.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Remembers what it registered as.
+    /// Remembers what it registered as. A compute-only driver is known as one in flights that
+    /// start it only.
     pub(crate) fn set_registration(&self, text: String) {
-        let _ = self.registration.set(text); // Every flight says the same.
+        let mut known = self.registration.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.as_ref().is_some_and(|known| known.contains("compute-only")) {
+            *known = Some(text);
+        }
     }
 
     /// The name of a place in the image: function, file and line if its symbols are there.
@@ -222,12 +226,14 @@ pub(crate) fn fly_here(
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
                 let implemented = miniport.entry_points();
-                let version = miniport.version();
-                let kind = match miniport.kind() {
-                    DriverKind::DisplayOnly => "display-only",
-                    DriverKind::ComputeOnly | DriverKind::Full => "display miniport",
+                let registration = |driver: &TableDriver| {
+                    let kind = match driver.kind() {
+                        DriverKind::DisplayOnly => "display-only",
+                        DriverKind::ComputeOnly => "compute-only",
+                        DriverKind::Full => "display miniport",
+                    };
+                    Some(format!("a {kind} driver of {}", driver.version()))
                 };
-                let registration = Some(format!("a {kind} driver of {version}"));
                 // A display-only driver has no devices, which nearly every client creates.
                 let devices: &[&str] = match miniport.kind() {
                     DriverKind::DisplayOnly if scenario.creates_devices() => &[CREATE_DEVICE],
@@ -237,14 +243,17 @@ pub(crate) fn fly_here(
                 let missing = missing_entries(&needs, &implemented);
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
+                    let registration = registration(&miniport);
                     return FileFlight { implemented, registration, began: false, run };
                 }
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
-                let setup = DriverSetup { miniport, hardware, pool: pool.clone() };
+                let setup =
+                    DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
                     scenario.run(testbed)
                 });
                 port::judge_unload(&any_host, log, &pool);
+                let registration = registration(&miniport);
                 FileFlight { implemented, registration, began: true, run }
             }
             Ok(Registered::Stream(driver)) => {

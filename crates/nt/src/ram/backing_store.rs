@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The file and its mapping.
 #[derive(Debug)]
@@ -164,7 +165,7 @@ impl AddressWindow {
     /// Reserves addresses. An access to them traps.
     pub(super) fn new(length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
-        let address = map(ptr::null_mut(), length, None)?;
+        let address = reserve_in_order(length).or_else(|| map(ptr::null_mut(), length, None))?;
         Some(Self { address, length })
     }
 
@@ -175,6 +176,25 @@ impl AddressWindow {
     pub(super) fn length(&self) -> usize {
         self.length
     }
+}
+
+/// Reserves the addresses behind those of the last window, in a process that hosts a driver from a
+/// file: such a driver may keep addresses in data that a trace shows, and the same flight must have
+/// the same trace. `None` if they are in use.
+fn reserve_in_order(length: usize) -> Option<usize> {
+    const FIRST: usize = 0x6000_0000_0000;
+    const PAGE: usize = 4096;
+    static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
+    if !crate::image::hosts_image() {
+        return None;
+    }
+    let start = NEXT.fetch_add(length.next_multiple_of(PAGE) + PAGE, Ordering::Relaxed);
+    let at = ptr::without_provenance_mut(start);
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: The flag lets the call fail if something is mapped there.
+    let mapped = unsafe { libc::mmap(at, length, libc::PROT_NONE, flags, -1, 0) };
+    (mapped != libc::MAP_FAILED).then(|| mapped.expose_provenance())
 }
 
 /// Maps a part of the file, or nothing, at an address of a window, or where the OS chooses if the

@@ -235,9 +235,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         return Err(why);
     }
     if arguments.json {
-        json::report(&check_report, allow, &repeat, arguments.live, deny_warnings);
+        json::report(&check_report, driver, allow, &repeat, (arguments.live, deny_warnings));
     } else {
         frames.print_summary();
+        if let Driver::File(file) = driver {
+            text::print_registration(file);
+        }
         text::print(&check_report, allow, &repeat, deny_warnings, style);
     }
     Ok(ExitCode::from(check_report.exit_code(deny_warnings)))

@@ -1,12 +1,15 @@
 //! Reports as JSON.
 
 use super::repeat::Repeat;
+use super::text::utc;
 use kernel::LiveObjects;
+use nt::image::DriverImage;
 use serde_json::{Value, json};
 use std::path::Path;
 use verify::{Finding, Severity};
 use windtunnel::{
-    AllowEntry, AllowList, AllowedFinding, CheckReport, ReportedFinding, ScenarioReport, sentence,
+    AllowEntry, AllowList, AllowedFinding, CheckReport, Driver, DriverFile, ReportedFinding,
+    ScenarioReport, sentence,
 };
 
 /// The version of the JSON schema: `docs/report.schema.json` describes the report of a check.
@@ -15,10 +18,10 @@ const SCHEMA: u32 = 1;
 /// Prints the report of a check.
 pub(crate) fn report(
     check_report: &CheckReport,
+    driver: Driver,
     allow: Option<(&Path, &AllowList)>,
     repeat: &Repeat,
-    looks: bool,
-    deny_warnings: bool,
+    (looks, deny_warnings): (bool, bool),
 ) {
     let entries = check_report.entries();
     let called = entries.iter().filter(|pair| pair.1).count();
@@ -46,6 +49,9 @@ pub(crate) fn report(
         },
         "calls_without_context": flight::ExecutionContext::calls_without_context(),
     });
+    if let Driver::File(driver_file) = driver {
+        report["file"] = file(driver_file);
+    }
     if check_report.seeds > 1 {
         report["seeds"] = check_report.seeds.into();
     }
@@ -65,6 +71,24 @@ pub(crate) fn report(
         report["error"] = error.into();
     }
     print(&report);
+}
+
+/// The facts of a driver file.
+fn file(file: &DriverFile) -> Value {
+    let hash = file.hash().iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let linked = match file.image() {
+        DriverImage::Image(image) => image.link_time.map(utc),
+        DriverImage::SharedObject(_) => None,
+    };
+    json!({
+        "path": file.path().display().to_string(),
+        "sha256": hash,
+        "linked": linked,
+        "symbols": file.symbols().ok().map(|symbols| symbols.path().display().to_string()),
+        "imports": file.image().import_names().len(),
+        "absent_imports": file.absent_imports(),
+        "registered": file.registration(),
+    })
 }
 
 /// The result of a check by its exit code.

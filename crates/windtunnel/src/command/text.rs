@@ -72,8 +72,16 @@ fn print_file(file: &DriverFile) {
     }
 }
 
+/// Prints what a driver file registered as.
+pub(crate) fn print_registration(file: &DriverFile) {
+    match file.registration() {
+        Some(text) => println!("  driver     {text}\n"),
+        None => println!("  driver     registered nothing\n"),
+    }
+}
+
 /// A time in seconds since 1970 as text.
-fn utc(seconds: u32) -> String {
+pub(crate) fn utc(seconds: u32) -> String {
     let (days, rest) = (i64::from(seconds / 86_400), seconds % 86_400);
     // The proleptic Gregorian calendar, in years that begin in March.
     let shifted = days + 719_468;

@@ -20,9 +20,11 @@ mod shared_object;
 mod signals;
 mod symbols;
 mod thunk;
+mod true_address;
 mod unwind;
 #[cfg(test)]
 mod unwind_tests;
+mod user_memory;
 mod watchdog;
 
 pub use channel::{Channel, Number};
@@ -35,6 +37,7 @@ pub use shared_object::{LoadedObject, SharedObject};
 pub(crate) use signals::bug_check;
 pub use signals::contain_faults;
 pub use symbols::{Place, SymbolError, Symbols};
+pub use user_memory::UserMemory;
 pub use watchdog::start_watchdog;
 
 use crate::ke_irql::KIRQL;

@@ -22,6 +22,7 @@ use kernel::miniport::{
 use kernel::render_args::{
     AllocationListEntry, BufferSizes, PatchArgs, PatchLocation, RenderArgs, SubmitCommandArgs,
 };
+use nt::image::UserMemory;
 
 /// `SlotId` of a patch location.
 const SLOT: u32 = 0xff_ffff;
@@ -72,7 +73,11 @@ impl TableDriver {
         let call = self.table.DxgkDdiRender.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let commands = rendering.commands.fetch(0..rendering.commands.len());
-        let mut commands = PrivateData::copy(&commands.ok_or(DriverError::UserMemory)?)?;
+        let commands = commands.ok_or(DriverError::UserMemory)?;
+        // WINDOWS: an address of the client, which the driver probes (documented).
+        let user = UserMemory::copy(&commands);
+        let mut commands = PrivateData::copy(&commands)?;
+        let command = user.as_ref().map_or(commands.pointer(), UserMemory::pointer);
         let named = rendering
             .patch_locations
             .fetch(0..rendering.patch_locations.len())
@@ -87,7 +92,7 @@ impl TableDriver {
         open.commands.open(0, rendering.buffer);
         let (start, first) = (open.commands.pointer(), out.pointer());
         let mut args = DXGKARG_RENDER {
-            pCommand: commands.pointer(),
+            pCommand: command,
             CommandLength: commands.size(),
             pDmaBuffer: start,
             DmaSize: count(rendering.buffer.len())?,

@@ -85,7 +85,10 @@ fn what(record: &CrashRecord, places: &Places<'_>) -> String {
                 _ if record.error & 2 != 0 => "wrote to",
                 _ => "read from",
             };
-            let address = record.address;
+            // A non-canonical address is reported as zero.
+            let fetch = record.error & 0x10 != 0;
+            let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
+            let address = accessed.unwrap_or(record.address);
             let note = if address < 0x10000 { " (NULL)" } else { "" };
             format!("the driver {verb} address {address:#x}{note} at {irql} in {place}:")
         }

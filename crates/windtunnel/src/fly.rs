@@ -351,7 +351,8 @@ impl ScenarioRun {
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         // What cannot be looked at is not judged.
-        if setup.hardware.models_hardware() {
+        let models_hardware = setup.hardware.models_hardware();
+        if models_hardware {
             kernel.set_observer(Oracle::new(log.clone()));
         }
         if let HostKind::Deterministic { seed, pressure: true } = on {
@@ -362,7 +363,11 @@ impl ScenarioRun {
         let adapter = match kernel.add_adapter(at, setup) {
             Ok(adapter) => adapter,
             Err(why) => {
-                let needs = format!("a driver that starts: {}", why.reason());
+                // Without a model of the hardware, a start can fail because no device answers.
+                let reason = why.reason();
+                let no_device = !models_hardware && reason.starts_with("DxgkDdiStartDevice");
+                let what = if no_device { "a device model" } else { "a driver that starts" };
+                let needs = format!("{what}: {reason}");
                 return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
             }
         };

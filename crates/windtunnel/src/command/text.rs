@@ -66,6 +66,10 @@ fn print_file(file: &DriverFile) {
         Ok(symbols) => println!("  symbols    {} matches", symbols.path().display()),
         Err(SymbolError(why)) => println!("  symbols    none: {why}"),
     }
+    let identity = nt::DeviceIdentity::default();
+    if let Some(id) = identity.hardware_ids.first() {
+        println!("  device     {id} (the default identity)");
+    }
     if !file.absent_imports().is_empty() {
         let names = file.absent_imports().join(", ");
         println!("  absent     {names}: a flight ends where the driver uses one");

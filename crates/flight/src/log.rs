@@ -111,11 +111,12 @@ impl Log {
         let mut inner = self.inner();
         inner.last += 1;
         let seq = inner.last;
-        let event = Event { seq, thread, call, subject, kind: what };
-        if let Some(sink) = &self.sink {
-            sink.event(&event);
+        inner.events.push(Event { seq, thread, call, subject, kind: what });
+        if let Some(sink) = &self.sink
+            && let Some(event) = inner.events.last()
+        {
+            sink.event(event);
         }
-        inner.events.push(event);
     }
 
     /// Judges a rule at a door: always counted, logged if broken. `argument` is the entry and the

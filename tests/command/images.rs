@@ -140,6 +140,19 @@ fn the_scenarios_of_each_driver_are_those_of_the_table() {
     compare("tests/golden/images.txt", &table);
 }
 
+/// The finding that docs/fly-your-driver.md shows is in the report of the command above it.
+#[test]
+fn the_finding_of_the_page_is_real() {
+    let page = read("docs/fly-your-driver.md");
+    let shown = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let file = driver("bad/null-write-in-dpc.sys");
+    let (code, report) = text(&["check", &file, "--scenario", "submit-fill-and-copy"]);
+    assert_eq!(code, 1, "{report}");
+    for line in shown.lines() {
+        assert!(report.lines().any(|real| real == line), "{line}: {report}");
+    }
+}
+
 /// Bad drivers that are not found as `flaws.toml` says, with the reason. A name without an
 /// extension means both forms.
 const LEFT_OUT: &[(&str, &str)] = &[];

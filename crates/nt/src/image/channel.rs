@@ -40,8 +40,6 @@ pub enum Number {
     Traps = 2,
     /// The number of bytes of absent imports.
     TrapBytes = 3,
-    /// The address of `windtunnel` itself, for symbols.
-    OwnBase = 4,
 }
 
 /// The shared memory of a flight.

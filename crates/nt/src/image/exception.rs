@@ -134,7 +134,7 @@ pub(super) fn continue_as_exception(
     let context = interrupted.context();
     let stack = context.general[RSP];
     // Below the frame of the image, which keeps nothing there.
-    let place = (stack - 256 - size_of::<Context>() as u64) & !0xf;
+    let place = stack.wrapping_sub(256 + size_of::<Context>() as u64) & !0xf;
     let to = ptr::with_exposed_provenance_mut::<Context>(usize::try_from(place).unwrap_or(0));
     // SAFETY: It is the free part of the interrupted thread's stack: the caller has excluded an
     // overflow of the stack, and a page of it that is not there faults as one.
@@ -229,7 +229,7 @@ fn unwind_frame(registers: &mut Context) -> Option<Frame> {
     let leaf = |registers: &mut Context| {
         let establisher = registers.general[RSP];
         registers.rip = read_u64(establisher)?;
-        registers.general[RSP] += 8;
+        registers.general[RSP] = registers.general[RSP].wrapping_add(8);
         Some(Frame { establisher, function: 0, handler: None })
     };
     let Some(image) = image_of(registers.rip) else {
@@ -342,7 +342,7 @@ pub(crate) unsafe extern "win64" fn __C_specific_handler(
     // SAFETY: The caller passes a valid record.
     let ExceptionRecord { code, flags, .. } = unsafe { record.read() };
     let base = dispatcher.image_base;
-    let pc = dispatcher.control_pc - base;
+    let pc = dispatcher.control_pc.wrapping_sub(base);
     let count = read_u32(dispatcher.handler_data).unwrap_or(0);
     for index in dispatcher.scope_index..count {
         let Some(scope) = Scope::read(dispatcher.handler_data, index) else { break };
@@ -350,7 +350,7 @@ pub(crate) unsafe extern "win64" fn __C_specific_handler(
             continue;
         }
         if flags & UNWINDING != 0 {
-            let target = dispatcher.target_ip - base;
+            let target = dispatcher.target_ip.wrapping_sub(base);
             let to_target = flags & TARGET_UNWIND != 0;
             if to_target && (scope.contains(target) || scope.target == target) {
                 break; // The scope is not left.

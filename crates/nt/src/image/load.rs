@@ -126,12 +126,6 @@ impl LoadedImage {
         self.traps.range()
     }
 
-    /// The import whose trap an address belongs to.
-    pub fn trapped_import(&self, address: usize) -> Option<&ImportedName> {
-        let offset = address.checked_sub(self.traps.start())?;
-        self.image.imports.get(offset / TRAP)
-    }
-
     /// Calls the entry point: `DriverEntry(driver, registry_path)`, or the function in front of it.
     ///
     /// # Safety

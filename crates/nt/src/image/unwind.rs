@@ -95,7 +95,7 @@ impl FunctionTable {
         let frame_is_set = info.frame_register != 0
             && (!in_prologue || info.codes().any(|code| code.0 == SET_FRAME && code.2 <= offset));
         let establisher = if frame_is_set {
-            registers.general[info.frame_register] - info.frame_offset
+            registers.general[info.frame_register].wrapping_sub(info.frame_offset)
         } else {
             registers.general[RSP]
         };
@@ -110,7 +110,7 @@ impl FunctionTable {
         }
         if !machine_frame {
             registers.rip = read_u64(registers.general[RSP])?;
-            registers.general[RSP] += 8;
+            registers.general[RSP] = registers.general[RSP].wrapping_add(8);
         }
         Some(UnwoundFrame { establisher, handler })
     }
@@ -200,24 +200,27 @@ impl UnwindInfo {
             match operation {
                 PUSH_REGISTER => {
                     registers.general[register] = read_u64(stack)?;
-                    registers.general[RSP] = stack + 8;
+                    registers.general[RSP] = stack.wrapping_add(8);
                 }
-                ALLOCATE_LARGE | ALLOCATE_SMALL => registers.general[RSP] = stack + operand,
+                ALLOCATE_LARGE | ALLOCATE_SMALL => {
+                    registers.general[RSP] = stack.wrapping_add(operand);
+                }
                 SET_FRAME => {
                     registers.general[RSP] =
-                        registers.general[self.frame_register] - self.frame_offset;
+                        registers.general[self.frame_register].wrapping_sub(self.frame_offset);
                 }
                 SAVE_REGISTER | SAVE_REGISTER_FAR => {
-                    registers.general[register] = read_u64(stack + operand)?;
+                    registers.general[register] = read_u64(stack.wrapping_add(operand))?;
                 }
                 SAVE_XMM | SAVE_XMM_FAR => {
-                    let (low, high) = (read_u64(stack + operand)?, read_u64(stack + operand + 8)?);
+                    let at = stack.wrapping_add(operand);
+                    let (low, high) = (read_u64(at)?, read_u64(at.wrapping_add(8))?);
                     registers.xmm[register] = u128::from(low) | u128::from(high) << 64;
                 }
                 MACHINE_FRAME => {
-                    let at = stack + u64::from(info) * 8;
+                    let at = stack.wrapping_add(u64::from(info) * 8);
                     registers.rip = read_u64(at)?;
-                    registers.general[RSP] = read_u64(at + 24)?;
+                    registers.general[RSP] = read_u64(at.wrapping_add(24))?;
                     return Some(true);
                 }
                 _ => (),

@@ -14,7 +14,7 @@
 use crate::entry::{guarded, judge_level, judge_passive};
 use crate::import_table::import_rows;
 use crate::rtl::CountedString;
-use crate::{Executive, Import, Ram, dbg, ex, find_import};
+use crate::{Executive, Ram, dbg, ex, find_import};
 use abi::{BOOLEAN, PVOID};
 use flight::{Irql, Run};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 import_rows! {
     MmAllocateContiguousMemory lacks "no memory below 4 GiB";
@@ -378,17 +378,6 @@ pub unsafe extern "win64-unwind" fn MmUnmapIoSpace(address: PVOID, bytes: usize)
     });
 }
 
-/// The address that a driver gets for an import.
-type RoutineResolver = fn(&'static Import) -> *const ();
-
-static RESOLVER: Mutex<Option<RoutineResolver>> = Mutex::new(None);
-
-/// Sets the function that chooses the address of an import for `MmGetSystemRoutineAddress`. The
-/// default is the import's own address.
-pub fn set_routine_resolver(resolver: Option<RoutineResolver>) {
-    *RESOLVER.lock().unwrap_or_else(PoisonError::into_inner) = resolver;
-}
-
 /// The address of a function of the system, by name. Returns NULL if there is none.
 pub unsafe extern "win64-unwind" fn MmGetSystemRoutineAddress(name: PVOID) -> PVOID {
     const NAME: &str = "MmGetSystemRoutineAddress";
@@ -397,8 +386,7 @@ pub unsafe extern "win64-unwind" fn MmGetSystemRoutineAddress(name: PVOID) -> PV
     let name = unsafe { CountedString::at(name) };
     let address = || {
         let import = find_import(&name.text())?;
-        let resolver = *RESOLVER.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(resolver.map_or(import.address, |resolver| resolver(import)).cast_mut().cast())
+        Some(import.address.cast_mut().cast())
     };
     guarded(None, address).unwrap_or(null_mut())
 }

@@ -304,6 +304,43 @@ fn a_freed_context_allocation_gets_no_more_operations() {
     assert!(!heard.contains(&DRIVER_HANDLE));
 }
 
+/// An area is freed while its page-out is planned: the driver is not called for it, and another
+/// allocation gets its place.
+#[test]
+fn an_area_freed_during_its_eviction_leaves_its_place_to_others() {
+    let mut unbuilt = 0;
+    for seed in 1..=40 {
+        let events = run_clean(seed, SMALL, |testbed, at, recorder| {
+            let fixture = Fixture::open(testbed, at, recorder);
+            let (a, b) = (fixture.context(at, 0), fixture.context(at, 0));
+            fixture.packet(at, a);
+            testbed.host.run_until_idle(at);
+            fixture.packet(at, b);
+            testbed.host.run_until_idle(at);
+            let process = fixture.client.session().process();
+            let queue =
+                testbed.kernel.create_paging_queue(process, Handle(fixture.device), 0).unwrap();
+            let create = CreateAllocation::new(fixture.device, vec![format::describe(PAGE); 5]);
+            let handles = fixture.client.create(at, &create).unwrap().allocations;
+            for handle in handles {
+                let list = vec![Handle(handle)];
+                let request = MakeResidentRequest {
+                    queue: queue.queue,
+                    list,
+                    ..MakeResidentRequest::default()
+                };
+                let _ = testbed.kernel.make_resident(process, &request); // There may be no room.
+            }
+            fixture.client.destroy_context(at, a).unwrap();
+            testbed.host.run_until_idle(at);
+            fixture.close(at, &[b]);
+        });
+        let evicted = events.iter().any(is(1, "memory.evicted"));
+        unbuilt += u32::from(evicted && !events.iter().any(built("transfer", 1)));
+    }
+    assert!(unbuilt > 0, "no area was freed before its page-out was built");
+}
+
 /// The driver handles that a driver received after a number of operations.
 fn recorded_handles(
     body: impl FnOnce(&KernelTestbed, &mut Passive, &Arc<RecordingDriver>, &Fixture) -> usize,

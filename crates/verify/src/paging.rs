@@ -232,7 +232,9 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
     let Some(it) = it else {
         return Verdict::NotApplicable;
     };
-    let other = it.overlapping(*of, *address, *size);
+    let other = it
+        .overlapping(*of, *address, *size)
+        .filter(|other| !is_evicted_and_freed(*other, (*segment, *address, *size), shadows));
     let lead = it
         .mappings
         .iter()
@@ -247,6 +249,20 @@ fn memory_unreferenced_before_reuse(event: &Event, shadows: &Shadows) -> Verdict
         }
         let other = other.unwrap_or(*segment);
         format!("{of} comes to {address:#x} in {segment}, but {other} has not left from there")
+    })
+}
+
+/// Whether it is a freed context allocation whose location was taken from it: the driver is not
+/// called to save the bytes of those.
+fn is_evicted_and_freed(of: Subject, from: (Subject, u64, u64), shadows: &Shadows) -> bool {
+    let (segment, address, size) = from;
+    shadows.context_allocation(of).is_some_and(|it| {
+        let there = it.memory.location.is_some_and(|location| {
+            location.segment == segment
+                && location.address < address.saturating_add(size)
+                && address < location.address.saturating_add(it.memory.bytes)
+        });
+        !it.counts && !there
     })
 }
 

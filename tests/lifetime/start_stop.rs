@@ -198,6 +198,63 @@ fn an_adapter_is_added_once_and_started_repeatedly() {
     }
 }
 
+/// A driver that queues its DPC while it stops and while it starts, as a late thread of its own
+/// may.
+struct LateDpc {
+    good: Arc<dyn Miniport>,
+    callbacks: std::sync::OnceLock<Arc<KernelCallbacks>>,
+}
+
+impl Miniport for LateDpc {
+    fn delegate(&self) -> Option<&dyn Miniport> {
+        Some(&*self.good)
+    }
+
+    fn add_device(&self, at: &mut Passive, services: &Arc<KernelCallbacks>) -> DriverResult<()> {
+        let _ = self.callbacks.set(services.clone());
+        self.good.add_device(at, services)
+    }
+
+    fn start_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.callbacks.get().unwrap().queue_dpc();
+        self.good.start_device(at)
+    }
+
+    fn stop_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.callbacks.get().unwrap().queue_dpc();
+        self.good.stop_device(at)
+    }
+}
+
+#[test]
+fn a_dpc_queued_around_a_stop_does_not_block_later_ones() {
+    let set_up = |log: &Arc<Log>| {
+        let (good, hardware) = SoftGpu::new();
+        let miniport = Arc::new(LateDpc { good, callbacks: <_>::default() });
+        DriverSetup { miniport, hardware, pool: nt::Pool::new(log.clone()) }
+    };
+    let events = run(1, set_up, |testbed, at| {
+        for _ in 0..3 {
+            let test_client = TestClient::open(Client::new(&testbed.kernel), at).unwrap();
+            let context = test_client.create_context(at).unwrap();
+            test_client.submit(at, context, &[]).unwrap();
+            testbed.host.run_until_idle(at);
+            test_client.close(at, &[context]).unwrap();
+            testbed.kernel.stop_adapter(at, testbed.adapter);
+            testbed.kernel.start_adapter(at, testbed.adapter).unwrap();
+        }
+    });
+    let done = events.iter().filter(|event| event.kind.name() == "packet.done").count();
+    assert_eq!(done, 3, "every start completes its packet");
+    let queued = |it: bool| {
+        let same = |event: &&Event| matches!(event.kind, EventKind::DpcQueued { inserted } if inserted == it);
+        events.iter().filter(same).count()
+    };
+    assert!(queued(false) >= 3, "the DPC of a stopping driver is refused");
+    assert!(queued(true) >= 6);
+    assert!(!events.iter().any(|event| event.kind.name() == "wait.stuck"));
+}
+
 #[test]
 fn stop_and_release_display_comes_before_plain_stop() {
     let good = flown("table", "create-standalone", 1);

@@ -1,6 +1,6 @@
 //! Following resets, and work that a node gives back.
 
-use crate::shadow::tdr::TDR_LIMIT_TIME;
+use crate::shadow::tdr::{Recovery, TDR_LIMIT_TIME};
 use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
 use flight::{Event, EventKind, Fence};
 
@@ -26,7 +26,11 @@ impl Shadows {
                 EventKind::AdapterRestarted {} | EventKind::AdapterFatal { .. } => {
                     it.resetting = false;
                 }
-                EventKind::AdapterStopped {} => *it = <_>::default(),
+                // The limit of resets in a minute holds across a restart.
+                EventKind::AdapterStopped {} => {
+                    let reset_times = std::mem::take(&mut it.reset_times);
+                    *it = Recovery { reset_times, ..Recovery::default() };
+                }
                 _ => (),
             }
         });

@@ -167,8 +167,8 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
             let kept = u32::try_from(right) == Ok(*count);
             Verdict::holds_if(kept, Component::Kernel, RESET, || {
                 format!(
-                    "{} was reported as reset for the {count}th time within a minute, but it is \
-                     the {right}th",
+                    "the reset of {} was counted as number {count} within a minute, but it is \
+                     number {right}",
                     event.subject
                 )
             })
@@ -177,7 +177,9 @@ fn reset_limit(event: &Event, shadows: &Shadows) -> Verdict {
             let Some(it) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
             let count = it.recovery.reset_times.len();
             Verdict::holds_if(count < FATAL, Component::Kernel, RESET, || {
-                format!("{adapter} is reset for the {count}th time within a minute: that is fatal")
+                format!(
+                    "{adapter} is reset, and this is number {count} within a minute: that is fatal"
+                )
             })
         }
         _ => Verdict::NotApplicable,

@@ -300,7 +300,9 @@ impl Kernel {
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
-        let inserted = it.interrupts.request_dpc() && !it.interrupts_disabled && it.dpcs < MAX_DPCS;
+        // A DPC that will not run is not pending: the next start queues its own.
+        let refused = it.interrupts_disabled || it.dpcs >= MAX_DPCS;
+        let inserted = it.interrupts.request_dpc(refused);
         self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted });
         if inserted {
             it.dpc = true;

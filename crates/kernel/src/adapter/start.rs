@@ -221,6 +221,7 @@ impl Kernel {
             // The host may pass an adapter that is removed or not halted.
             let Some(it) = it else { return Err(busy) };
             it.state = AdapterState::Starting;
+            (it.interrupts_disabled, it.dpcs) = (false, 0);
             it.driver.clone()
         };
         let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
@@ -257,7 +258,6 @@ impl Kernel {
                 );
             }
             it.state = AdapterState::Running;
-            (it.interrupts_disabled, it.dpc, it.dpcs) = (false, false, 0);
             let wire =
                 AdapterInterruptLine { kernel: Arc::downgrade(self), driver: driver.clone() };
             it.interrupt_line = Some(Arc::new(wire));
@@ -595,7 +595,7 @@ impl Kernel {
         {
             // This thread has moved it to `Stopping`, so no other thread removes it.
             let it = &mut self.state.lock().adapters[adapter.0];
-            (it.interrupts_disabled, it.dpc) = (true, false);
+            (it.interrupts_disabled, it.dpc, it.interrupts.pending) = (true, false, false);
         }
         let over = |state: &KernelState| state.adapters[adapter.0].interrupting == 0;
         let about = adapter.subject();

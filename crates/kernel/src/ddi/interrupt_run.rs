@@ -175,11 +175,11 @@ impl Interrupts {
         }
     }
 
-    /// The driver queues its DPC. Returns false if the DPC was already pending.
-    pub(crate) fn request_dpc(&mut self) -> bool {
+    /// The driver queues its DPC. Returns false if the DPC was already pending, or is refused.
+    pub(crate) fn request_dpc(&mut self, refused: bool) -> bool {
         if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;
         }
-        !std::mem::replace(&mut self.pending, true)
+        !refused && !std::mem::replace(&mut self.pending, true)
     }
 }

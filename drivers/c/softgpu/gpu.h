@@ -9,7 +9,7 @@
 
 #define NODE_COUNT 2
 #define PAGING_NODE 1
-#define PACKET_COUNT 128
+#define PACKET_COUNT 1024
 
 /* The segments, and their addresses in the GPU's address space. */
 #define APERTURE_SEGMENT 1

@@ -155,7 +155,9 @@ fn every_bad_driver_is_reported_when_threads_run_side_by_side() {
             let flown = flown(driver.name, scenario.name, HostKind::Threaded);
             flown.findings.iter().any(|finding| driver.breaks.contains(&finding.rule))
         };
-        assert!(good().any(names), "{} is not named", driver.name);
+        // Some drivers are wrong only while two threads are inside, which is up to the system.
+        let rounds = 1..=20;
+        assert!(rounds.into_iter().any(|_| good().any(names)), "{} is not named", driver.name);
     }
 }
 

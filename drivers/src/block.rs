@@ -71,6 +71,11 @@ pub(crate) fn value<T>(handle: HANDLE) -> *mut T {
     handle.wrapping_byte_add(offset_of!(Block<T>, value)).cast()
 }
 
+/// The address behind the block of a handle.
+pub(crate) fn end<T>(handle: HANDLE) -> *mut u8 {
+    handle.cast::<u8>().wrapping_add(size_of::<Block<T>>())
+}
+
 /// Returns the value of a handle, if the handle is that of a live block of this kind.
 ///
 /// # Safety

@@ -570,6 +570,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&destroy::FREES_POOL_TWICE, log);
     "kmd-writes-freed-device" "writes to a device that it has freed" [WT_POOL_002]
         |log| setup::table(&adapter::WRITES_FREED_DEVICE, log);
+    "kmd-writes-behind-device" "writes one byte behind the block of a device" [WT_POOL_004]
+        |log| setup::table(&adapter::WRITES_BEHIND_DEVICE, log);
+    "kmd-writes-before-device" "writes four bytes before the block of a device" [WT_POOL_004]
+        |log| setup::table(&adapter::WRITES_BEFORE_DEVICE, log);
     "kmd-leaks-remove-device-memory" "allocates pool memory in DxgkDdiRemoveDevice and never frees it" [WT_POOL_003]
         |log| setup::table(&adapter::LEAKS_REMOVE_DEVICE_MEMORY, log);
     "kmd-crashes-in-destroy" "panics in DxgkDdiDestroyAllocation" [WT_CRASH_001]

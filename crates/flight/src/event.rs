@@ -611,6 +611,11 @@ events! {
     PoolBadFree "pool.bad-free" { why: Text }
     /// A block was written after it was freed.
     PoolCorrupted "pool.corrupted" { offset: u64 }
+    /// A byte next to a block was written: `distance` bytes before or behind it. Noticed when the
+    /// block is freed.
+    PoolOverrun "pool.overrun" { distance: u64, before: bool }
+    /// This many blocks were to be guarded, but there was no room for their inaccessible pages.
+    PoolUnguarded "pool.unguarded" { blocks: u64 }
     /// A block that was allocated since the adapter started is still allocated after the driver
     /// stopped the adapter.
     PoolHeldAfterStop "pool.held-after-stop" {}

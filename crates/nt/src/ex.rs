@@ -327,7 +327,7 @@ mod tests {
             free(block, TAG);
             let block = call!(ExAllocatePoolWithTag, paged | zeroed, 8, TAG);
             let is_paged = Pool::current("a test").unwrap().extent(block.addr());
-            assert_eq!((first(block), is_paged), (0, Some((16, true))));
+            assert_eq!((first(block), is_paged), (0, Some((8, true))));
             free(block, TAG);
             let block = call!(ExAllocatePoolZero, 0, 8, TAG);
             assert_eq!(first(block), 0);

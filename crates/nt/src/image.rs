@@ -53,6 +53,11 @@ pub(crate) fn hosts_image() -> bool {
     HOSTS_IMAGE.load(Ordering::Relaxed)
 }
 
+/// The return address of the last import call of this thread. Zero if none is known.
+pub(crate) fn last_caller() -> u64 {
+    ProcessorBlock::existing().map_or(0, |block| block.last_import().0)
+}
+
 /// Marks that driver code runs on this thread, until the guard drops: for its deadline, and for the
 /// record of a fault.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ pub mod ex_resource;
 pub mod ex_spin_lock;
 mod executive;
 mod format;
+mod guard;
 mod handles;
 pub mod image;
 mod import_table;
@@ -78,6 +79,7 @@ pub use ex::{
     POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
+pub use guard::{Guard, MissedBlock};
 pub use import_table::{Import, find_import, imports};
 pub use io::DriverObject;
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};

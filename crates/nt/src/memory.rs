@@ -5,12 +5,14 @@
 //!
 //! # Invariants
 //!
-//! 1. `address` was allocated with `layout`, its provenance is exposed, and only `drop` frees it.
-//! 2. The size of the layout is a multiple of `WORD`, its alignment is at least `WORD`, and every
-//!    byte is initialised.
+//! 1. `whole` is memory of `backing`, its provenance is exposed, and only this value frees it. The
+//!    `bytes` bytes at `address` are inside it.
+//! 2. The address is aligned to `WORD`, and every byte of `whole` is initialised.
 #![expect(unsafe_code, reason = "owns the raw memory of a driver")]
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use crate::guard::GuardedBlock;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::ptr;
 
 const WORD: usize = size_of::<usize>();
@@ -20,11 +22,35 @@ const PAGE: usize = 4096;
 /// The largest possible block. A larger request is most likely a driver's arithmetic error.
 const MAX_SIZE: usize = 1 << 30;
 
-/// A block of memory.
+/// The fill byte of the memory next to a block.
+const SLACK_BYTE: u8 = 0xFD;
+
+/// A block of memory. The memory next to it has a pattern.
 #[derive(Debug)]
 pub(crate) struct Memory {
     address: usize,
-    layout: Layout,
+    /// The requested size.
+    bytes: usize,
+    /// The addresses of the block and of the pattern on both sides of it.
+    whole: Range<usize>,
+    backing: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Heap(Layout),
+    Guarded(GuardedBlock),
+    /// Guarded and freed: no access any more.
+    Inaccessible,
+}
+
+/// A byte next to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutsideByte {
+    /// One for the byte next to the block.
+    pub(crate) distance: u64,
+    /// Whether it is before the block, not behind it.
+    pub(crate) before: bool,
 }
 
 /// The contents of new memory.
@@ -46,22 +72,83 @@ impl Memory {
         if bytes == 0 || bytes > MAX_SIZE {
             return None;
         }
-        let align = if bytes < PAGE { SMALL } else { PAGE };
-        let layout = Layout::from_size_align(bytes.next_multiple_of(SMALL), align).ok()?;
-        let start = match fresh {
-            // SAFETY: The size of the layout is not zero, because `bytes` is not zero.
-            InitialContents::Zeroed => unsafe { alloc_zeroed(layout) },
-            // SAFETY: As above.
-            InitialContents::Filled(_) => unsafe { alloc(layout) },
-        };
+        // Before a page-aligned block a pattern would take a page.
+        let (align, before) = if bytes < PAGE { (SMALL, SMALL) } else { (PAGE, 0) };
+        let size = before + bytes.next_multiple_of(SMALL) + SMALL;
+        let layout = Layout::from_size_align(size, align).ok()?;
+        // SAFETY: The size of the layout is not zero.
+        let start = unsafe { alloc_zeroed(layout) };
         if start.is_null() {
             return None;
         }
-        let mut memory = Self { address: start.expose_provenance(), layout };
-        if let InitialContents::Filled(byte) = fresh {
-            memory.fill(byte);
+        let start = start.expose_provenance();
+        let (whole, backing) = (start..start + size, Backing::Heap(layout));
+        Some(Self { address: start + before, bytes, whole, backing }.prepared(fresh))
+    }
+
+    /// The memory of a new guarded block of `bytes` bytes.
+    pub(crate) fn guarded(block: GuardedBlock, bytes: usize, fresh: InitialContents) -> Self {
+        let (address, whole) = (block.start(), block.pages());
+        Self { address, bytes, whole, backing: Backing::Guarded(block) }.prepared(fresh)
+    }
+
+    /// Writes the first contents of the block, which is zero, and the pattern next to it.
+    fn prepared(self, fresh: InitialContents) -> Self {
+        for range in self.slack() {
+            self.fill_range(range, SLACK_BYTE);
         }
-        Some(memory)
+        if let InitialContents::Filled(byte) = fresh {
+            self.fill_range(self.address..self.address + self.bytes, byte);
+        }
+        self
+    }
+
+    /// The memory next to the block.
+    fn slack(&self) -> [Range<usize>; 2] {
+        [self.whole.start..self.address, self.address + self.bytes..self.whole.end]
+    }
+
+    fn fill_range(&self, range: Range<usize>, byte: u8) {
+        if matches!(self.backing, Backing::Inaccessible) {
+            return;
+        }
+        let start: *mut u8 = ptr::with_exposed_provenance_mut(range.start);
+        // SAFETY: Callers pass a part of `whole`, by invariant 1; no reference to it exists.
+        unsafe { start.write_bytes(byte, range.len()) };
+    }
+
+    /// The byte next to the block that was written to: the nearest one before it, or else behind
+    /// it.
+    pub(crate) fn damaged_slack(&self) -> Option<OutsideByte> {
+        if matches!(self.backing, Backing::Inaccessible) {
+            return None;
+        }
+        let [before, behind] = self.slack();
+        let damaged = |address: &usize| {
+            let at: *const u8 = ptr::with_exposed_provenance(*address);
+            // SAFETY: The address is in `whole`, by invariant 1. The read is volatile because the
+            // driver may write to it at any time.
+            unsafe { at.read_volatile() != SLACK_BYTE }
+        };
+        let outside = |address: usize, from: usize| address.abs_diff(from) as u64;
+        if let Some(found) = before.rev().find(damaged) {
+            return Some(OutsideByte { distance: outside(found, self.address), before: true });
+        }
+        let end = behind.start;
+        let found = behind.into_iter().find(damaged)?;
+        Some(OutsideByte { distance: outside(found, end) + 1, before: false })
+    }
+
+    /// Makes the memory useless to a driver that has freed it: inaccessible if it is guarded, else
+    /// filled with `byte`.
+    pub(crate) fn retire(&mut self, byte: u8, freed_by: u64) {
+        match std::mem::replace(&mut self.backing, Backing::Inaccessible) {
+            Backing::Guarded(block) => block.free(freed_by),
+            heap => {
+                self.backing = heap;
+                self.fill_range(self.whole.clone(), byte);
+            }
+        }
     }
 
     /// Its first address.
@@ -69,16 +156,9 @@ impl Memory {
         self.address
     }
 
-    /// Its actual size in bytes, after rounding.
+    /// Its size in bytes.
     pub(crate) fn size(&self) -> usize {
-        self.layout.size()
-    }
-
-    /// Fills the block with `byte`.
-    pub(crate) fn fill(&mut self, byte: u8) {
-        let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 the block has this size; no reference to it exists.
-        unsafe { start.write_bytes(byte, self.layout.size()) };
+        self.bytes
     }
 
     /// Reads from an offset. Returns false, without an effect, if the block ends before.
@@ -100,7 +180,9 @@ impl Memory {
 
     fn checked_pointer(&self, offset: usize, bytes: usize) -> Option<*mut u8> {
         let end = offset.checked_add(bytes)?;
-        (end <= self.size()).then(|| ptr::with_exposed_provenance_mut(self.address + offset))
+        let accessible = !matches!(self.backing, Backing::Inaccessible);
+        (accessible && end <= self.size())
+            .then(|| ptr::with_exposed_provenance_mut(self.address + offset))
     }
 
     /// Whether the block contains the pointer-sized value `word` at an aligned offset.
@@ -112,14 +194,22 @@ impl Memory {
     pub(crate) fn first_byte_not(&self, byte: u8) -> Option<usize> {
         let pattern = [byte; WORD];
         let sound = usize::from_ne_bytes(pattern);
-        let (at, word) = self.words().enumerate().find(|(_, word)| *word != sound)?;
-        let within = word.to_ne_bytes().iter().position(|octet| *octet != byte)?;
-        Some(at * WORD + within)
+        // The words first: blocks are mostly sound.
+        let words = self.words().take_while(|word| *word == sound).count() * WORD;
+        let mut rest = [byte; WORD];
+        let rest = &mut rest[..WORD.min(self.bytes - words)];
+        if !self.read(words, rest) {
+            return None;
+        }
+        Some(words + rest.iter().position(|octet| *octet != byte)?)
     }
 
+    /// The whole words of the block.
     fn words(&self) -> impl Iterator<Item = usize> {
         let start: *const usize = ptr::with_exposed_provenance(self.address);
-        (0..self.layout.size() / WORD).map(move |at| {
+        let accessible = !matches!(self.backing, Backing::Inaccessible);
+        let count = if accessible { self.bytes / WORD } else { 0 };
+        (0..count).map(move |at| {
             let word = start.wrapping_add(at);
             // SAFETY: By invariants 1 and 2 the value is allocated, aligned and initialised. The
             // read is volatile because the driver may write to it at any time.
@@ -130,9 +220,16 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 the block was allocated with this layout, and is freed only here.
-        unsafe { dealloc(start, self.layout) };
+        match &self.backing {
+            Backing::Heap(layout) => {
+                let start: *mut u8 = ptr::with_exposed_provenance_mut(self.whole.start);
+                // SAFETY: By invariant 1 the block was allocated with this layout, and is freed
+                // only here.
+                unsafe { dealloc(start, *layout) };
+            }
+            Backing::Guarded(block) => block.free(0),
+            Backing::Inaccessible => (),
+        }
     }
 }
 
@@ -147,7 +244,31 @@ mod tests {
             assert_eq!(zeroed.first_byte_not(0), None, "{bytes}");
             let filled = Memory::new(bytes, InitialContents::Filled(0xCD)).unwrap();
             assert_eq!(filled.first_byte_not(0xCD), None, "{bytes}");
-            assert!(zeroed.size() >= bytes && zeroed.size() < bytes + SMALL);
+            assert_eq!((zeroed.size(), zeroed.damaged_slack()), (bytes, None));
+        }
+    }
+
+    #[test]
+    fn a_write_next_to_a_block_is_found() {
+        let write = |address: usize| {
+            let at: *mut u8 = ptr::with_exposed_provenance_mut(address);
+            // SAFETY: The address is within the pattern of a live block.
+            unsafe { at.write(1) };
+        };
+        let blocks = [60, 64].map(|bytes| Memory::new(bytes, InitialContents::Zeroed).unwrap());
+        let guarded = GuardedBlock::new(60, 1, 0, true).unwrap();
+        let guarded = Memory::guarded(guarded, 60, InitialContents::Zeroed);
+        for mut memory in blocks.into_iter().chain([guarded]) {
+            write(memory.address() + memory.size() - 1);
+            assert_eq!(memory.damaged_slack(), None, "the last byte is the driver's");
+            write(memory.address() + memory.size());
+            let behind = OutsideByte { distance: 1, before: false };
+            assert_eq!(memory.damaged_slack(), Some(behind));
+            write(memory.address() - 4);
+            let before = OutsideByte { distance: 4, before: true };
+            assert_eq!(memory.damaged_slack(), Some(before));
+            memory.retire(0xDD, 0);
+            assert!([None, Some(0)].contains(&memory.first_byte_not(0)));
         }
     }
 

@@ -13,7 +13,8 @@
 //! 4. Events are emitted while the lock of the change is held.
 
 use crate::Executive;
-use crate::memory::{InitialContents, Memory};
+use crate::guard::{Guard, GuardedBlock};
+use crate::memory::{InitialContents, Memory, OutsideByte};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -26,6 +27,8 @@ const UNINITIALIZED_BYTE: u8 = 0xCD;
 
 const MAX_QUARANTINE_BLOCKS: usize = 4096;
 const MAX_QUARANTINE_BYTES: usize = 8 << 20;
+/// The largest block that is guarded.
+const MAX_GUARDED: usize = 64 << 20;
 /// Number of the most recently freed blocks that an inspection checks.
 const INSPECTED_BLOCKS: usize = 32;
 
@@ -59,6 +62,11 @@ struct Blocks {
     allocated_before_start: Option<u64>,
     /// Number of further allocations that succeed. `None` is unlimited.
     remaining: Option<usize>,
+    guard: Guard,
+    /// Zero or one: whether the first block touches an inaccessible page with its end.
+    guard_turn: u64,
+    /// Number of blocks that were to be guarded, but there was no room.
+    unguarded: u64,
 }
 
 /// The state of a known block.
@@ -80,6 +88,20 @@ struct FreedBlock {
 }
 
 impl Blocks {
+    /// The memory of a new block.
+    fn memory(&mut self, bytes: usize, tag: u32, fresh: InitialContents) -> Option<Memory> {
+        let number = self.allocated_count;
+        if self.guard.covers(number) && (1..=MAX_GUARDED).contains(&bytes) {
+            let at_end = (number + self.guard_turn).is_multiple_of(2);
+            let caller = crate::image::last_caller();
+            if let Some(block) = GuardedBlock::new(bytes, tag, caller, at_end) {
+                return Some(Memory::guarded(block, bytes, fresh));
+            }
+            self.unguarded += 1;
+        }
+        Memory::new(bytes, fresh)
+    }
+
     /// The live block that contains the address, and the offset in it.
     fn block_containing(&self, address: usize) -> Option<(&LiveBlock, usize)> {
         let (start, by_address) = self.by_address.range(..=address).next_back()?;
@@ -146,6 +168,13 @@ impl Pool {
         self.blocks().remaining = blocks;
     }
 
+    /// Guards the blocks that are allocated from now on. The seed determines which of them touch
+    /// an inaccessible page with their end, and which with their start.
+    pub fn set_guard(&self, guard: Guard, seed: u64) {
+        let mut blocks = self.blocks();
+        (blocks.guard, blocks.guard_turn) = (guard, seed % 2);
+    }
+
     /// Sets the executive of the driver that owns this pool. The first one stays.
     pub fn set_executive(&self, executive: Arc<Executive>) {
         let _ = self.executive.set(executive);
@@ -192,12 +221,12 @@ impl Pool {
         } else {
             InitialContents::Filled(UNINITIALIZED_BYTE)
         };
-        let memory = Memory::new(bytes, fresh)?;
-        let address = memory.address();
         let mut blocks = self.blocks();
         if let Some(left) = &mut blocks.remaining {
             *left = left.checked_sub(1)?;
         }
+        let memory = blocks.memory(bytes, tag, fresh)?;
+        let address = memory.address();
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
         blocks
@@ -221,8 +250,9 @@ impl Pool {
         if tag != 0 && tag != own {
             self.judge_bad_free(word, "it has another tag");
         }
+        self.judge_slack(&memory);
         self.log.emit(word, EventKind::PoolFreed {});
-        memory.fill(FREED_BYTE);
+        memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });
         while blocks.quarantine.len() > MAX_QUARANTINE_BLOCKS
@@ -234,6 +264,14 @@ impl Pool {
 
     fn judge_bad_free(&self, word: Subject, why: &'static str) {
         self.log.emit(word, EventKind::PoolBadFree { why: why.into() });
+    }
+
+    /// Reports that bytes next to a block were written to.
+    fn judge_slack(&self, memory: &Memory) {
+        if let Some(OutsideByte { distance, before }) = memory.damaged_slack() {
+            let word = self.log.pointer_subject(memory.address());
+            self.log.emit(word, EventKind::PoolOverrun { distance, before });
+        }
     }
 
     /// Returns the oldest block in the quarantine to the system.
@@ -326,9 +364,14 @@ impl flight::Pool for Pool {
         }
         let by_address = std::mem::take(&mut blocks.by_address).into_values();
         let live = |state| if let BlockState::Live(live) = state { Some(live) } else { None };
+        let unguarded = std::mem::take(&mut blocks.unguarded);
+        if unguarded > 0 {
+            self.log.emit(Subject::RUN, EventKind::PoolUnguarded { blocks: unguarded });
+        }
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
         left.sort_by_key(|live_block| live_block.number);
         for LiveBlock { memory, .. } in left {
+            self.judge_slack(&memory);
             self.log.emit(self.log.pointer_subject(memory.address()), EventKind::PoolLeaked {});
             self.log.release_pointer(memory.address());
         }

@@ -10,6 +10,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["pool.freed", "pool.bad-free"], RuleId::WT_POOL_001, freed_once),
     Rule::on(&["pool.freed", "pool.corrupted"], RuleId::WT_POOL_002, not_written_after_free),
     Rule::on(&["pool.freed", "pool.leaked"], RuleId::WT_POOL_003, nothing_leaked),
+    Rule::on(&["pool.freed", "pool.overrun"], RuleId::WT_POOL_004, within_the_block),
 ];
 
 fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
@@ -32,6 +33,20 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
     let (argument, found) = written_place(event, shadows);
     let message = format!("{block} was written to at offset {offset} after it was freed{found}");
     Verdict::Broken(Component::Driver, argument, message)
+}
+
+fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
+    let EventKind::PoolOverrun { distance, before } = &event.kind else { return Verdict::Holds };
+    let block = describe(event, shadows);
+    let bytes = if *distance == 1 { "byte" } else { "bytes" };
+    let side = if *before { "before the start" } else { "behind the end" };
+    let found = shadows.call_of(event).map_or("when it was freed".to_owned(), |call| {
+        format!("when it was freed in {}", call.name)
+    });
+    let message = format!(
+        "the driver wrote to the memory {distance} {bytes} {side} of {block}; found {found}"
+    );
+    Verdict::Broken(Component::Driver, ddi_of(event, shadows), message)
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
@@ -118,6 +133,23 @@ mod tests {
         assert_eq!(messages(id, &[TAKEN, FREED, damaged].concat()), [no]);
         let given = "driver-pointer:1 driver-handle.set of=allocation:1\n";
         assert!(messages(id, &[TAKEN, given, FREED, damaged].concat()).is_empty());
+    }
+
+    #[test]
+    fn bytes_next_to_a_block_are_left_alone() {
+        let id = RuleId::WT_POOL_004;
+        for (damage, place) in [
+            ("distance=1 before=false", "1 byte behind the end"),
+            ("distance=4 before=true", "4 bytes before the start"),
+        ] {
+            let damaged = format!("driver-pointer:1 pool.overrun {damage}");
+            let no = format!(
+                "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag Wtun); \
+                 found when it was freed"
+            );
+            assert_eq!(messages(id, &[TAKEN, &damaged].concat()), [no]);
+        }
+        assert_eq!(judge_count(id, &[TAKEN, FREED].concat()), 1);
     }
 
     #[test]

@@ -300,6 +300,11 @@ impl CheckReport {
             .collect()
     }
 
+    /// Pool blocks that were to be guarded, but there was no room.
+    pub fn unguarded(&self) -> u64 {
+        self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()
+    }
+
     /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check
     /// stopped with an internal error.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {

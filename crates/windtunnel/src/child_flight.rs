@@ -200,6 +200,12 @@ fn run_child(
     }
     let deadline = file.options.deadline.map_or(0, |deadline| deadline.as_secs());
     command.args(["--deadline", &deadline.to_string()]);
+    let guard = match file.options.guard {
+        nt::Guard::Full => "full",
+        nt::Guard::Sampled => "sampled",
+        nt::Guard::Off => "off",
+    };
+    command.args(["--guard", guard]);
     command.args(["--channel", &channel.descriptor().to_string()]);
     if let Some(folder) = &file.options.files {
         command.arg("--files").arg(folder);

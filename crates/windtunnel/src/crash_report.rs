@@ -1,6 +1,7 @@
 //! The finding of a driver that ended its process: a fault, a bug check, a deadline.
 
 use crate::driver_file::DriverFile;
+use crate::missed_block::MissedAccess;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::image::{Channel, CrashKind, CrashRecord, Number};
 use std::os::unix::process::ExitStatusExt as _;
@@ -28,10 +29,13 @@ pub(crate) fn crash_event(
         let need = format!("import {name}, which is not implemented");
         return Crash { event: None, need: Some(need) };
     }
-    let message = match record.kind() {
-        CrashKind::None => ended_by_itself(status),
+    let missed = MissedAccess::of(&record);
+    let message = match (record.kind(), &missed) {
+        (CrashKind::None, _) => ended_by_itself(status),
+        (_, Some(missed)) => missed.sentence(&record, &places),
         _ => format!("{} {}", what(&record, &places), windows(&record)),
     };
+    let rule = missed.map_or(RuleId::WT_CRASH_001, |missed| missed.rule());
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
     let called = events
         .iter()
@@ -39,7 +43,7 @@ pub(crate) fn crash_event(
     let outside = if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" };
     let place = call_name(events, call).unwrap_or(outside).to_owned();
     let kind = EventKind::RuleBroken {
-        rule: RuleId::WT_CRASH_001,
+        rule,
         component: Component::Driver,
         argument: place.into(),
         message: message.into(),
@@ -142,7 +146,7 @@ fn windows(record: &CrashRecord) -> String {
     }
 }
 
-fn irql_name(irql: u32) -> String {
+pub(crate) fn irql_name(irql: u32) -> String {
     match irql {
         0 => "PASSIVE_LEVEL".to_owned(),
         1 => "APC_LEVEL".to_owned(),
@@ -152,7 +156,7 @@ fn irql_name(irql: u32) -> String {
 }
 
 /// Names of addresses.
-struct Places<'a> {
+pub(crate) struct Places<'a> {
     file: &'a DriverFile,
     channel: &'a Channel,
 }
@@ -176,8 +180,13 @@ impl Places<'_> {
         self.file.image().import_names().get(index).map(|name| (*name).to_owned())
     }
 
+    /// The place of a call by its return address. `None` if it is outside of the driver.
+    pub(crate) fn caller(&self, returns_to: u64) -> Option<String> {
+        Some(self.file.place(self.offset(returns_to.checked_sub(1)?)?))
+    }
+
     /// The name of an address: of the image, or of the place that called into our code.
-    fn name(&self, address: u64, record: &CrashRecord) -> String {
+    pub(crate) fn name(&self, address: u64, record: &CrashRecord) -> String {
         if let Some(offset) = self.offset(address) {
             return self.file.place(offset);
         }

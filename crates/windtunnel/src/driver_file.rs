@@ -33,6 +33,8 @@ pub struct FlightOptions {
     pub deadline: Option<Duration>,
     /// The folder in which the driver finds files, if any.
     pub files: Option<PathBuf>,
+    /// How much pool memory lies between inaccessible pages.
+    pub guard: nt::Guard,
 }
 
 /// A kernel-mode driver in a file.
@@ -213,6 +215,10 @@ pub(crate) fn fly_here(
     };
     on.fly(log, |host, at| {
         let pool = nt::Pool::new(log.clone());
+        // Outside of a process of its own, an access that is caught would end the command.
+        if channel.is_some() {
+            pool.set_guard(file.options.guard, on.seed().unwrap_or(0));
+        }
         let any_host: Arc<dyn Host> = host.clone();
         let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
         let context = LoadContext {

@@ -2,7 +2,7 @@
 
 use crate::allow::AllowList;
 use crate::fly::{FlightResult, Outcome};
-use flight::{Event, RuleCounts};
+use flight::{Event, EventKind, RuleCounts};
 use kernel::LiveObjects;
 use std::collections::{BTreeMap, BTreeSet};
 use verify::{Finding, Severity};
@@ -54,6 +54,8 @@ pub struct ScenarioReport {
     pub implemented: Vec<&'static str>,
     /// Functions that were used and are not implemented, with how often.
     pub missing: BTreeMap<String, u64>,
+    /// Pool blocks that were to be guarded, but there was no room for their inaccessible pages.
+    pub unguarded: u64,
 }
 
 impl ScenarioReport {
@@ -93,6 +95,11 @@ impl ScenarioReport {
         }
         self.flights += 1;
         self.events += flight_result.events.len();
+        let unguarded = flight_result.events.iter().map(|event| match event.kind {
+            EventKind::PoolUnguarded { blocks } => blocks,
+            _ => 0,
+        });
+        self.unguarded += unguarded.sum::<u64>();
         self.rule_counts.add(&flight_result.rule_counts);
         self.called.extend(flight_result.called);
         for (name, times) in flight_result.missing {

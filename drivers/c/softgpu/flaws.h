@@ -28,6 +28,38 @@ __attribute__((noinline, unused)) static int FlawRecursion(int depth)
 
 #endif
 
+#if FLAW_FAULT == 6
+#ifndef FLAW_POOL_SIZE
+#define FLAW_POOL_SIZE 64
+#endif
+
+__attribute__((noinline, unused)) static void FlawTouchPool(volatile char *block)
+{
+#ifdef FLAW_POOL_FREED
+    ExFreePoolWithTag((PVOID)block, 'walF');
+#endif
+#ifdef FLAW_POOL_READ
+    (void)block[FLAW_POOL_OFFSET];
+#else
+    block[FLAW_POOL_OFFSET] = 1;
+#endif
+}
+
+/* Two blocks: one of them touches an inaccessible page with its end, the other with its start. */
+__attribute__((noinline, unused)) static void FlawUsePool(void)
+{
+    char *first = ExAllocatePool2(POOL_FLAG_NON_PAGED, FLAW_POOL_SIZE, 'walF');
+    char *second = ExAllocatePool2(POOL_FLAG_NON_PAGED, FLAW_POOL_SIZE, 'walF');
+
+    FlawTouchPool(first);
+    FlawTouchPool(second);
+#ifndef FLAW_POOL_FREED
+    ExFreePoolWithTag(first, 'walF');
+    ExFreePoolWithTag(second, 'walF');
+#endif
+}
+#endif
+
 /* The fault happens in the function of the place, at its line. */
 #if FLAW_FAULT == 1
 #define FLAW_HAPPENS *(volatile int *)NULL = 1
@@ -35,6 +67,8 @@ __attribute__((noinline, unused)) static int FlawRecursion(int depth)
 #define FLAW_HAPPENS FlawRecursion(1)
 #elif FLAW_FAULT == 3
 #define FLAW_HAPPENS RtlFailFast(FAST_FAIL_INVALID_ARG)
+#elif FLAW_FAULT == 6
+#define FLAW_HAPPENS FlawUsePool()
 #elif FLAW_FAULT == 4
 #define FLAW_HAPPENS \
     for (;;) \

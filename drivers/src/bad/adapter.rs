@@ -1,7 +1,7 @@
 //! Bad drivers: adapters, their interrupts and their devices.
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
-use crate::block::{Kind, find, take, value};
+use crate::block::{Kind, end, find, take, value};
 use crate::context::{Device, destroy_device};
 use crate::table::{Adapter, GOOD, dpc_routine, interrupt_routine, remove_device};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
@@ -18,6 +18,10 @@ pub(crate) const LEAKS_REMOVE_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiRemoveDevice: Some(leaks_remove_device_memory), ..GOOD };
 pub(crate) const WRITES_FREED_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(writes_freed_device), ..GOOD };
+pub(crate) const WRITES_BEHIND_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(writes_behind_device), ..GOOD };
+pub(crate) const WRITES_BEFORE_DEVICE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(writes_before_device), ..GOOD };
 
 /// The distance of the false fence from the right fence.
 const FENCE_OFFSET: u32 = 1 << 16;
@@ -80,4 +84,21 @@ unsafe extern "win64-unwind" fn writes_freed_device(handle: HANDLE) -> NTSTATUS 
     // SAFETY: The pool keeps freed blocks mapped; the write is the planted bug.
     unsafe { (*device).space = 0 };
     status
+}
+
+/// Writes the byte behind the device's block.
+unsafe extern "win64-unwind" fn writes_behind_device(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The pool has a pattern there; the write is the planted bug.
+    unsafe { end::<Device>(handle).write_volatile(0) };
+    // SAFETY: The handle is the device's.
+    unsafe { destroy_device(handle) }
+}
+
+/// Writes four bytes before the device's block.
+unsafe extern "win64-unwind" fn writes_before_device(handle: HANDLE) -> NTSTATUS {
+    let before = handle.cast::<u32>().wrapping_sub(1);
+    // SAFETY: The pool has a pattern there; the write is the planted bug.
+    unsafe { before.write_volatile(0) };
+    // SAFETY: The handle is the device's.
+    unsafe { destroy_device(handle) }
 }

@@ -5,6 +5,7 @@
 //! in the process after the fault but a few stores.
 
 use super::processor_block::ProcessorBlock;
+use crate::guard::MissedBlock;
 
 /// The exit status of a process that abandoned its driver.
 pub const ABANDONED: i32 = 97;
@@ -87,6 +88,8 @@ pub struct CrashRecord {
     pub caller_stack: u64,
     /// The code and the parameters of a bug check; the first is the status of a raised exception.
     pub bug_check: [u64; 5],
+    /// The guarded block that the access missed; its `start` is zero if there is none.
+    pub block: MissedBlock,
     /// The bytes at the instruction.
     pub code: [u8; 16],
     /// The number of recorded bytes of the stack, from rsp.
@@ -110,6 +113,7 @@ impl CrashRecord {
         caller: 0,
         caller_stack: 0,
         bug_check: [0; 5],
+        block: MissedBlock::NONE,
         code: [0; 16],
         stack_bytes: 0,
         stack: [0; STACK],

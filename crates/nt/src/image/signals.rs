@@ -11,6 +11,7 @@ use super::emulate;
 use super::exception;
 use super::processor_block::ProcessorBlock;
 use super::watchdog::DEADLINE_SIGNAL;
+use crate::guard::MissedBlock;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -260,6 +261,7 @@ pub(super) fn abandon_interrupted(
         record.instruction = interrupted.instruction();
         record.address = address;
         record.error = interrupted.error();
+        record.block = MissedBlock::near(address).unwrap_or(MissedBlock::NONE);
         for (number, register) in record.registers.iter_mut().enumerate() {
             *register = interrupted.register(number);
         }

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use windtunnel::{
     AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, DriverFile, FlightOptions,
-    FlightResult, HostKind, NativeUmd, SCENARIOS, Scenario, baseline, check, default_scenarios,
-    find_scenario,
+    FlightResult, Guard, HostKind, NativeUmd, SCENARIOS, Scenario, baseline, check,
+    default_scenarios, find_scenario,
     steps::{self, StepError},
 };
 
@@ -164,12 +164,33 @@ pub(crate) struct FileOptions {
     /// The folder in which a driver from a file finds the files that it opens
     #[arg(long, value_name = "DIR")]
     pub(super) files: Option<PathBuf>,
+    /// How much pool memory of a driver from a file lies between inaccessible pages: then an access
+    /// outside of a block, or to a freed one, is found where it happens
+    #[arg(long, value_enum, default_value_t = GuardOption::Full)]
+    pub(super) guard: GuardOption,
+}
+
+/// How much pool memory is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuardOption {
+    /// Every block
+    Full,
+    /// One block of eight
+    Sampled,
+    /// No block
+    Off,
 }
 
 impl FileOptions {
     fn flight_options(&self) -> FlightOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
-        FlightOptions { in_process: self.in_process, deadline, files: self.files.clone() }
+        let guard = match self.guard {
+            GuardOption::Full => Guard::Full,
+            GuardOption::Sampled => Guard::Sampled,
+            GuardOption::Off => Guard::Off,
+        };
+        let (in_process, files) = (self.in_process, self.files.clone());
+        FlightOptions { in_process, deadline, files, guard }
     }
 }
 

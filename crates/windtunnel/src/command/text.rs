@@ -389,6 +389,10 @@ fn print_not_judged_line(report: &CheckReport) {
         let functions = plural(outside, "function");
         parts.push(format!("{functions} called on a thread that runs no driver"));
     }
+    let unguarded = report.unguarded();
+    if unguarded > 0 {
+        parts.push(format!("{unguarded} pool blocks without inaccessible pages"));
+    }
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));

@@ -1,0 +1,78 @@
+//! The sentence for an access outside of a guarded block, or to a freed one.
+
+use crate::crash_report::{Places, irql_name};
+use flight::RuleId;
+use nt::image::{CrashKind, CrashRecord};
+
+/// An access that missed a guarded block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissedAccess {
+    /// To a freed block, this many bytes from its start.
+    Freed(u64),
+    /// Behind the end: one for the byte next to the block.
+    Behind(u64),
+    /// Before the start: one for the byte next to the block.
+    Before(u64),
+}
+
+impl MissedAccess {
+    /// What a fault was. `None` if no guarded block is near.
+    pub(crate) fn of(record: &CrashRecord) -> Option<Self> {
+        let block = record.block;
+        if record.kind() != CrashKind::Access || block.start == 0 {
+            return None;
+        }
+        let end = block.start.saturating_add(block.bytes);
+        Some(match record.address {
+            address if address < block.start => Self::Before(block.start - address),
+            address if address >= end => Self::Behind(address - end + 1),
+            address if block.freed != 0 => Self::Freed(address - block.start),
+            // The block was protected and is live: not a miss.
+            _ => return None,
+        })
+    }
+
+    /// The broken rule.
+    pub(crate) fn rule(self) -> RuleId {
+        match self {
+            Self::Freed(_) => RuleId::WT_POOL_002,
+            Self::Behind(_) | Self::Before(_) => RuleId::WT_POOL_004,
+        }
+    }
+
+    /// What the driver did, with the block.
+    pub(crate) fn sentence(self, record: &CrashRecord, places: &Places<'_>) -> String {
+        let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
+        let (place, irql) = (places.name(record.instruction, record), irql_name(record.irql));
+        let block = record.block;
+        let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
+        let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
+        let allocated = places
+            .caller(block.allocated_by)
+            .map_or(String::new(), |place| format!(", allocated in {place}"));
+        let bytes = block.bytes;
+        let whole = format!("a pool block of {bytes} bytes (tag {tag}{allocated})");
+        let count = |number: u64| if number == 1 { "byte" } else { "bytes" };
+        match self {
+            Self::Freed(offset) => {
+                let freed = places
+                    .caller(block.freed_by)
+                    .map_or(String::new(), |place| format!(" in {place}"));
+                format!(
+                    "the driver {verb} offset {offset} of {whole} after it was freed{freed}, at \
+                     {irql} in {place}"
+                )
+            }
+            Self::Behind(distance) => format!(
+                "the driver {verb} the memory {distance} {} behind the end of {whole}, at {irql} \
+                 in {place}",
+                count(distance)
+            ),
+            Self::Before(distance) => format!(
+                "the driver {verb} the memory {distance} {} before the start of {whole}, at {irql} \
+                 in {place}",
+                count(distance)
+            ),
+        }
+    }
+}

@@ -67,11 +67,20 @@ impl ReportedFinding {
         let mut lines = vec![
             format!("  {severity}: {}{times}", sentence(&finding.message)),
             line("where", &format!("{}, in {}", finding.component.name(), finding.argument)),
+        ];
+        // One frame is the place that the sentence names.
+        if finding.stack.len() > 1 {
+            for (number, frame) in finding.stack.iter().enumerate() {
+                let name = if number == 0 { "stack" } else { "" };
+                lines.push(line(name, &frame.to_string()));
+            }
+        }
+        lines.extend([
             line("rule", &rule(finding)),
             line(source, &origin),
             line("Windows", &finding.windows),
             line("events", "").trim_end().to_owned(),
-        ];
+        ]);
         lines.extend(self.trail.iter().map(|event| format!("      {}", event_line(event))));
         if let (Some(fault), false) = (lines.last_mut(), self.trail.is_empty()) {
             fault.push_str("  <- here");

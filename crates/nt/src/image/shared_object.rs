@@ -93,7 +93,7 @@ impl LoadedObject {
         object: &SharedObject,
         resolve: impl Fn(&str) -> Binding,
     ) -> Result<Self, ImageError> {
-        super::HOSTS_IMAGE.store(true, std::sync::atomic::Ordering::Relaxed);
+        super::host_image();
         let bindings: Vec<Binding> = object.imports.iter().map(|name| resolve(name)).collect();
         let targets = bindings.iter().map(|binding| match binding {
             Binding::Function(address) => *address,

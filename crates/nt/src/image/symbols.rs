@@ -104,22 +104,34 @@ impl Symbols {
 
     /// The place of an address, relative to the driver's first one.
     pub fn place(&self, rva: u32) -> Option<Place> {
-        match &self.source {
-            Source::Pdb(functions) => place_in(functions, rva),
-            Source::Dwarf => self.dwarf_place(rva.into()),
-        }
+        self.places(&[rva]).pop().flatten()
     }
 
-    fn dwarf_place(&self, address: u64) -> Option<Place> {
-        let loader = Loader::new(&self.path).ok()?;
-        let function = loader.find_symbol(address).unwrap_or("?").to_owned();
-        let location = loader.find_location(address).ok().flatten();
-        let line = location.and_then(|location| {
-            let name = location.file?.rsplit('/').next()?.to_owned();
-            Some((name, location.line?))
-        });
-        Some(Place { function, line })
+    /// The places of addresses, relative to the driver's first one.
+    pub fn places(&self, rvas: &[u32]) -> Vec<Option<Place>> {
+        match &self.source {
+            Source::Pdb(functions) => rvas.iter().map(|rva| place_in(functions, *rva)).collect(),
+            Source::Dwarf => match Loader::new(&self.path) {
+                Ok(loader) => rvas.iter().map(|rva| dwarf_place(&loader, (*rva).into())).collect(),
+                Err(_) => vec![None; rvas.len()],
+            },
+        }
     }
+}
+
+/// The place of an address in debug information. `None` if it has neither a function nor a line.
+fn dwarf_place(loader: &Loader, address: u64) -> Option<Place> {
+    let symbol = loader.find_symbol(address);
+    let location = loader.find_location(address).ok().flatten();
+    let line = location.and_then(|location| {
+        let name = location.file?.rsplit('/').next()?.to_owned();
+        Some((name, location.line?))
+    });
+    if symbol.is_none() && line.is_none() {
+        return None;
+    }
+    let function = addr2line::demangle_auto(symbol.unwrap_or("?").into(), None).into_owned();
+    Some(Place { function, line })
 }
 
 /// The place of an address in the functions of a PDB.

@@ -47,7 +47,9 @@ pub fn start_watchdog(deadline: Duration) {
             let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for (thread, block) in threads {
                 let entered = block.entered();
-                if entered != 0 && now.saturating_sub(entered) > limit && is_running(thread) {
+                let late = entered != 0 && now.saturating_sub(entered) > limit;
+                // A user-mode driver that waits for its own threads waits without our knowledge.
+                if late && (block.is_user_mode() || is_running(thread)) {
                     // SAFETY: The signal's handler is installed. A thread that has ended is not
                     // found by its number.
                     unsafe { libc::syscall(libc::SYS_tgkill, process(), thread, DEADLINE_SIGNAL) };

@@ -70,6 +70,10 @@ static void fault(const char *place)
 static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE *args)
 {
     fault("create_resource");
+    if (is_chosen("late-null", "create_resource")) {
+        ((Device *)handle)->allocate((HANDLE)(uintptr_t)8, NULL); /* not a device: a finding */
+        write_null();
+    }
     return create_resource(handle, args);
 }
 

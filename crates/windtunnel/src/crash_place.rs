@@ -2,6 +2,7 @@
 
 use crate::driver_file::DriverFile;
 use crate::native_umd::NativeUmd;
+use flight::Component;
 use nt::image::{
     Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Symbols, walk_stack,
 };
@@ -10,22 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use verify::StackFrame;
 
-/// The crates whose functions are not a driver's: ours, and those of the language.
-const OWN_CRATES: &[&str] = &[
-    "alloc",
-    "core",
-    "flight",
-    "kernel",
-    "nt",
-    "port",
-    "runtime",
-    "std",
-    "stream",
-    "thunk",
-    "umd",
-    "verify",
-    "windtunnel",
-];
+/// The crates that call drivers.
+const OWN_CRATES: [&str; 10] =
+    ["flight", "kernel", "nt", "port", "runtime", "stream", "thunk", "umd", "verify", "windtunnel"];
+
+/// The crates of the language.
+const LANGUAGE_CRATES: [&str; 3] = ["alloc", "core", "std"];
 
 /// The files that this process had loaded before its first flight.
 static OWN_OBJECTS: OnceLock<MappedObjects> = OnceLock::new();
@@ -44,8 +35,10 @@ pub(crate) struct Places<'a> {
     traps: Range<u64>,
     umd: Option<PathBuf>,
     objects: MappedObjects,
-    /// This program, if drivers can be part of it.
+    /// The file of the program.
     program: Option<PathBuf>,
+    /// Whether drivers can be part of the program.
+    has_drivers: bool,
 }
 
 impl<'a> Places<'a> {
@@ -67,15 +60,20 @@ impl<'a> Places<'a> {
             traps: range(Number::Traps, Number::TrapBytes),
             umd: umd.and_then(canonical),
             objects: channel.mapped_objects(),
-            program: None,
+            program: program(),
+            has_drivers: false,
         }
     }
 
     /// Those of this process.
-    pub(crate) fn here(file: Option<&'a DriverFile>, image: Range<u64>) -> Self {
+    pub(crate) fn here(
+        file: Option<&'a DriverFile>,
+        image: Range<u64>,
+        umd: Option<PathBuf>,
+    ) -> Self {
         let objects = MappedObjects::of_this_process();
-        let program = std::fs::read_link("/proc/self/exe").ok();
-        Self { file, image, traps: 0..0, umd: None, objects, program }
+        let program = program();
+        Self { file, image, traps: 0..0, umd, objects, program, has_drivers: true }
     }
 
     /// The absent import that the driver used.
@@ -91,19 +89,24 @@ impl<'a> Places<'a> {
     /// The driver's frames, the innermost first.
     pub(crate) fn stack(&self, record: &CrashRecord) -> Vec<StackFrame> {
         let count = usize::try_from(record.frame_count).unwrap_or(0).min(FRAMES);
-        let mut addresses = match (count, record.kind()) {
+        let addresses = match (count, record.kind()) {
             (_, CrashKind::None) => return Vec::new(),
             (0, _) => walk_stack(record, &self.objects),
             _ => record.frames[..count].to_vec(),
         };
-        addresses.retain(|address| self.is_in_driver(*address));
-        let mut frames = self.frames(&addresses);
-        if let Some(program) = &self.program {
-            let program = name_of(program);
-            frames.retain(|frame| frame.module != program || is_of_driver(frame));
-        }
-        frames.truncate(FRAMES);
-        frames
+        // Our code called the driver: what is behind it is another driver's, or none.
+        let called = addresses.into_iter().skip_while(|address| !self.is_in_driver(*address));
+        let called = called.take_while(|address| self.has_drivers || !self.is_in_program(*address));
+        let addresses: Vec<u64> = called.filter(|address| self.is_in_driver(*address)).collect();
+        let program = self.program.as_deref().map(name_of).unwrap_or_default();
+        let owner = |frame: &StackFrame| match frame.module == program {
+            true => code_owner(frame),
+            false => CodeOwner::Driver,
+        };
+        let frames = self.frames(&addresses).into_iter();
+        let frames = frames.skip_while(|frame| owner(frame) != CodeOwner::Driver);
+        let frames = frames.take_while(|frame| owner(frame) != CodeOwner::Windtunnel);
+        frames.filter(|frame| owner(frame) == CodeOwner::Driver).take(FRAMES).collect()
     }
 
     /// Whether the record is one of code of the user-mode driver.
@@ -121,8 +124,13 @@ impl<'a> Places<'a> {
         self.image.contains(&address)
             || self.objects.find(address).is_some_and(|object| {
                 let own = OWN_OBJECTS.get().is_some_and(|own| own.has(&object.path));
-                !own || self.program.as_ref() == Some(&object.path)
+                !own || (self.has_drivers && self.is_in_program(address))
             })
+    }
+
+    fn is_in_program(&self, address: u64) -> bool {
+        let object = self.objects.find(address);
+        object.is_some_and(|object| Some(&object.path) == self.program.as_ref())
     }
 
     /// The frames of addresses in code of a driver.
@@ -162,25 +170,38 @@ impl<'a> Places<'a> {
         let address = record.instruction.saturating_sub(back);
         if self.is_in_driver(address)
             && let Some(frame) = self.frames(&[address]).first()
-            && (self.program.is_none() || stack.first() == Some(frame))
+            && (!self.has_drivers || stack.first() == Some(frame))
         {
             return frame.to_string();
         }
-        if let (Some(file), true) = (self.file, self.image.contains(&record.caller)) {
-            let names = file.image().import_names();
-            let import = names.get(record.import as usize).copied().unwrap_or("an import");
-            let caller = self.frames(&[record.caller - 1]);
-            let caller = caller.first().map(StackFrame::to_string).unwrap_or_default();
-            return format!("{import}, called by {caller}");
+        let import = self.last_import(record);
+        if let (Some(import), true) = (&import, record.is_in_import()) {
+            return import.clone();
         }
         let object = self.objects.find(address).map(|object| name_of(&object.path));
         match (stack.first(), record.kind(), object) {
             (Some(caller), CrashKind::Abort | CrashKind::Exit, _) => caller.to_string(),
             (Some(caller), _, Some(object)) => format!("{object}, called by {caller}"),
             (Some(caller), _, None) => format!("code at {address:#x}, called by {caller}"),
+            // Such as the timer of a driver whose memory is gone.
+            (None, _, Some(object)) if import.is_some() => {
+                format!("code of {object}, after {}", import.unwrap_or_default())
+            }
             (None, _, Some(object)) => format!("code of {object}"),
             (None, _, None) => format!("code at {address:#x}"),
         }
+    }
+}
+
+impl Places<'_> {
+    /// The last import that the thread called, and the place of the call.
+    fn last_import(&self, record: &CrashRecord) -> Option<String> {
+        let is_user_mode = matches!(record.running(), Some((Component::Umd, _)));
+        let file = self.file.filter(|_| self.image.contains(&record.caller) && !is_user_mode)?;
+        let names = file.image().import_names();
+        let import = names.get(record.import as usize).copied().unwrap_or("an import");
+        let caller = self.frames(&[record.caller - 1]).pop()?;
+        Some(format!("{import}, called by {caller}"))
     }
 }
 
@@ -194,12 +215,28 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether a frame of this program is one of a driver, by the crate of its function.
-fn is_of_driver(frame: &StackFrame) -> bool {
-    let Some(function) = &frame.function else { return false };
+/// The file of this program.
+fn program() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/exe").ok()
+}
+
+/// Whose code a frame of this program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CodeOwner {
+    Driver,
+    Windtunnel,
+    Language,
+}
+
+/// Whose code a frame of this program is, by the crate of its function.
+fn code_owner(frame: &StackFrame) -> CodeOwner {
+    let function = frame.function.as_deref().unwrap_or_default();
     let name = function.trim_start_matches(['<', '&', '_', '*']);
-    let Some((first, _)) = name.split_once("::") else { return false };
-    !OWN_CRATES.contains(&first)
+    match name.split_once("::").map(|(first, _)| first) {
+        Some(first) if OWN_CRATES.contains(&first) => CodeOwner::Windtunnel,
+        Some(first) if !LANGUAGE_CRATES.contains(&first) => CodeOwner::Driver,
+        _ => CodeOwner::Language,
+    }
 }
 
 #[cfg(test)]
@@ -208,14 +245,15 @@ mod tests {
 
     #[test]
     fn functions_of_this_program_are_told_apart_by_their_crate() {
-        let is_driver = |function: &str| {
+        let owner = |function: &str| {
             let place = Place { function: function.to_owned(), line: None };
-            is_of_driver(&frame("test".to_owned(), 0, Some(place)))
+            code_owner(&frame("test".to_owned(), 0, Some(place)))
         };
-        assert!(is_driver("my_driver::gpu::start"));
-        assert!(is_driver("<my_driver::Gpu as kernel::ddi::miniport::Miniport>::start"));
-        assert!(!is_driver("kernel::lifetime::create::create"));
-        assert!(!is_driver("<alloc::boxed::Box<F> as core::ops::function::FnOnce<A>>::call_once"));
-        assert!(!is_driver("main") && !is_driver("__libc_start_main"));
+        assert_eq!(owner("my_driver::gpu::start"), CodeOwner::Driver);
+        let method = "<my_driver::Gpu as kernel::ddi::miniport::Miniport>::start";
+        assert_eq!(owner(method), CodeOwner::Driver);
+        assert_eq!(owner("kernel::lifetime::create::create"), CodeOwner::Windtunnel);
+        let once = "<alloc::boxed::Box<F> as core::ops::function::FnOnce<A>>::call_once";
+        assert_eq!((owner(once), owner("main")), (CodeOwner::Language, CodeOwner::Language));
     }
 }

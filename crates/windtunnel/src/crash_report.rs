@@ -8,6 +8,7 @@ use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::image::{Channel, CrashKind, CrashRecord};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use verify::StackFrame;
@@ -45,7 +46,7 @@ pub(crate) fn crash_event(
     let in_umd = umd.is_some() && (file.is_none() || places.is_in_umd(&record));
     let (component, place) = match open {
         Some((component, name)) => (component, name),
-        None if in_umd => (Component::Umd, "code that the runtime did not call".to_owned()),
+        None if in_umd => (Component::Umd, "a routine that the runtime did not call".to_owned()),
         None => (Component::Driver, outside_of_calls(events).to_owned()),
     };
     let message = match record.kind() {
@@ -236,13 +237,20 @@ fn irql_name(irql: u32) -> String {
     }
 }
 
-/// The driver file that is flown in this process, and the addresses of its image.
+/// The driver file that is flown in this process, the addresses of its image, and the file of the
+/// user-mode driver.
 static FILE_HERE: OnceLock<&'static DriverFile> = OnceLock::new();
 static IMAGE_HERE: Mutex<Range<u64>> = Mutex::new(0..0);
+static UMD_HERE: OnceLock<PathBuf> = OnceLock::new();
 
 /// A fault in the reports of this process is one of this file.
 pub(crate) fn set_file_here(file: &'static DriverFile) {
     _ = FILE_HERE.set(file); // A check flies one file.
+}
+
+/// A fault in code of this file is one of a user-mode driver.
+pub(crate) fn set_umd_here(path: &Path) {
+    _ = std::fs::canonicalize(path).map(|path| UMD_HERE.set(path));
 }
 
 /// The addresses at which the file is loaded.
@@ -263,11 +271,12 @@ pub fn report_faults_here() {
 /// Prints the sentence of a fault in this process.
 fn report_here(record: &CrashRecord) {
     let image = IMAGE_HERE.lock().map(|image| image.clone()).unwrap_or_default();
-    let places = Places::here(FILE_HERE.get().copied(), image);
+    let places = Places::here(FILE_HERE.get().copied(), image, UMD_HERE.get().cloned());
     let stack = places.stack(record);
     let (component, place) = match record.running() {
         Some((component, name)) => (component, format!(", in {name}")),
         None if stack.is_empty() => return, // It is not the fault of a driver.
+        None if places.is_in_umd(record) => (Component::Umd, String::new()),
         None => (Component::Driver, String::new()),
     };
     let message = message(component, record, &places, &stack);

@@ -36,6 +36,7 @@ impl NativeUmd {
         let mut driver = Self { path: at.to_string(), options, loaded: None };
         if driver.options.in_process {
             crash_report::report_faults_here();
+            crash_report::set_umd_here(path);
             driver.load()?;
         } else {
             child_flight::load_in_child(&driver)?;

@@ -70,9 +70,11 @@ impl ReportedFinding {
         ];
         // One frame is the place that the sentence names.
         if finding.stack.len() > 1 {
-            for (number, frame) in finding.stack.iter().enumerate() {
+            let groups = finding.stack.chunk_by(|one, next| one.to_string() == next.to_string());
+            for (number, group) in groups.enumerate() {
                 let name = if number == 0 { "stack" } else { "" };
-                lines.push(line(name, &frame.to_string()));
+                let times = if let [_] = group { "" } else { &format!(", {} times", group.len()) };
+                lines.push(line(name, &format!("{}{times}", group[0])));
             }
         }
         lines.extend([

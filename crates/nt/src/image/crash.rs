@@ -16,6 +16,9 @@ pub(super) const STACK: usize = 16 << 10;
 /// Frames of an image that are recorded.
 pub const FRAMES: usize = 16;
 
+const KERNEL_MODE: u64 = 1;
+const USER_MODE: u64 = 2;
+
 /// Bytes of the name of the driver function that are recorded.
 const NAME: usize = 64;
 
@@ -102,7 +105,7 @@ pub struct CrashRecord {
     pub bug_check: [u64; 5],
     /// The bytes at the instruction.
     pub code: [u8; 16],
-    /// Whether the function of the user-mode driver runs (2) or of the kernel-mode driver (1).
+    /// The driver whose function runs: [`KERNEL_MODE`], [`USER_MODE`], or zero.
     component: u64,
     /// The length of the name of the function.
     name_bytes: u64,
@@ -163,18 +166,27 @@ impl CrashRecord {
     /// The driver function that the thread was in, and its component. `None` outside of one.
     pub fn running(&self) -> Option<(Component, String)> {
         let component = match self.component {
-            1 => Component::Driver,
-            2 => Component::Umd,
+            KERNEL_MODE => Component::Driver,
+            USER_MODE => Component::Umd,
             _ => return None,
         };
         let length = usize::try_from(self.name_bytes).unwrap_or(0).min(NAME);
         Some((component, String::from_utf8_lossy(&self.name[..length]).into_owned()))
     }
 
+    /// Whether the fault happened inside of the last import call: its frame is still on the stack,
+    /// and no user-mode driver was called meanwhile.
+    pub fn is_in_import(&self) -> bool {
+        self.caller != 0
+            && self.component != USER_MODE
+            && self.caller_stack >= self.registers[Self::RSP]
+    }
+
     /// Fills in what this thread knows: its driver function, and what its processor block has.
     pub(super) fn describe_thread(&mut self) {
         if let Some(call) = RunningCall::current() {
-            self.component = if call.component == Component::Umd { 2 } else { 1 };
+            let is_user_mode = call.component == Component::Umd;
+            self.component = if is_user_mode { USER_MODE } else { KERNEL_MODE };
             let length = call.name.len().min(NAME);
             self.name[..length].copy_from_slice(&call.name.as_bytes()[..length]);
             self.name_bytes = length as u64;

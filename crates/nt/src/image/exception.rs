@@ -253,7 +253,7 @@ pub(super) fn record_frames(record: &mut CrashRecord) {
     let is_leaf = crate::crt_memory::is_leaf(record.rip);
     let mut is_call = false;
     if image_of(record.rip).is_none() && !is_leaf {
-        if image_of(record.caller).is_none() {
+        if !record.is_in_import() || image_of(record.caller).is_none() {
             return;
         }
         // The other registers at the call are not known: a frame that needs one ends the list.

@@ -59,7 +59,9 @@ impl SharedObject {
              --umd",
             );
         }
-        let undefined = elf.dynamic_symbols().filter(object::ObjectSymbol::is_undefined);
+        // A weak name that nothing defines is NULL; compilers' start files have such names.
+        let undefined =
+            elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
         let names =
             undefined.filter_map(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
         let imports = names.filter(|name| !is_in_c_library(name)).map(str::to_owned).collect();

@@ -16,6 +16,7 @@ use super::emulate;
 use super::exception;
 use super::processor_block::ProcessorBlock;
 use super::watchdog::DEADLINE_SIGNAL;
+use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::os::fd::RawFd;
 use std::ptr;
@@ -55,21 +56,16 @@ const SIGNALS: [c_int; 6] =
 const SIGNAL_STACK: usize = 128 << 10;
 
 /// Handles the signals of driver code from now on; the record is written there, and the list of the
-/// mappings of this process. An exit of the process before [`finish`] is recorded, too.
+/// mappings of this process. An exit of the process before [`finish`] counts as a fault.
 ///
 /// # Safety
 ///
 /// `record` and `maps` are valid for writes until the process ends, and no one else writes there.
 pub(super) unsafe fn contain_faults(record: *mut CrashRecord, maps: *mut [u8; MAPS_BYTES]) {
-    unsafe extern "C" {
-        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
-    }
     RECORD.store(record, Ordering::SeqCst);
     MAPS.store(maps, Ordering::SeqCst);
     super::TRACKS_THREADS.store(true, Ordering::Relaxed);
     install();
-    // SAFETY: The function can be called whenever the process ends.
-    unsafe { on_exit(exited, ptr::null_mut()) };
 }
 
 /// The flight of this process is over: from now on its exit is no finding.
@@ -133,7 +129,12 @@ fn wait_for_event(event: RawFd, milliseconds: c_int) {
 }
 
 fn install() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
     emulate::prepare();
+    // SAFETY: The function can be called whenever the process ends.
+    unsafe { on_exit(exited, ptr::null_mut()) };
     // SAFETY: Zero is a valid value of every field.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_signal;
@@ -413,7 +414,12 @@ pub(crate) fn bug_check(code: u64, parameters: [u64; 4]) -> ! {
 
 /// The process exits, with this status.
 extern "C" fn exited(status: c_int, _: *mut c_void) {
-    if !FINISHED.load(Ordering::SeqCst) {
+    // A process that is not one of a flight exits when it likes, but not inside of a driver.
+    let is_expected = match REPORTER.get() {
+        Some(_) => RunningCall::current().is_none(),
+        None => FINISHED.load(Ordering::SeqCst),
+    };
+    if !is_expected {
         request(CrashKind::Exit, [u64::from(status.cast_unsigned()), 0, 0, 0, 0]);
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn watch(block: ProcessorBlock) {
 pub fn start_watchdog(deadline: Duration) {
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let (started, is_started) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
+        _ = started.send(());
         loop {
             std::thread::sleep(TICK);
             let now = NOW.fetch_add(1, Ordering::Relaxed) + 1;
@@ -57,6 +59,8 @@ pub fn start_watchdog(deadline: Duration) {
             }
         }
     });
+    // The start of a thread needs a lock that the initialization of a driver's file holds.
+    _ = is_started.recv();
 }
 
 /// Whether a thread runs, and does not wait for another one.

@@ -3,6 +3,7 @@
 mod adapters;
 mod allow;
 mod c_library;
+mod contain;
 mod entries;
 mod golden;
 mod house;

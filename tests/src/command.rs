@@ -18,9 +18,14 @@ static WINDTUNNEL: LazyLock<PathBuf> = LazyLock::new(|| {
     binaries.next_back().unwrap()
 });
 
+/// The command, before it runs.
+pub fn windtunnel_command() -> Command {
+    Command::new(&*WINDTUNNEL)
+}
+
 /// Runs the command.
 pub fn windtunnel(arguments: &[&str]) -> Output {
-    Command::new(&*WINDTUNNEL).args(arguments).output().unwrap()
+    windtunnel_command().args(arguments).output().unwrap()
 }
 
 /// Its exit code and its output for people.

@@ -3,8 +3,8 @@
 //! A kernel adds its events, permits and bookkeeping. It holds no lock while the driver runs.
 
 use crate::{
-    CallGuard, DriverError, DriverResult, Host, Kind, Level, Log, Passive, Pool, Subject,
-    resume_internal_error,
+    CallGuard, Component, DriverError, DriverResult, Host, Kind, Level, Log, Passive, Pool,
+    RunningCallGuard, Subject, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,6 +22,8 @@ pub struct Funnel<'a> {
 /// What code inside a call can query about it ([`CallGuard::current`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallScope {
+    /// The Windows name of the function.
+    pub name: &'static str,
     /// The process whose handles the driver's callbacks resolve.
     pub process: Option<u32>,
     /// Whether the call is in the GPU scheduler's class.
@@ -60,7 +62,9 @@ impl Funnel<'_> {
 
         // No kernel operation is half done while a driver runs, so a panic affects only the driver.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(at)));
+        let running = RunningCallGuard::enter(Component::Driver, scope.name);
         let result = at.raised(self.host, guarded).map_err(resume_internal_error);
+        drop(running);
         let result = result.unwrap_or(Err(DriverError::Crashed));
 
         let after = after(call, &result);

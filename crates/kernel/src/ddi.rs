@@ -449,6 +449,7 @@ impl Driver {
     ) -> DriverResult<T> {
         let funnel = Funnel { host: &*self.host, log: &self.log, pool: Some(&*self.pool) };
         let scope = CallScope {
+            name: row.name,
             process: details.process.map(Id::serial),
             scheduler: class == ThreadingLevel::OneScheduler,
             exclusive: class.is_exclusive(),

@@ -18,6 +18,7 @@ mod processor_block;
 mod read;
 mod shared_object;
 mod signals;
+mod stack_walk;
 mod symbols;
 mod thunk;
 mod true_address;
@@ -28,24 +29,29 @@ mod user_memory;
 mod watchdog;
 
 pub use channel::{Channel, Number};
-pub use crash::{ABANDONED, CrashKind, CrashRecord};
+pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;
 pub use load::{Binding, LoadedImage, TRAP};
 pub use module::{DriverImage, Module, hash};
 pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};
 pub use shared_object::{LoadedObject, SharedObject};
 pub(crate) use signals::bug_check;
-pub use signals::contain_faults;
+pub use signals::{finish, report_faults};
+pub use stack_walk::{MappedObject, MappedObjects, walk_stack};
 pub use symbols::{Place, SymbolError, Symbols};
 pub use user_memory::UserMemory;
 pub use watchdog::start_watchdog;
 
 use crate::ke_irql::KIRQL;
+use flight::{Component, RunningCallGuard};
 use processor_block::ProcessorBlock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether this process hosts an image: then each thread that runs driver code has a processor
-/// block.
+/// Whether each thread that runs driver code has a processor block: in a process that hosts an image
+/// or contains faults.
+static TRACKS_THREADS: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process hosts an image.
 static HOSTS_IMAGE: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process hosts an image.
@@ -53,9 +59,21 @@ pub(crate) fn hosts_image() -> bool {
     HOSTS_IMAGE.load(Ordering::Relaxed)
 }
 
-/// The return address of the last import call of this thread. Zero if none is known.
+/// This process hosts an image from now on.
+fn host_image() {
+    HOSTS_IMAGE.store(true, Ordering::Relaxed);
+    TRACKS_THREADS.store(true, Ordering::Relaxed);
+}
+
+/// The block of this thread, if threads have one in this process.
+fn tracked_thread() -> Option<ProcessorBlock> {
+    TRACKS_THREADS.load(Ordering::Relaxed).then(ProcessorBlock::of_this_thread)
+}
+
+/// The return address of the import call that runs on this thread. Zero if none is known.
 pub(crate) fn last_caller() -> u64 {
-    ProcessorBlock::existing().map_or(0, |block| block.last_import().0)
+    let block = ProcessorBlock::existing().filter(|block| block.entered() != 0);
+    block.map_or(0, |block| block.last_import().0)
 }
 
 /// Marks that driver code runs on this thread, until the guard drops: for its deadline, and for the
@@ -66,19 +84,20 @@ pub(crate) struct DriverCode {
     entered: u64,
     call: u64,
     irql: u8,
+    user_mode: bool,
 }
 
 impl DriverCode {
     /// Driver code begins.
     pub(crate) fn begin(call: u64, irql: KIRQL) -> Self {
-        if !hosts_image() {
-            return Self { block: None, entered: 0, call: 0, irql: 0 };
-        }
-        let block = ProcessorBlock::of_this_thread();
+        let Some(block) = tracked_thread() else {
+            return Self { block: None, entered: 0, call: 0, irql: 0, user_mode: false };
+        };
         block.set_current_thread(crate::ps::current_thread());
         let (entered, call) = (block.set_entered(watchdog::now()), block.set_call(call));
         let irql = block.set_irql(irql);
-        Self { block: Some(block), entered, call, irql }
+        let user_mode = block.set_user_mode(false);
+        Self { block: Some(block), entered, call, irql, user_mode }
     }
 
     /// The driver changed the IRQL.
@@ -97,6 +116,65 @@ impl Drop for DriverCode {
             block.set_entered(entered);
             block.set_call(self.call);
             block.set_irql(self.irql);
+            block.set_user_mode(self.user_mode);
+        }
+    }
+}
+
+/// Marks that a function of a user-mode driver runs on this thread, until the guard drops: for its
+/// deadline, and for the report of a fault.
+#[derive(Debug)]
+pub struct UserModeCode {
+    _running: RunningCallGuard,
+    /// The block, with the time and the kind of the code around this one.
+    tracked: Option<(ProcessorBlock, u64, bool)>,
+}
+
+impl UserModeCode {
+    /// The function begins.
+    pub fn begin(name: &'static str) -> Self {
+        let _running = RunningCallGuard::enter(Component::Umd, name);
+        let tracked = tracked_thread()
+            .map(|block| (block, block.set_entered(watchdog::now()), block.set_user_mode(true)));
+        Self { _running, tracked }
+    }
+}
+
+impl Drop for UserModeCode {
+    fn drop(&mut self) {
+        if let Some((block, entered, user_mode)) = self.tracked {
+            block.set_entered(if entered == 0 { 0 } else { watchdog::now() });
+            block.set_user_mode(user_mode);
+        }
+    }
+}
+
+/// Marks that a callback of a user-mode driver runs on this thread, until the guard drops. Its time
+/// is not that of the driver.
+#[derive(Debug)]
+pub struct UserModeCallback {
+    _running: RunningCallGuard,
+    /// The block, with the time and the kind of the calling code, and the time of the call.
+    tracked: Option<(ProcessorBlock, u64, bool, u64)>,
+}
+
+impl UserModeCallback {
+    /// The callback begins.
+    pub fn begin(name: &'static str) -> Self {
+        let _running = RunningCallGuard::enter(Component::Umd, name);
+        let tracked = ProcessorBlock::existing().map(|block| {
+            (block, block.set_entered(0), block.set_user_mode(false), watchdog::now())
+        });
+        Self { _running, tracked }
+    }
+}
+
+impl Drop for UserModeCallback {
+    fn drop(&mut self) {
+        if let Some((block, entered, user_mode, began)) = self.tracked {
+            let took = watchdog::now().saturating_sub(began);
+            block.set_entered(if entered == 0 { 0 } else { entered + took });
+            block.set_user_mode(user_mode);
         }
     }
 }

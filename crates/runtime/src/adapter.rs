@@ -16,6 +16,7 @@ use flight::{
     Component, EventKind, Hex, Host, Kind, Log, Passive, RuleId, Subject, resume_internal_error,
 };
 use kernel::Kernel;
+use nt::image::UserModeCode;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -240,7 +241,9 @@ pub(crate) fn call(
     let name = frame.name;
     log.emit(subject, EventKind::UmdCall { name: name.into() });
     let inside = CallGuard::enter(frame, device);
+    let code = UserModeCode::begin(name);
     let answer = catch_unwind(AssertUnwindSafe(body)).map_err(resume_internal_error);
+    drop(code);
     drop(inside);
     let broken = answer.is_err().then(|| format!("{name} panicked"));
     log.judge(RuleId::WT_CRASH_001, Component::Umd, subject, name, broken);

@@ -74,6 +74,7 @@ use abi::hresult::{D3DDDIERR_DEVICEREMOVED, E_FAIL, E_INVALIDARG, S_OK, succeede
 use abi::umd::{D3DDDI_ADAPTERCALLBACKS, D3DDDI_DEVICECALLBACKS};
 use abi::{HANDLE, HRESULT, NTSTATUS};
 use flight::{At, Component, EventKind, Hex, Passive, RuleId, resume_internal_error};
+use nt::image::UserModeCallback;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use thunk::claims;
@@ -183,6 +184,7 @@ fn with_device(
     (name, thread): (&'static str, ThreadRule),
     body: impl FnOnce(&DeviceState, &mut Passive) -> Result<(), HRESULT>,
 ) -> HRESULT {
+    let _callback = UserModeCallback::begin(name);
     let answer = || {
         let within = call_stack::device_in_call(handle.addr());
         let outside = within.is_none();
@@ -270,6 +272,7 @@ unsafe fn adapter_callback<A: Copy>(
     args: *const A,
     body: impl FnOnce(&AdapterState, &mut Passive, &A) -> Result<(), HRESULT>,
 ) -> HRESULT {
+    let _callback = UserModeCallback::begin(name);
     let answer = || {
         let Some(adapter) = call_stack::adapter(handle.addr()) else { return E_INVALIDARG };
         if call_stack::current_frame().is_none() {

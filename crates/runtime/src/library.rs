@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "loads code through the operating system")]
 
 use abi::umd::PFND3DDDI_OPENADAPTER;
+use nt::image::UserModeCode;
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -45,6 +46,7 @@ impl Library {
         let whole = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
         let name = CString::new(whole.as_os_str().as_bytes())
             .map_err(|_| refused("the path contains a zero byte".to_owned()))?;
+        let _code = UserModeCode::begin("its initialization");
         // SAFETY: `name` ends with a zero byte; the caller permits the initialization to run.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
@@ -73,6 +75,7 @@ impl Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
+        let _code = UserModeCode::begin("its termination");
         // SAFETY: The handle is open, and is not used again.
         unsafe { libc::dlclose(self.handle) };
     }

@@ -489,7 +489,8 @@ impl Driver {
             stream_state
         };
         let body = |at: &mut L| body(&*self.minidriver, at);
-        match funnel.call(at, CallScope::default(), before, body, after) {
+        let scope = CallScope { name: entry.name(), ..CallScope::default() };
+        match funnel.call(at, scope, before, body, after) {
             Ok((result, mut stream_state)) => then(&mut stream_state, result),
             Err(missing) => then(&mut stream.state.lock(), Err(missing)),
         }

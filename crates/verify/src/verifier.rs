@@ -9,6 +9,7 @@ use crate::shadow::Shadows;
 use crate::statuses;
 use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 /// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
@@ -45,6 +46,31 @@ pub struct Finding {
     /// Findings against other components that came later in the same flight: what a client does
     /// or gets, and what the kernel can do, after a driver's error.
     pub consequences: Vec<Finding>,
+    /// The driver's frames at a fault, the innermost first; empty for other findings.
+    pub stack: Vec<StackFrame>,
+}
+
+/// A frame of a driver's call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackFrame {
+    /// The name of the file that contains the code.
+    pub module: String,
+    /// The offset of the instruction in the file's code.
+    pub offset: u64,
+    /// The function, if the symbols are known.
+    pub function: Option<String>,
+    /// The source file and the line.
+    pub line: Option<(String, u32)>,
+}
+
+impl fmt::Display for StackFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.function, &self.line) {
+            (Some(function), Some((file, line))) => write!(f, "{function} ({file}:{line})"),
+            (Some(function), None) => write!(f, "{function}"),
+            (None, _) => write!(f, "{}+{:#x}", self.module, self.offset),
+        }
+    }
 }
 
 impl Finding {
@@ -298,6 +324,7 @@ impl FindingList {
             events: events(),
             count: 1,
             consequences: Vec::new(),
+            stack: Vec::new(),
         };
         match root {
             Some(root) => self.list[root].consequences.push(finding),

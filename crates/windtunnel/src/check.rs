@@ -1,13 +1,14 @@
 //! Many flights of one driver, and their combined result.
 
 use crate::allow::AllowList;
+use crate::child_flight;
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
+use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
 use flight::{HostError, RuleCounts, RuleId};
-use runtime::Umd;
 use std::collections::BTreeSet;
 use verify::{Finding, Severity};
 
@@ -25,15 +26,6 @@ pub struct CheckPlan<'a> {
     pub seeds: u64,
     /// The allow file.
     pub allow: Option<&'a AllowList>,
-}
-
-/// A user-mode driver loaded from a file.
-#[derive(Clone, Debug)]
-pub struct NativeUmd {
-    /// The path of the file, as given.
-    pub path: String,
-    /// The loaded driver.
-    pub umd: Umd,
 }
 
 /// The scenarios of a check that names none: every good scenario for this kind of driver, or, with
@@ -153,10 +145,16 @@ fn fly_scenario(
     let mut error = None;
     for turn in 0..plan.seeds {
         let on = plan.host.with_seed_offset(turn);
-        let flown = match plan.driver {
-            Driver::Display(listed) => fly_with_umd(listed.make, plan.flight_umd(), scenario, on),
-            Driver::Streaming(listed) => fly_builtin_stream(listed, scenario, on),
-            Driver::File(file) => fly_file(file, scenario, on),
+        let flown = match (plan.driver, &plan.umd) {
+            (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
+            (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, on),
+            (Driver::Display(listed), None) => {
+                fly_with_umd(listed.make, listed.umd.map(|make| make()), scenario, on)
+            }
+            (Driver::Display(listed), Some(umd)) => match umd.loaded() {
+                Some(loaded) => fly_with_umd(listed.make, Some(loaded), scenario, on),
+                None => child_flight::fly(plan.driver, Some(umd), scenario, on),
+            },
         };
         match flown {
             Ok(flown) => {
@@ -176,18 +174,10 @@ fn fly_scenario(
 }
 
 impl CheckPlan<'_> {
-    /// Creates the user-mode driver of one flight.
-    fn flight_umd(&self) -> Option<Umd> {
-        match &self.umd {
-            Some(native) => Some(native.umd.clone()),
-            None => self.driver.umd().map(|make| make()),
-        }
-    }
-
     /// Its name in reports.
     fn umd_name(&self) -> Option<String> {
         match &self.umd {
-            Some(native) => Some(native.path.clone()),
+            Some(native) => Some(native.path().to_owned()),
             None => self.driver.umd().map(|_| BUILT_IN.to_owned()),
         }
     }

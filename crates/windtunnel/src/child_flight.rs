@@ -1,20 +1,27 @@
-//! The flight of a driver file in a process of its own.
+//! The flight of a driver from a file, kernel-mode or user-mode, in a process of its own.
 //!
 //! The child flies and writes each event to shared memory at once; at its end it adds the rest of
 //! its result. The parent waits, reads, and judges. So whatever ends the child, the parent has all
 //! events up to that moment, and makes the report.
 
 use crate::crash_report::crash_event;
-use crate::driver_file::{DriverFile, FileFlight, fly_here};
-use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events};
+use crate::driver::Driver;
+use crate::driver_file::{FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
+use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
+use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
-use flight::{Event, EventSink, HostError, Log, RuleCounts, RuleId, Subject};
+use flight::{
+    Event, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId, Subject,
+};
 use kernel::LiveObjects;
 use nt::image::Channel;
 use serde::{Deserialize, Serialize};
-use std::os::fd::RawFd;
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd as _, RawFd};
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use verify::{Finding, StackFrame};
 
 /// The line in front of the rest of a result.
 const END: &str = "=end ";
@@ -22,12 +29,14 @@ const END: &str = "=end ";
 /// What the child is to fly.
 #[derive(Clone, Debug)]
 pub struct ChildArguments {
-    /// The file.
-    pub file: &'static DriverFile,
-    /// The scenario.
-    pub scenario: &'static Scenario,
+    /// The kernel-mode driver and the scenario. Without them, the user-mode driver is only loaded.
+    pub flight: Option<(Driver, &'static Scenario)>,
+    /// The file of the user-mode driver.
+    pub umd: Option<PathBuf>,
     /// The host.
     pub host: HostKind,
+    /// How the flight is made.
+    pub options: FlightOptions,
     /// The descriptor of the shared memory.
     pub channel: RawFd,
 }
@@ -37,11 +46,15 @@ pub struct ChildArguments {
 struct FlightEnd {
     needs: Vec<String>,
     live: Vec<LiveEnd>,
+    live_snapshots: Vec<(String, Vec<LiveEnd>)>,
+    calls_without_context: Vec<String>,
     rule_counts: Vec<(String, u64)>,
     implemented: Vec<String>,
     registration: Option<String>,
     began: bool,
     internal_error: Option<String>,
+    /// Why the user-mode driver could not be loaded.
+    load_error: Option<String>,
 }
 
 /// A live object.
@@ -69,40 +82,102 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
-    if let Some(deadline) = arguments.file.options.deadline {
+    if let Some(deadline) = arguments.options.deadline {
         nt::image::start_watchdog(deadline);
     }
-    let log = Arc::new(Log::with_sink(ChannelSink(channel)));
-    let (scenario, host) = (arguments.scenario, arguments.host);
-    let end = match fly_here(arguments.file, scenario, host, &log, Some(channel)) {
-        Ok(flown) => FlightEnd::new(&flown, &log.rule_counts()),
-        Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
-    };
+    let end = fly_contained(arguments, channel);
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
     channel.append(format!("{END}{text}\n").as_bytes());
+    nt::image::finish();
+    // What the driver does at the exit of the process has a deadline, too.
+    std::mem::forget(nt::image::UserModeCode::begin("the exit of the process"));
     Ok(())
+}
+
+/// Flies with faults contained.
+fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> FlightEnd {
+    let load = |path: &PathBuf| NativeUmd::of_child(path, arguments.options.clone()).load();
+    let umd = match arguments.umd.as_ref().map(load).transpose() {
+        Ok(umd) => umd,
+        Err(why) => return FlightEnd { load_error: Some(why), ..FlightEnd::default() },
+    };
+    let Some((driver, scenario)) = arguments.flight else { return FlightEnd::default() };
+    let log = Arc::new(Log::with_sink(ChannelSink(channel)));
+    let host = arguments.host;
+    let flown = match driver {
+        Driver::File(file) => fly_here(file, umd, scenario, host, &log, Some(channel)),
+        Driver::Display(listed) => {
+            let body = run_body(&log, (listed.make, umd), scenario.needs, host, |testbed| {
+                scenario.run(testbed)
+            });
+            body.map(|(implemented, run)| FileFlight {
+                implemented,
+                registration: None,
+                began: true,
+                run,
+            })
+        }
+        Driver::Streaming(_) => Err(HostError("a streaming driver has no user-mode driver".into())),
+    };
+    match flown {
+        Ok(flown) => FlightEnd::new(&flown, &log.rule_counts()),
+        Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
+    }
+}
+
+/// The live objects as they are written.
+fn live_end(live: &LiveObjects) -> Vec<LiveEnd> {
+    let text = |subject: Subject| format!("{}:{}", subject.kind.name(), subject.number);
+    let end = |object: &LiveObject| LiveEnd {
+        subject: text(object.subject),
+        owner: object.owner.map(text),
+        reasons: object.reasons.clone(),
+    };
+    live.objects.iter().map(end).collect()
+}
+
+/// The live objects that were written.
+fn live_objects(objects: &[LiveEnd]) -> LiveObjects {
+    let object = |end: &LiveEnd| {
+        Some(LiveObject {
+            subject: end.subject.parse().ok()?,
+            owner: end.owner.as_ref().and_then(|owner| owner.parse().ok()),
+            reasons: end.reasons.clone(),
+        })
+    };
+    LiveObjects { objects: objects.iter().filter_map(object).collect() }
+}
+
+/// A text that stays until the process ends. Equal texts are kept once.
+fn kept_text(text: &str) -> &'static str {
+    static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.get(text) {
+        return known;
+    }
+    let text = &*Box::leak(text.to_owned().into_boxed_str());
+    kept.insert(text);
+    text
 }
 
 impl FlightEnd {
     fn new(flown: &FileFlight, counts: &RuleCounts) -> Self {
         let run = &flown.run;
-        let text = |subject: Subject| format!("{}:{}", subject.kind.name(), subject.number);
-        let live = run.live.objects.iter().map(|object| LiveEnd {
-            subject: text(object.subject),
-            owner: object.owner.map(text),
-            reasons: object.reasons.clone(),
-        });
+        let looks = run.live_snapshots.iter();
+        let outside = ExecutionContext::calls_without_context();
         let judged = RuleId::LIVE.iter().filter(|rule| counts.count_of(**rule) > 0);
         Self {
             needs: run.needs.clone(),
-            live: live.collect(),
+            live: live_end(&run.live),
+            live_snapshots: looks.map(|(when, it)| ((*when).to_owned(), live_end(it))).collect(),
+            calls_without_context: outside.iter().map(|name| (*name).to_owned()).collect(),
             rule_counts: judged
                 .map(|rule| (rule.name().to_owned(), counts.count_of(*rule)))
                 .collect(),
             implemented: flown.implemented.iter().map(|name| (*name).to_owned()).collect(),
             registration: flown.registration.clone(),
             began: flown.began,
-            internal_error: None,
+            ..Self::default()
         }
     }
 
@@ -115,78 +190,120 @@ impl FlightEnd {
         }
         counts
     }
+}
 
-    fn live(&self) -> LiveObjects {
-        let object = |end: &LiveEnd| {
-            Some(flight::LiveObject {
-                subject: end.subject.parse().ok()?,
-                owner: end.owner.as_ref().and_then(|owner| owner.parse().ok()),
-                reasons: end.reasons.clone(),
-            })
-        };
-        LiveObjects { objects: self.live.iter().filter_map(object).collect() }
+/// What a child wrote.
+struct ChildText {
+    events: Vec<Event>,
+    /// `None` if it did not come to its end.
+    end: Option<FlightEnd>,
+}
+
+impl ChildText {
+    fn read(channel: &Channel) -> Result<Self, String> {
+        let text = channel.text();
+        let text = String::from_utf8_lossy(&text);
+        let mut read = Self { events: Vec::new(), end: None };
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix(END) {
+                read.end = serde_json::from_str(rest).ok();
+            } else {
+                let event = line.parse();
+                let error = |()| format!("it wrote a line that is no event: {line}");
+                read.events.push(event.map_err(error)?);
+            }
+        }
+        Ok(read)
     }
+}
+
+/// Checks in a child process that a user-mode driver can be loaded. A driver that ends the process
+/// meanwhile can: its flights report that.
+pub(crate) fn load_in_child(umd: &NativeUmd) -> Result<(), String> {
+    let error = |why: String| format!("{} cannot be loaded: {why}", umd.path());
+    let channel = Channel::create().map_err(|why| error(why.to_string()))?;
+    let mut command = child_command(None, Some(umd), umd.options(), &channel);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map_err(|why| error(why.to_string()))?;
+    let end = ChildText::read(&channel).map_err(error)?.end;
+    end.and_then(|end| end.load_error).map_or(Ok(()), Err)
 }
 
 /// Flies in a child process.
 pub(crate) fn fly(
-    file: &'static DriverFile,
+    driver: Driver,
+    umd: Option<&NativeUmd>,
     scenario: &'static Scenario,
     on: HostKind,
 ) -> Result<FlightResult, HostError> {
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
-    let status = run_child(file, scenario, on, &channel).map_err(error)?;
-    let text = channel.text();
-    let text = String::from_utf8_lossy(&text);
-    let mut events: Vec<Event> = Vec::new();
-    let mut end = None;
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix(END) {
-            end = serde_json::from_str::<FlightEnd>(rest).ok();
-        } else {
-            let event = line.parse();
-            events.push(
-                event.map_err(|()| error(format!("it wrote a line that is no event: {line}")))?,
-            );
-        }
-    }
+    let status = run_child(driver, umd, scenario, on, &channel).map_err(error)?;
+    let ChildText { mut events, end } = ChildText::read(&channel).map_err(error)?;
     let finished = end.is_some();
     let end = end.unwrap_or_default();
-    if let Some(why) = &end.internal_error {
+    if let Some(why) = end.internal_error.as_ref().or(end.load_error.as_ref()) {
         return Err(HostError(why.clone()));
     }
-    if let Some(text) = &end.registration {
+    if let (Driver::File(file), Some(text)) = (driver, &end.registration) {
         file.set_registration(text.clone());
+    }
+    for name in &end.calls_without_context {
+        ExecutionContext::report_missing(kept_text(name));
     }
     let mut needs = end.needs.clone();
     if finished && !end.began {
         events.clear();
     }
-    if !finished {
-        let crash = crash_event(file, &channel, status, &events);
+    let mut stack = Vec::new();
+    if !finished || channel.has_record() {
+        let crash = crash_event(driver, umd, &channel, status, &events);
         needs.extend(crash.need);
         events.extend(crash.event);
+        stack = crash.stack;
     }
-    let run = ScenarioRun { needs, live: end.live(), ..ScenarioRun::default() };
-    let result = judge_events(scenario.name, events, end.counts(), run);
+    let look = |(when, live): &(String, Vec<LiveEnd>)| (kept_text(when), live_objects(live));
+    let live_snapshots = end.live_snapshots.iter().map(look).collect();
+    let live = live_objects(&end.live);
+    let run = ScenarioRun { needs, live, live_snapshots, ..ScenarioRun::default() };
+    let mut result = judge_events(scenario.name, events, end.counts(), run);
+    add_stack(&mut result.findings, &stack);
     let known = abi::miniport::DRIVER_INITIALIZATION_DATA::SLOTS.iter().copied();
-    let known: Vec<&'static str> = known.chain(stream::Entry::names()).collect();
+    let known = known.chain(stream::Entry::names()).chain([OPEN_ADAPTER]);
+    let known: Vec<&'static str> = known.collect();
     let find = |name: &String| known.iter().copied().find(|known| *known == name.as_str());
     let implemented = end.implemented.iter().filter_map(find).collect();
     Ok(FlightResult { seed: on.seed(), implemented, ..result })
 }
 
+/// Adds the call stack to the finding of a crash, which is the last one, or a consequence.
+fn add_stack(findings: &mut [Finding], stack: &[StackFrame]) {
+    let all = findings.iter_mut().rev().flat_map(|finding| {
+        let Finding { rule, consequences, stack, .. } = finding;
+        let own = std::iter::once((*rule, stack));
+        own.chain(consequences.iter_mut().rev().map(|finding| (finding.rule, &mut finding.stack)))
+    });
+    let crash = all.into_iter().find(|(rule, _)| *rule == RuleId::WT_CRASH_001);
+    if let Some((_, place)) = crash {
+        stack.clone_into(place);
+    }
+}
+
 /// Runs this program again as the child, and waits for its end.
 fn run_child(
-    file: &DriverFile,
+    driver: Driver,
+    umd: Option<&NativeUmd>,
     scenario: &Scenario,
     on: HostKind,
     channel: &Channel,
 ) -> Result<ExitStatus, String> {
-    // This program, also if its file was replaced meanwhile.
-    let mut command = Command::new("/proc/self/exe");
-    command.arg("flight").arg(file.path()).args(["--scenario", &scenario.source()]);
+    let options = match (driver, umd) {
+        (Driver::File(file), _) => &file.options,
+        (_, Some(umd)) => umd.options(),
+        _ => return Err("the driver is not in a file".to_owned()),
+    };
+    let mut command = child_command(Some(driver), umd, options, channel);
+    command.args(["--scenario", &scenario.source()]);
     match on {
         HostKind::Deterministic { seed, pressure } => {
             command.args(["--seed", &seed.to_string()]);
@@ -198,18 +315,41 @@ fn run_child(
             command.args(["--host", "threads"]);
         }
     }
-    let deadline = file.options.deadline.map_or(0, |deadline| deadline.as_secs());
+    // Standard output has the report: what the driver prints goes to standard error.
+    let errors = std::io::stderr().as_fd().try_clone_to_owned();
+    command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from));
+    command.status().map_err(|why| why.to_string())
+}
+
+/// The command of the child.
+fn child_command(
+    driver: Option<Driver>,
+    umd: Option<&NativeUmd>,
+    options: &FlightOptions,
+    channel: &Channel,
+) -> Command {
+    // This program, also if its file was replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("flight").stdin(Stdio::null());
+    match driver {
+        Some(Driver::File(file)) => _ = command.arg(file.path()),
+        Some(driver) => _ = command.arg(driver.name()),
+        None => (),
+    }
+    if let Some(umd) = umd {
+        command.arg("--umd").arg(umd.path());
+    }
+    let deadline = options.deadline.map_or(0, |deadline| deadline.as_secs());
     command.args(["--deadline", &deadline.to_string()]);
-    let guard = match file.options.guard {
+    let guard = match options.guard {
         nt::Guard::Full => "full",
         nt::Guard::Sampled => "sampled",
         nt::Guard::Off => "off",
     };
     command.args(["--guard", guard]);
     command.args(["--channel", &channel.descriptor().to_string()]);
-    if let Some(folder) = &file.options.files {
+    if let Some(folder) = &options.files {
         command.arg("--files").arg(folder);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null());
-    command.status().map_err(|why| why.to_string())
+    command
 }

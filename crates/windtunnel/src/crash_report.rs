@@ -1,11 +1,18 @@
-//! The finding of a driver that ended its process: a fault, a bug check, a deadline.
+//! The finding of a driver that ended its process: a fault, a bug check, a deadline, an exit.
 
+use crate::crash_place::Places;
+use crate::driver::Driver;
 use crate::driver_file::DriverFile;
 use crate::missed_block::MissedAccess;
+use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
-use nt::image::{Channel, CrashKind, CrashRecord, Number};
+use nt::image::{Channel, CrashKind, CrashRecord};
+use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use verify::StackFrame;
 
 /// What the end of a process means.
 pub(crate) struct Crash {
@@ -13,75 +20,130 @@ pub(crate) struct Crash {
     pub(crate) event: Option<Event>,
     /// What the flight needed and did not get.
     pub(crate) need: Option<String>,
+    /// The driver's frames, the innermost first.
+    pub(crate) stack: Vec<StackFrame>,
 }
 
 /// Explains the end of a flight's process that did not finish.
 pub(crate) fn crash_event(
-    file: &DriverFile,
+    driver: Driver,
+    umd: Option<&NativeUmd>,
     channel: &Channel,
     status: ExitStatus,
     events: &[Event],
 ) -> Crash {
     let record = channel.record();
-    let places = Places { file, channel };
-    let need = "the driver to return from every call".to_owned();
+    let file = if let Driver::File(file) = driver { Some(file) } else { None };
+    let places = Places::of_child(file, umd, channel);
     if let Some(name) = places.absent_import(&record) {
         let need = format!("import {name}, which is not implemented");
-        return Crash { event: None, need: Some(need) };
+        return Crash { event: None, need: Some(need), stack: Vec::new() };
     }
-    let missed = MissedAccess::of(&record);
+    let stack = places.stack(&record);
+    let open = match record.kind() {
+        CrashKind::None => open_call(events),
+        _ => record.running(),
+    };
+    let in_umd = umd.is_some() && (file.is_none() || places.is_in_umd(&record));
+    let (component, place) = match open {
+        Some((component, name)) => (component, name),
+        None if in_umd => (Component::Umd, "a routine that the runtime did not call".to_owned()),
+        None => (Component::Driver, outside_of_calls(events).to_owned()),
+    };
+    let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver);
     let message = match (record.kind(), &missed) {
-        (CrashKind::None, _) => ended_by_itself(status),
-        (_, Some(missed)) => missed.sentence(&record, &places),
-        _ => format!("{} {}", what(&record, &places), windows(&record)),
+        (CrashKind::None, _) => ended_by_itself(component, status),
+        (_, Some(missed)) => missed.sentence(&record, &places, &stack),
+        _ => message(component, &record, &places, &stack),
     };
-    let rule = missed.map_or(RuleId::WT_CRASH_001, |missed| missed.rule());
+    let rule = missed.map_or(RuleId::WT_CRASH_001, MissedAccess::rule);
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
-    let called = events
-        .iter()
-        .any(|event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. }));
-    let outside = if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" };
-    let place = call_name(events, call).unwrap_or(outside).to_owned();
-    let kind = EventKind::RuleBroken {
-        rule,
-        component: Component::Driver,
-        argument: place.into(),
-        message: message.into(),
-    };
-    let subject = call.map_or(Subject::RUN, |call| Kind::Call.subject(call));
+    let about_call = call.map(|call| Kind::Call.subject(call));
+    let about_umd = || last_umd_subject(events).filter(|_| component == Component::Umd);
+    let kind =
+        EventKind::RuleBroken { rule, component, argument: place.into(), message: message.into() };
+    let subject = about_call.or_else(about_umd).unwrap_or(Subject::RUN);
     let seq = events.last().map_or(1, |event| event.seq + 1);
-    let event = Event { seq, thread: record.thread, call, subject, kind };
-    Crash { event: Some(event), need: Some(need) }
+    let thread = if record.thread == u32::MAX { 0 } else { record.thread };
+    let event = Event { seq, thread, call, subject, kind };
+    let need = format!("{} to return from every call", noun(component));
+    Crash { event: Some(event), need: Some(need), stack }
 }
 
-/// The name of a driver call.
-fn call_name(events: &[Event], call: Option<u32>) -> Option<&str> {
-    let call = call?;
-    events.iter().rev().find_map(|event| match &event.kind {
-        EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. }
-            if event.call == Some(call) =>
-        {
-            Some(&**name)
+/// The component in a sentence.
+fn noun(component: Component) -> &'static str {
+    if component == Component::Umd { "the user-mode driver" } else { "the driver" }
+}
+
+/// The name of driver code that no call leads to.
+fn outside_of_calls(events: &[Event]) -> &'static str {
+    let call =
+        |event: &Event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
+    match events.iter().any(call) {
+        true => "a routine of the driver that is not a DDI",
+        false => "DriverEntry",
+    }
+}
+
+/// The subject of the last call of the user-mode driver.
+fn last_umd_subject(events: &[Event]) -> Option<Subject> {
+    let call = |event: &&Event| matches!(event.kind, EventKind::UmdCall { .. });
+    events.iter().rev().find(call).map(|event| event.subject)
+}
+
+/// The driver function that was entered last and has not returned, and its component.
+fn open_call(events: &[Event]) -> Option<(Component, String)> {
+    let mut open: Vec<(u32, Component, &str)> = Vec::new();
+    for event in events {
+        let thread = event.thread;
+        match &event.kind {
+            EventKind::UmdCall { name } => open.push((thread, Component::Umd, name)),
+            EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } => {
+                open.push((thread, Component::Driver, name));
+            }
+            EventKind::UmdReturn { .. }
+            | EventKind::DdiReturn { .. }
+            | EventKind::KsReturn { .. } => {
+                let last = open.iter().rposition(|(of, ..)| *of == thread);
+                last.map(|index| open.remove(index));
+            }
+            _ => (),
         }
-        _ => None,
-    })
+    }
+    open.pop().map(|(_, component, name)| (component, name.to_owned()))
 }
 
 /// The sentence for a process that left no record.
-fn ended_by_itself(status: ExitStatus) -> String {
+fn ended_by_itself(component: Component, status: ExitStatus) -> String {
+    let driver = noun(component);
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("the driver ended the process with exit status {code}"),
-        (None, Some(signal)) => format!("the process of the driver was ended by signal {signal}"),
-        (None, None) => "the process of the driver ended".to_owned(),
+        (Some(code), _) => format!("{driver} ended the process with exit status {code}"),
+        (None, Some(signal)) => format!("the process of {driver} was ended by signal {signal}"),
+        (None, None) => format!("the process of {driver} ended"),
     }
 }
 
+/// What the driver did, where, and what Windows does.
+fn message(
+    component: Component,
+    record: &CrashRecord,
+    places: &Places<'_>,
+    stack: &[StackFrame],
+) -> String {
+    let windows = match component {
+        Component::Umd => windows_in_application(record),
+        _ => windows(record),
+    };
+    format!("{}: {windows}", what(component, record, &places.name(record, stack)))
+}
+
 /// What the driver did, and where.
-fn what(record: &CrashRecord, places: &Places<'_>) -> String {
-    // A bug check has the return address of the call: the call is in front of it.
-    let back = u64::from(record.kind() == CrashKind::BugCheck);
-    let place = places.name(record.instruction.saturating_sub(back), record);
-    let irql = irql_name(record.irql);
+fn what(component: Component, record: &CrashRecord, place: &str) -> String {
+    let driver = noun(component);
+    let irql = match component {
+        Component::Umd => String::new(),
+        _ => format!(" at {}", irql_name(record.irql)),
+    };
     match record.kind() {
         CrashKind::Access => {
             let verb = match record.error {
@@ -94,41 +156,45 @@ fn what(record: &CrashRecord, places: &Places<'_>) -> String {
             let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
             let address = accessed.unwrap_or(record.address);
             let note = if address < 0x10000 { " (NULL)" } else { "" };
-            format!("the driver {verb} address {address:#x}{note} at {irql} in {place}:")
+            format!("{driver} {verb} address {address:#x}{note}{irql} in {place}")
         }
         CrashKind::Instruction => {
-            format!("the driver executed an instruction that is not allowed, at {irql} in {place}:")
+            let comma = if irql.is_empty() { "" } else { "," };
+            format!("{driver} executed an instruction that is not allowed{comma}{irql} in {place}")
         }
-        CrashKind::Arithmetic => format!("the driver divided by zero at {irql} in {place}:"),
+        CrashKind::Arithmetic => format!("{driver} divided by zero{irql} in {place}"),
         CrashKind::Breakpoint => {
-            format!("the driver ran into a breakpoint or an assertion at {irql} in {place}:")
+            format!("{driver} ran into a breakpoint or an assertion{irql} in {place}")
         }
         CrashKind::FastFail => {
             let code = record.bug_check[0];
-            format!("the driver called __fastfail({code}) at {irql} in {place}:")
+            format!("{driver} called __fastfail({code}){irql} in {place}")
         }
-        CrashKind::StackOverflow => format!("the driver's stack overflowed in {place}:"),
+        CrashKind::StackOverflow => format!("{driver}'s stack overflowed in {place}"),
         CrashKind::Deadline => {
-            format!("the driver did not return within the deadline; at {irql} it was in {place}:")
+            format!("{driver} did not return within the deadline;{irql} it was in {place}")
         }
         CrashKind::BugCheck => {
             let [code, parameters @ ..] = record.bug_check;
             let [a, b, c, d] = parameters;
             format!(
-                "the driver called KeBugCheckEx({code:#x}, {a:#x}, {b:#x}, {c:#x}, {d:#x}) in \
-                 {place}:"
+                "{driver} called KeBugCheckEx({code:#x}, {a:#x}, {b:#x}, {c:#x}, {d:#x}) in {place}"
             )
         }
         CrashKind::Unhandled => {
             let status = record.bug_check[0];
-            format!("the driver raised {status:#010x} in {place}, and no handler took it:")
+            format!("{driver} raised {status:#010x} in {place}, and no handler took it")
         }
-        CrashKind::Abort => format!("the driver aborted the process in {place}:"),
+        CrashKind::Abort => format!("{driver} aborted the process in {place}"),
+        CrashKind::Exit => {
+            let status = record.bug_check[0];
+            format!("{driver} ended the process with exit status {status} in {place}")
+        }
         CrashKind::None => String::new(),
     }
 }
 
-/// What Windows does.
+/// What Windows does if kernel-mode code does this.
 fn windows(record: &CrashRecord) -> String {
     const DISPATCH_LEVEL: u32 = 2;
     let raised = record.irql >= DISPATCH_LEVEL;
@@ -146,6 +212,22 @@ fn windows(record: &CrashRecord) -> String {
     }
 }
 
+/// What Windows does if user-mode code does this: nothing of the driver's is handled by the
+/// application.
+fn windows_in_application(record: &CrashRecord) -> String {
+    let status = match record.kind() {
+        CrashKind::Access => "0xC0000005",
+        CrashKind::Instruction => "0xC000001D",
+        CrashKind::Arithmetic => "0xC0000094",
+        CrashKind::Breakpoint => "0x80000003",
+        CrashKind::StackOverflow => "0xC00000FD",
+        CrashKind::FastFail | CrashKind::Abort => "0xC0000409",
+        CrashKind::Deadline => return "the application hangs".to_owned(),
+        _ => return "the application ends".to_owned(),
+    };
+    format!("the application ends with {status}")
+}
+
 pub(crate) fn irql_name(irql: u32) -> String {
     match irql {
         0 => "PASSIVE_LEVEL".to_owned(),
@@ -155,48 +237,51 @@ pub(crate) fn irql_name(irql: u32) -> String {
     }
 }
 
-/// Names of addresses.
-pub(crate) struct Places<'a> {
-    file: &'a DriverFile,
-    channel: &'a Channel,
+/// The driver file that is flown in this process, the addresses of its image, and the file of the
+/// user-mode driver.
+static FILE_HERE: OnceLock<&'static DriverFile> = OnceLock::new();
+static IMAGE_HERE: Mutex<Range<u64>> = Mutex::new(0..0);
+static UMD_HERE: OnceLock<PathBuf> = OnceLock::new();
+
+/// A fault in the reports of this process is one of this file.
+pub(crate) fn set_file_here(file: &'static DriverFile) {
+    _ = FILE_HERE.set(file); // A check flies one file.
 }
 
-impl Places<'_> {
-    /// The offset of an address in the image.
-    fn offset(&self, address: u64) -> Option<u64> {
-        let base = self.channel.number(Number::ImageBase);
-        let offset = address.checked_sub(base)?;
-        (base != 0 && offset < self.channel.number(Number::ImageSize)).then_some(offset)
-    }
+/// A fault in code of this file is one of a user-mode driver.
+pub(crate) fn set_umd_here(path: &Path) {
+    _ = std::fs::canonicalize(path).map(|path| UMD_HERE.set(path));
+}
 
-    /// The absent import that the driver used.
-    fn absent_import(&self, record: &CrashRecord) -> Option<String> {
-        let used = if record.error & 0x10 != 0 { record.instruction } else { record.address };
-        let offset = used.checked_sub(self.channel.number(Number::Traps))?;
-        if record.kind() != CrashKind::Access || offset >= self.channel.number(Number::TrapBytes) {
-            return None;
-        }
-        let index = usize::try_from(offset).ok()? / nt::image::TRAP;
-        self.file.image().import_names().get(index).map(|name| (*name).to_owned())
-    }
+/// The addresses at which the file is loaded.
+pub(crate) fn set_image_here(range: &Range<usize>) {
+    let range = range.start as u64..range.end as u64;
+    *IMAGE_HERE.lock().unwrap_or_else(PoisonError::into_inner) = range;
+}
 
-    /// The place of a call by its return address. `None` if it is outside of the driver.
-    pub(crate) fn caller(&self, returns_to: u64) -> Option<String> {
-        Some(self.file.place(self.offset(returns_to.checked_sub(1)?)?))
-    }
+/// Reports faults of drivers that fly in this process: the sentence of the finding and the call stack
+/// go to standard error, then the signal is passed on, to a debugger or to the action that was there
+/// before. Every flight calls this first.
+pub fn report_faults_here() {
+    // What is loaded before the first flight is not a driver.
+    crate::crash_place::remember_own_objects();
+    nt::image::report_faults(report_here);
+}
 
-    /// The name of an address: of the image, or of the place that called into our code.
-    pub(crate) fn name(&self, address: u64, record: &CrashRecord) -> String {
-        if let Some(offset) = self.offset(address) {
-            return self.file.place(offset);
-        }
-        match self.offset(record.caller.saturating_sub(1)) {
-            Some(caller) => {
-                let names = self.file.image().import_names();
-                let import = names.get(record.import as usize).copied().unwrap_or("an import");
-                format!("{import}, called by {}", self.file.place(caller))
-            }
-            None => format!("code at {address:#x}"),
-        }
+/// Prints the sentence of a fault in this process.
+fn report_here(record: &CrashRecord) {
+    let image = IMAGE_HERE.lock().map(|image| image.clone()).unwrap_or_default();
+    let places = Places::here(FILE_HERE.get().copied(), image, UMD_HERE.get().cloned());
+    let stack = places.stack(record);
+    let (component, place) = match record.running() {
+        Some((component, name)) => (component, format!(", in {name}")),
+        None if stack.is_empty() => return, // It is not the fault of a driver.
+        None if places.is_in_umd(record) => (Component::Umd, String::new()),
+        None => (Component::Driver, String::new()),
+    };
+    let message = message(component, record, &places, &stack);
+    eprintln!("windtunnel: {message}\n    where    {}{place}", component.name());
+    for frame in &stack {
+        eprintln!("    stack    {frame}");
     }
 }

@@ -1,23 +1,30 @@
 //! A kernel-mode driver in a file: its facts, and flights of it in this process.
 
 use crate::child_flight;
+use crate::crash_report;
+use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
 use crate::flight_test::NoHardware;
 use crate::fly::{
     FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_entries,
 };
+use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, Registered, TableDriver};
+use runtime::Umd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The memory of the machine.
 const MACHINE_MEMORY: u64 = 256 << 20;
+
+/// The entry point of a user-mode driver.
+pub(crate) const OPEN_ADAPTER: &str = "OpenAdapter";
 
 const CREATE_DEVICE: &str = "DxgkDdiCreateDevice";
 
@@ -133,13 +140,6 @@ impl DriverFile {
         }
     }
 
-    /// The name of a place in the image: function, file and line if its symbols are there.
-    pub(crate) fn place(&self, offset: u64) -> String {
-        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-        let place = self.symbols.as_ref().ok().and_then(|symbols| symbols.place(offset));
-        place.map_or_else(|| format!("{}+{offset:#x}", self.name), |place| place.to_string())
-    }
-
     /// The imports that are not implemented: a call of one ends the flight.
     pub fn absent_imports(&self) -> &[String] {
         &self.absent
@@ -159,14 +159,18 @@ impl DriverFile {
 /// Flies a driver file through a scenario, as its options say.
 pub(crate) fn fly_file(
     file: &'static DriverFile,
+    umd: Option<&NativeUmd>,
     scenario: &'static Scenario,
     on: HostKind,
 ) -> Result<FlightResult, HostError> {
     if !file.options.in_process {
-        return child_flight::fly(file, scenario, on);
+        return child_flight::fly(Driver::File(file), umd, scenario, on);
     }
+    crash_report::report_faults_here();
+    crash_report::set_file_here(file);
     let log = Arc::new(Log::new());
-    let flown = fly_here(file, scenario, on, &log, None)?;
+    let umd = umd.and_then(NativeUmd::loaded);
+    let flown = fly_here(file, umd, scenario, on, &log, None)?;
     if let Some(text) = flown.registration {
         file.set_registration(text);
     }
@@ -175,7 +179,7 @@ pub(crate) fn fly_file(
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
 }
 
-/// A flight of a driver file.
+/// A flight with a driver from a file.
 pub(crate) struct FileFlight {
     /// The driver's entry points.
     pub(crate) implemented: Vec<&'static str>,
@@ -197,6 +201,7 @@ impl FileFlight {
 /// Flies a driver file in this process: from `DriverEntry` to `Unload`.
 pub(crate) fn fly_here(
     file: &'static DriverFile,
+    umd: Option<Umd>,
     scenario: &'static Scenario,
     on: HostKind,
     log: &Arc<Log>,
@@ -209,6 +214,8 @@ pub(crate) fn fly_here(
     };
     if let Some(channel) = channel {
         leave_numbers(channel, loaded);
+    } else {
+        crash_report::set_image_here(&loaded.range());
     }
     let Ok(ram) = nt::Ram::new(MACHINE_MEMORY) else {
         return Ok(stopped(format!("{MACHINE_MEMORY} bytes of memory")));
@@ -231,7 +238,10 @@ pub(crate) fn fly_here(
         };
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
-                let implemented = miniport.entry_points();
+                let mut implemented = miniport.entry_points();
+                if umd.is_some() {
+                    implemented.push(OPEN_ADAPTER);
+                }
                 let registration = |driver: &TableDriver| {
                     let kind = match driver.kind() {
                         DriverKind::DisplayOnly => "display-only",
@@ -255,7 +265,7 @@ pub(crate) fn fly_here(
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
-                let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
+                let run = ScenarioRun::run(host, at, (log, on), (setup, umd), |testbed| {
                     scenario.run(testbed)
                 });
                 port::judge_unload(&any_host, log, &pool);

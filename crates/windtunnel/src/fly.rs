@@ -1,5 +1,6 @@
 //! One flight: a driver, a scenario and a host.
 
+use crate::crash_report;
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
@@ -181,7 +182,7 @@ pub fn fly_driver(
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
         Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
-        Driver::File(file) => fly_file(file, scenario, on.into()),
+        Driver::File(file) => fly_file(file, None, scenario, on.into()),
     }
 }
 
@@ -209,6 +210,7 @@ pub(crate) fn fly_stream(
     body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
+    crash_report::report_faults_here();
     let (offered, body) = match make(&log) {
         Ok(setup) => {
             let (offered, memory) =
@@ -277,18 +279,32 @@ pub(crate) fn fly_body(
     body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
-    let setup = make(&log);
+    crash_report::report_faults_here();
+    let (implemented, run) = run_body(&log, (make, umd), needs, on, body)?;
+    Ok(FlightResult { seed: on.seed(), implemented, ..verify_events(name, &log, run) })
+}
+
+/// Flies a display driver through any scenario body, with events in the given log. Returns its entry
+/// points and the run.
+pub(crate) fn run_body(
+    log: &Arc<Log>,
+    (make, umd): (impl FnOnce(&Arc<Log>) -> DriverSetup, Option<Umd>),
+    needs: &[&'static str],
+    on: HostKind,
+    body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
+) -> Result<(Vec<&'static str>, ScenarioRun), HostError> {
+    let setup = make(log);
     let mut offered = setup.miniport.entry_points();
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
     let missing = missing_entries(needs, &offered);
-    let body = if missing.is_empty() {
-        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
+    let run = if missing.is_empty() {
+        on.fly(log, |host, at| ScenarioRun::run(host, at, (log, on), (setup, umd), body))?
     } else {
         ScenarioRun { needs: missing, ..ScenarioRun::default() }
     };
-    Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
+    Ok((offered, run))
 }
 
 /// The entry points that a scenario needs and a driver does not have.

@@ -16,6 +16,7 @@ mod allow;
 mod application;
 mod check;
 mod child_flight;
+mod crash_place;
 mod crash_report;
 mod driver;
 mod driver_file;
@@ -27,6 +28,7 @@ mod flight_test;
 mod fly;
 mod handle_allocator;
 mod missed_block;
+mod native_umd;
 pub mod prelude;
 mod report;
 mod rule_counts;
@@ -44,9 +46,10 @@ mod windows_names;
 pub use allow::{AllowFileError, AllowList, AllowedEntry as AllowEntry, baseline};
 pub use application::Application;
 pub use check::{
-    BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, NativeUmd, check, default_scenarios,
+    BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, check, default_scenarios,
 };
 pub use child_flight::{ChildArguments, fly_as_child};
+pub use crash_report::report_faults_here;
 pub use driver::Driver;
 pub use driver_file::{DriverFile, FlightOptions};
 pub use example::{Example, ExampleFlight, example};
@@ -59,6 +62,7 @@ pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
+pub use native_umd::NativeUmd;
 pub use nt::Guard;
 pub use report::Colour;
 pub use rule_counts::add_to_file as keep_tally;

@@ -1,8 +1,10 @@
 //! The sentence for an access outside of a guarded block, or to a freed one.
 
-use crate::crash_report::{Places, irql_name};
+use crate::crash_place::Places;
+use crate::crash_report::irql_name;
 use flight::RuleId;
 use nt::image::{CrashKind, CrashRecord};
+use verify::StackFrame;
 
 /// An access that missed a guarded block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +43,16 @@ impl MissedAccess {
     }
 
     /// What the driver did, with the block.
-    pub(crate) fn sentence(self, record: &CrashRecord, places: &Places<'_>) -> String {
+    pub(crate) fn sentence(
+        self,
+        record: &CrashRecord,
+        places: &Places<'_>,
+        stack: &[StackFrame],
+    ) -> String {
+        // Our code uses objects in the driver's memory, such as timers.
+        let ours = stack.is_empty() && !record.is_in_import();
         let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
-        let (place, irql) = (places.name(record.instruction, record), irql_name(record.irql));
+        let (place, irql) = (places.name(record, stack), irql_name(record.irql));
         let block = record.block;
         let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
         let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
@@ -58,6 +67,13 @@ impl MissedAccess {
                 let freed = places
                     .caller(block.freed_by)
                     .map_or(String::new(), |place| format!(" in {place}"));
+                if ours {
+                    return format!(
+                        "the system uses offset {offset} of {whole} after it was freed{freed}: an \
+                         object in the block is still in use, such as a timer, a DPC or a work \
+                         item"
+                    );
+                }
                 format!(
                     "the driver {verb} offset {offset} of {whole} after it was freed{freed}, at \
                      {irql} in {place}"

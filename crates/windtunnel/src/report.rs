@@ -67,11 +67,22 @@ impl ReportedFinding {
         let mut lines = vec![
             format!("  {severity}: {}{times}", sentence(&finding.message)),
             line("where", &format!("{}, in {}", finding.component.name(), finding.argument)),
+        ];
+        // One frame is the place that the sentence names.
+        if finding.stack.len() > 1 {
+            let groups = finding.stack.chunk_by(|one, next| one.to_string() == next.to_string());
+            for (number, group) in groups.enumerate() {
+                let name = if number == 0 { "stack" } else { "" };
+                let times = if let [_] = group { "" } else { &format!(", {} times", group.len()) };
+                lines.push(line(name, &format!("{}{times}", group[0])));
+            }
+        }
+        lines.extend([
             line("rule", &rule(finding)),
             line(source, &origin),
             line("Windows", &finding.windows),
             line("events", "").trim_end().to_owned(),
-        ];
+        ]);
         lines.extend(self.trail.iter().map(|event| format!("      {}", event_line(event))));
         if let (Some(fault), false) = (lines.last_mut(), self.trail.is_empty()) {
             fault.push_str("  <- here");

@@ -10,8 +10,9 @@
 //! 2. One process appends, under the lock of the log; the other reads after that process has ended.
 #![expect(unsafe_code, reason = "shares memory between processes")]
 
-use super::crash::CrashRecord;
+use super::crash::{CrashKind, CrashRecord};
 use super::signals;
+use super::stack_walk::MappedObjects;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
@@ -21,7 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SIZE: usize = 1 << 30;
 
 /// Where the length of the text is.
-const LENGTH: usize = 64 << 10;
+const LENGTH: usize = MAPS + signals::MAPS_BYTES;
+
+/// Where the list of mappings is.
+const MAPS: usize = 64 << 10;
 
 /// Where the numbers are.
 const NUMBERS: usize = LENGTH + 64;
@@ -96,9 +100,15 @@ impl Channel {
     pub fn contain_faults(self) -> &'static Self {
         let channel: &'static Self = Box::leak(Box::new(self));
         let record = ptr::with_exposed_provenance_mut(channel.address);
+        let maps = ptr::with_exposed_provenance_mut(channel.address + MAPS);
         // SAFETY: The memory is mapped until the process ends, and nothing else is written there.
-        unsafe { signals::contain_faults(record) };
+        unsafe { signals::contain_faults(record, maps) };
         channel
+    }
+
+    /// Whether the process ended with a crash record.
+    pub fn has_record(&self) -> bool {
+        self.record().kind() != CrashKind::None
     }
 
     /// The crash record; of no kind if the process ended otherwise.
@@ -106,6 +116,15 @@ impl Channel {
         let at = ptr::with_exposed_provenance::<CrashRecord>(self.address);
         // SAFETY: The memory is mapped, and any bytes are a valid record.
         unsafe { at.read_volatile() }
+    }
+
+    /// The files whose code was mapped when the record was written.
+    pub fn mapped_objects(&self) -> MappedObjects {
+        let at = ptr::with_exposed_provenance::<u8>(self.address + MAPS);
+        // SAFETY: The memory is mapped, any bytes are valid, and the process that wrote has ended.
+        let bytes = unsafe { std::slice::from_raw_parts(at, signals::MAPS_BYTES) };
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+        MappedObjects::parse(&String::from_utf8_lossy(text))
     }
 
     /// Appends text. What does not fit is left out.
@@ -160,11 +179,11 @@ impl Drop for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::CrashKind;
 
     #[test]
     fn text_and_numbers_are_read_by_another_mapping() {
-        assert!(size_of::<CrashRecord>() <= LENGTH);
+        assert!(size_of::<CrashRecord>() <= MAPS);
+        assert_eq!(LENGTH % align_of::<AtomicU64>(), 0);
         let here = Channel::create().unwrap();
         // SAFETY: The descriptor is open.
         let copy = unsafe { libc::dup(here.descriptor()) };

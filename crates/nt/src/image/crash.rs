@@ -1,17 +1,27 @@
 //! What is known when driver code has to be abandoned: a fault, a bug check, a deadline.
 //!
-//! The record is plain memory that outlives the process: the flight of an image runs in a child
-//! process, the record is shared with its parent, and the parent makes the report. So nothing runs
-//! in the process after the fault but a few stores.
+//! The record is plain memory that can outlive the process: the flight of a driver from a file runs
+//! in a child process, the record is shared with its parent, and the parent makes the report. So
+//! nothing runs in the process after the fault but a few stores.
 
 use super::processor_block::ProcessorBlock;
 use crate::guard::MissedBlock;
+use flight::{Component, RunningCall};
 
 /// The exit status of a process that abandoned its driver.
 pub const ABANDONED: i32 = 97;
 
 /// Bytes of the stack that are recorded.
 pub(super) const STACK: usize = 16 << 10;
+
+/// Frames of an image that are recorded.
+pub const FRAMES: usize = 16;
+
+const KERNEL_MODE: u64 = 1;
+const USER_MODE: u64 = 2;
+
+/// Bytes of the name of the driver function that are recorded.
+const NAME: usize = 64;
 
 /// Why the driver was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +49,12 @@ pub enum CrashKind {
     Unhandled = 9,
     /// The stack is too small.
     StackOverflow = 10,
+    /// The driver ended the process (`exit`).
+    Exit = 11,
 }
 
 impl CrashKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::None,
         Self::Access,
         Self::Instruction,
@@ -54,6 +66,7 @@ impl CrashKind {
         Self::BugCheck,
         Self::Unhandled,
         Self::StackOverflow,
+        Self::Exit,
     ];
 
     fn from_number(number: u32) -> Self {
@@ -68,14 +81,16 @@ pub struct CrashRecord {
     kind: u32,
     /// The IRQL as a Windows number.
     pub irql: u32,
-    /// The number of the virtual thread.
+    /// The number of the virtual thread; `u32::MAX` for a thread that the driver created itself.
     pub thread: u32,
     /// The number of the import that was called last, see `caller`.
     pub import: u32,
     /// The number of the driver call, zero outside one.
     pub call: u64,
-    /// The instruction.
+    /// The instruction: that of the fault, or behind the call of `KeBugCheckEx`.
     pub instruction: u64,
+    /// The instruction that the registers and the stack belong to.
+    pub rip: u64,
     /// The faulting address as the system reports it: zero for a non-canonical one.
     pub address: u64,
     /// The error code of the page fault; bit 1 is a write, bit 4 an instruction fetch.
@@ -86,13 +101,27 @@ pub struct CrashRecord {
     pub caller: u64,
     /// The stack pointer of the last import call.
     pub caller_stack: u64,
-    /// The code and the parameters of a bug check; the first is the status of a raised exception.
+    /// The code and the parameters of a bug check; the first is the status of a raised exception,
+    /// or the exit status of the process.
     pub bug_check: [u64; 5],
     /// The guarded block that the access missed; its `start` is zero if there is none.
     pub block: MissedBlock,
     /// The bytes at the instruction.
     pub code: [u8; 16],
-    /// The number of recorded bytes of the stack, from rsp.
+    /// The driver whose function runs: [`KERNEL_MODE`], [`USER_MODE`], or zero.
+    component: u64,
+    /// The length of the name of the function.
+    name_bytes: u64,
+    /// The name of the function.
+    name: [u8; NAME],
+    /// The number of frames of an image.
+    pub frame_count: u64,
+    /// The instructions of the frames of an image, the innermost first.
+    pub frames: [u64; FRAMES],
+    /// The address of the recorded part of the stack: rsp, or behind the pages that an overflow
+    /// did not find.
+    pub stack_start: u64,
+    /// The number of recorded bytes of the stack.
     pub stack_bytes: u64,
     /// The stack.
     pub stack: [u8; STACK],
@@ -107,6 +136,7 @@ impl CrashRecord {
         import: 0,
         call: 0,
         instruction: 0,
+        rip: 0,
         address: 0,
         error: 0,
         registers: [0; 16],
@@ -115,6 +145,12 @@ impl CrashRecord {
         bug_check: [0; 5],
         block: MissedBlock::NONE,
         code: [0; 16],
+        component: 0,
+        name_bytes: 0,
+        name: [0; NAME],
+        frame_count: 0,
+        frames: [0; FRAMES],
+        stack_start: 0,
         stack_bytes: 0,
         stack: [0; STACK],
     };
@@ -131,8 +167,35 @@ impl CrashRecord {
         self.kind = kind as u32;
     }
 
-    /// Fills in what the processor block of this thread knows.
+    /// The driver function that the thread was in, and its component. `None` outside of one.
+    pub fn running(&self) -> Option<(Component, String)> {
+        let component = match self.component {
+            KERNEL_MODE => Component::Driver,
+            USER_MODE => Component::Umd,
+            _ => return None,
+        };
+        let length = usize::try_from(self.name_bytes).unwrap_or(0).min(NAME);
+        Some((component, String::from_utf8_lossy(&self.name[..length]).into_owned()))
+    }
+
+    /// Whether the fault happened inside of the last import call: its frame is still on the stack,
+    /// and no user-mode driver was called meanwhile.
+    pub fn is_in_import(&self) -> bool {
+        self.caller != 0
+            && self.component != USER_MODE
+            && self.caller_stack >= self.registers[Self::RSP]
+    }
+
+    /// Fills in what this thread knows: its driver function, and what its processor block has.
     pub(super) fn describe_thread(&mut self) {
+        if let Some(call) = RunningCall::current() {
+            let is_user_mode = call.component == Component::Umd;
+            self.component = if is_user_mode { USER_MODE } else { KERNEL_MODE };
+            let length = call.name.len().min(NAME);
+            self.name[..length].copy_from_slice(&call.name.as_bytes()[..length]);
+            self.name_bytes = length as u64;
+        }
+        self.thread = u32::MAX;
         let Some(block) = ProcessorBlock::existing() else { return };
         self.irql = block.irql().into();
         self.call = block.call();

@@ -244,6 +244,38 @@ fn unwind_frame(registers: &mut Context) -> Option<Frame> {
     })
 }
 
+/// Records the frames of an image at a fault: from the faulting instruction, or, if our code was
+/// called by the image, from that call.
+pub(super) fn record_frames(record: &mut CrashRecord) {
+    let mut registers = Context::ZERO;
+    registers.general = record.registers;
+    registers.rip = record.rip;
+    let is_leaf = crate::crt_memory::is_leaf(record.rip);
+    let mut is_call = false;
+    if image_of(record.rip).is_none() && !is_leaf {
+        if !record.is_in_import() || image_of(record.caller).is_none() {
+            return;
+        }
+        // The other registers at the call are not known: a frame that needs one ends the list.
+        registers = Context::ZERO;
+        registers.rip = record.caller;
+        registers.general[RSP] = record.caller_stack.wrapping_add(8);
+        is_call = true;
+    }
+    let mut count = 0;
+    while count < record.frames.len() {
+        if image_of(registers.rip).is_some() {
+            record.frames[count] = registers.rip.saturating_sub(u64::from(is_call));
+            count += 1;
+        }
+        if unwind_frame(&mut registers).is_none() {
+            break;
+        }
+        is_call = true;
+    }
+    record.frame_count = count as u64;
+}
+
 /// A function of the image by its address.
 ///
 /// # Safety
@@ -262,6 +294,7 @@ fn abandon_unhandled(code: u32, raised: &Context, parameters: &[u64; 15]) -> ! {
     };
     signals::abandon(kind, |record: &mut CrashRecord| {
         record.instruction = raised.rip;
+        record.rip = raised.rip;
         record.registers = raised.general;
         record.address = parameters[1];
         record.error = if parameters[0] == 1 { 2 } else { 0 };

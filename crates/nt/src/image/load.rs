@@ -8,7 +8,6 @@ use super::thunk::Thunks;
 use super::unwind::FunctionTable;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::Ordering;
 
 /// What an imported name is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +47,7 @@ impl LoadedImage {
         image: Image,
         resolve: impl Fn(&ImportedName) -> Binding,
     ) -> Result<Self, ImageError> {
-        super::HOSTS_IMAGE.store(true, Ordering::Relaxed);
+        super::host_image();
         let mapping = Mapping::new(image.layout.len())?;
         mapping.write(0, &image.layout);
         let base = mapping.start() as u64;

@@ -41,6 +41,8 @@ const THREAD: usize = 0x1030;
 const STACK: usize = 0x1038;
 /// Our field: the time at which driver code was entered, in ticks of the watchdog; zero outside.
 const ENTERED: usize = 0x1028;
+/// Our field: whether the code is that of a user-mode driver.
+const USER_MODE: usize = 0x1040;
 
 thread_local! {
     static BLOCK_ADDRESS: Cell<usize> = const { Cell::new(0) };
@@ -131,6 +133,18 @@ impl ProcessorBlock {
     pub(crate) fn set_entered(self, tick: u64) -> u64 {
         let before = self.entered();
         self.write(ENTERED, tick);
+        before
+    }
+
+    /// Whether the code is that of a user-mode driver.
+    pub(super) fn is_user_mode(self) -> bool {
+        self.read(USER_MODE) != 0
+    }
+
+    /// Sets whether the code is that of a user-mode driver; returns the previous value.
+    pub(super) fn set_user_mode(self, user_mode: bool) -> bool {
+        let before = self.is_user_mode();
+        self.write(USER_MODE, user_mode.into());
         before
     }
 

@@ -59,7 +59,9 @@ impl SharedObject {
              --umd",
             );
         }
-        let undefined = elf.dynamic_symbols().filter(object::ObjectSymbol::is_undefined);
+        // A weak name that nothing defines is NULL; compilers' start files have such names.
+        let undefined =
+            elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
         let names =
             undefined.filter_map(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
         let imports = names.filter(|name| !is_in_c_library(name)).map(str::to_owned).collect();
@@ -93,7 +95,7 @@ impl LoadedObject {
         object: &SharedObject,
         resolve: impl Fn(&str) -> Binding,
     ) -> Result<Self, ImageError> {
-        super::HOSTS_IMAGE.store(true, std::sync::atomic::Ordering::Relaxed);
+        super::host_image();
         let bindings: Vec<Binding> = object.imports.iter().map(|name| resolve(name)).collect();
         let targets = bindings.iter().map(|binding| match binding {
             Binding::Function(address) => *address,

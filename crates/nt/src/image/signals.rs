@@ -1,8 +1,13 @@
 //! Signals of driver code: faults, and the deadline.
 //!
 //! The handler first lets [`emulate`] and the driver's own exception handlers have the fault. What
-//! remains ends the driver: its facts go to the [`CrashRecord`], and the process ends with
-//! [`ABANDONED`], because locks and destructors of frames that were left can never run.
+//! remains ends the driver: its facts go to the [`CrashRecord`], and the process ends, because locks
+//! and destructors of frames that were left can never run. There are two ways:
+//!
+//! - In the process of a flight ([`contain_faults`]) the record is in shared memory, and the process
+//!   ends with [`ABANDONED`]. The parent makes the report.
+//! - In a process that also does other things ([`report_faults`]) a thread that waits for this
+//!   reports, and the signal is passed on to the action that was there before.
 #![expect(unsafe_code, reason = "handles signals")]
 
 use super::context::Context;
@@ -12,12 +17,34 @@ use super::exception;
 use super::processor_block::ProcessorBlock;
 use super::watchdog::DEADLINE_SIGNAL;
 use crate::guard::MissedBlock;
+use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use std::os::fd::RawFd;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Where the record goes. Null while no driver is hosted.
+/// Where the record goes. Null while faults are not handled.
 static RECORD: AtomicPtr<CrashRecord> = AtomicPtr::new(ptr::null_mut());
+
+/// Where the list of mappings goes; null if the process stays.
+static MAPS: AtomicPtr<[u8; MAPS_BYTES]> = AtomicPtr::new(ptr::null_mut());
+
+/// The room for the list of mappings.
+pub(super) const MAPS_BYTES: usize = 1 << 20;
+
+/// The thread that reports, if the process is not one of a flight.
+static REPORTER: OnceLock<Reporter> = OnceLock::new();
+
+/// The actions of [`SIGNALS`] that were there before.
+static EARLIER: OnceLock<Vec<libc::sigaction>> = OnceLock::new();
+
+/// A bug check or an exit that this process asked for, until its signal is handled: the kind and
+/// the parameters.
+static REQUESTED: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+
+/// Whether the flight of this process is over: its exit is no finding.
+static FINISHED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a thread has begun to write the record.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
@@ -29,15 +56,86 @@ const SIGNALS: [c_int; 6] =
 /// The size of a thread's signal stack: room for the instruction decoder.
 const SIGNAL_STACK: usize = 128 << 10;
 
-/// Handles the signals of driver code from now on; the record is written there.
+/// Handles the signals of driver code from now on; the record is written there, and the list of the
+/// mappings of this process. An exit of the process before [`finish`] counts as a fault.
 ///
 /// # Safety
 ///
-/// `record` is valid for writes until the process ends, and no one else writes there.
-pub unsafe fn contain_faults(record: *mut CrashRecord) {
+/// `record` and `maps` are valid for writes until the process ends, and no one else writes there.
+pub(super) unsafe fn contain_faults(record: *mut CrashRecord, maps: *mut [u8; MAPS_BYTES]) {
     RECORD.store(record, Ordering::SeqCst);
-    super::HOSTS_IMAGE.store(true, Ordering::Relaxed);
+    MAPS.store(maps, Ordering::SeqCst);
+    super::TRACKS_THREADS.store(true, Ordering::Relaxed);
+    install();
+}
+
+/// The flight of this process is over: from now on its exit is no finding.
+pub fn finish() {
+    FINISHED.store(true, Ordering::SeqCst);
+}
+
+/// A thread that reports a fault of another one: a signal handler may not allocate or lock.
+struct Reporter {
+    /// The handler writes here when the record is complete.
+    begin: RawFd,
+    /// The reporter writes here when it is done.
+    done: RawFd,
+}
+
+/// Handles the signals of driver code from now on: `report` gets the record, on a thread of its own,
+/// then the signal is passed on to the action that was there before. Has no effect in the process of
+/// a flight, or the second time.
+pub fn report_faults(report: fn(&CrashRecord)) {
+    static BEGUN: AtomicBool = AtomicBool::new(false);
+    if BEGUN.load(Ordering::Relaxed) || BEGUN.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    if !RECORD.load(Ordering::SeqCst).is_null() {
+        return;
+    }
+    // SAFETY: The call creates a descriptor.
+    let event = || unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
+    let reporter = Reporter { begin: event(), done: event() };
+    if reporter.begin < 0 || reporter.done < 0 {
+        return;
+    }
+    let (begin, done) = (reporter.begin, reporter.done);
+    let record = ptr::from_mut(Box::leak(Box::new(CrashRecord::EMPTY))).expose_provenance();
+    let thread = std::thread::Builder::new().name("windtunnel-faults".to_owned());
+    let spawned = thread.spawn(move || {
+        wait_for_event(begin, -1);
+        let record = ptr::with_exposed_provenance::<CrashRecord>(record);
+        // SAFETY: The record is leaked, and its writer waits while this thread reads it.
+        report(unsafe { &*record });
+        set_event(done);
+    });
+    if spawned.is_ok() && REPORTER.set(reporter).is_ok() {
+        RECORD.store(ptr::with_exposed_provenance_mut(record), Ordering::SeqCst);
+        install();
+    }
+}
+
+/// Sets an event of the system. A signal handler may call this.
+fn set_event(event: RawFd) {
+    let one = 1_u64;
+    // SAFETY: The number is this function's own.
+    unsafe { libc::write(event, (&raw const one).cast(), 8) };
+}
+
+/// Waits for an event of the system, or for the time to pass. A signal handler may call this.
+fn wait_for_event(event: RawFd, milliseconds: c_int) {
+    let mut waits = libc::pollfd { fd: event, events: libc::POLLIN, revents: 0 };
+    // SAFETY: The structure is this function's own.
+    unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
+}
+
+fn install() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
     emulate::prepare();
+    // SAFETY: The function can be called whenever the process ends.
+    unsafe { on_exit(exited, ptr::null_mut()) };
     // SAFETY: Zero is a valid value of every field.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_signal;
@@ -47,10 +145,17 @@ pub unsafe fn contain_faults(record: *mut CrashRecord) {
         // SAFETY: The set is this function's own.
         unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
     }
-    for signal in SIGNALS.into_iter().chain([DEADLINE_SIGNAL]) {
+    let mut earlier = Vec::with_capacity(SIGNALS.len());
+    for signal in SIGNALS {
+        // SAFETY: Zero is a valid value of every field.
+        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
         // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
-        unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+        unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+        earlier.push(before);
     }
+    _ = EARLIER.set(earlier);
+    // SAFETY: As above.
+    unsafe { libc::sigaction(DEADLINE_SIGNAL, &raw const action, ptr::null_mut()) };
 }
 
 /// Gives this thread a signal stack, so that an overflow of its own stack can be handled.
@@ -201,6 +306,22 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
         return;
     }
     abandon_interrupted(kind, &interrupted, address);
+    // The process is not one of a flight: it goes on as if it had no handler of ours.
+    pass_on(signal, info.si_code <= 0 || matches!(signal, libc::SIGTRAP | libc::SIGABRT));
+}
+
+/// Restores the action that a signal had before. If the interrupted instruction does not raise the
+/// signal once more, it is sent.
+fn pass_on(signal: c_int, send: bool) {
+    let index = SIGNALS.iter().position(|known| *known == signal);
+    let earlier = EARLIER.get().zip(index).and_then(|(actions, index)| actions.get(index));
+    let Some(earlier) = earlier else { return };
+    // SAFETY: The action was returned by the system.
+    unsafe { libc::sigaction(signal, ptr::from_ref(earlier), ptr::null_mut()) };
+    if send {
+        // SAFETY: Sends a signal to this thread, which gets it when the handler returns.
+        unsafe { libc::raise(signal) };
+    }
 }
 
 /// Whether the access was a read (0), a write (1) or an instruction fetch (8), as an exception
@@ -237,7 +358,10 @@ fn exception_code(kind: CrashKind, address: u64) -> Option<u32> {
 /// What a signal means.
 fn kind_of(signal: c_int, interrupted: &Interrupted<'_>, address: u64) -> CrashKind {
     let (code, _) = interrupted.code();
-    let overflow = ProcessorBlock::existing().is_some_and(|block| block.is_below_stack(address));
+    let overflow = match ProcessorBlock::existing() {
+        Some(block) => block.is_below_stack(address),
+        None => is_near(address, interrupted.register(CrashRecord::RSP)),
+    };
     match signal {
         libc::SIGSEGV | libc::SIGBUS if overflow => CrashKind::StackOverflow,
         libc::SIGSEGV | libc::SIGBUS if code[..2] == [0xcd, 0x29] => CrashKind::FastFail,
@@ -246,19 +370,22 @@ fn kind_of(signal: c_int, interrupted: &Interrupted<'_>, address: u64) -> CrashK
         libc::SIGILL => CrashKind::Instruction,
         libc::SIGFPE => CrashKind::Arithmetic,
         libc::SIGTRAP => CrashKind::Breakpoint,
-        libc::SIGABRT => CrashKind::Abort,
+        libc::SIGABRT => requested_kind(),
         _ => CrashKind::Deadline,
     }
 }
 
-/// Ends the process with a record of the interrupted code.
-pub(super) fn abandon_interrupted(
-    kind: CrashKind,
-    interrupted: &Interrupted<'_>,
-    address: u64,
-) -> ! {
-    abandon(kind, |record| {
+/// Whether an address that cannot be accessed is where a stack grows to.
+fn is_near(address: u64, stack: u64) -> bool {
+    const REACH: u64 = 64 << 10;
+    (stack.saturating_sub(REACH)..stack.saturating_add(4096)).contains(&address)
+}
+
+/// Records the interrupted code. In the process of a flight this ends the process.
+fn abandon_interrupted(kind: CrashKind, interrupted: &Interrupted<'_>, address: u64) {
+    write_record(kind, |record| {
         record.instruction = interrupted.instruction();
+        record.rip = record.instruction;
         record.address = address;
         record.error = interrupted.error();
         record.block = MissedBlock::near(address).unwrap_or(MissedBlock::NONE);
@@ -266,43 +393,133 @@ pub(super) fn abandon_interrupted(
             *register = interrupted.register(number);
         }
         record.code = interrupted.code().0;
-        if kind == CrashKind::FastFail {
-            record.bug_check[0] = record.registers[1];
+        match kind {
+            CrashKind::FastFail => record.bug_check[0] = record.registers[1],
+            CrashKind::BugCheck | CrashKind::Exit => {
+                for (parameter, requested) in record.bug_check.iter_mut().zip(&REQUESTED[1..]) {
+                    *parameter = requested.load(Ordering::SeqCst);
+                }
+            }
+            _ => (),
         }
-    })
+        if kind == CrashKind::BugCheck && record.caller != 0 {
+            record.instruction = record.caller;
+        }
+    });
 }
 
 /// Ends the process because of a bug check that the driver asked for.
 pub(crate) fn bug_check(code: u64, parameters: [u64; 4]) -> ! {
-    abandon(CrashKind::BugCheck, |record| {
-        record.bug_check = [code, parameters[0], parameters[1], parameters[2], parameters[3]];
-        if let Some(block) = ProcessorBlock::existing() {
-            let (caller, stack, _) = block.last_import();
-            record.instruction = caller;
-            record.registers[CrashRecord::RSP] = stack;
-        }
-    })
+    let [one, two, three, four] = parameters;
+    request(CrashKind::BugCheck, [code, one, two, three, four])
 }
 
-/// Ends the process. The first thread writes the record; the others wait for the end.
+/// The process exits, with this status.
+extern "C" fn exited(status: c_int, _: *mut c_void) {
+    // A process that is not one of a flight exits when it likes, but not inside of a driver.
+    let is_expected = match REPORTER.get() {
+        Some(_) => RunningCall::current().is_none(),
+        None => FINISHED.load(Ordering::SeqCst),
+    };
+    if !is_expected {
+        request(CrashKind::Exit, [u64::from(status.cast_unsigned()), 0, 0, 0, 0]);
+    }
+}
+
+/// Ends the process by a signal, so that its handler has the registers.
+fn request(kind: CrashKind, parameters: [u64; 5]) -> ! {
+    if REQUESTED[0].swap(kind as u64, Ordering::SeqCst) == 0 {
+        for (requested, parameter) in REQUESTED[1..].iter().zip(parameters) {
+            requested.store(parameter, Ordering::SeqCst);
+        }
+        // SAFETY: Sends a signal to this thread.
+        unsafe { libc::raise(libc::SIGABRT) };
+    }
+    std::process::abort()
+}
+
+/// What an abort means.
+fn requested_kind() -> CrashKind {
+    match REQUESTED[0].load(Ordering::SeqCst) {
+        requested if requested == CrashKind::BugCheck as u64 => CrashKind::BugCheck,
+        requested if requested == CrashKind::Exit as u64 => CrashKind::Exit,
+        _ => CrashKind::Abort,
+    }
+}
+
+/// Ends the process with a record.
 pub(super) fn abandon(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) -> ! {
+    write_record(kind, describe);
+    std::process::abort()
+}
+
+/// Writes the record: the first thread does, the others wait for the end. In the process of a
+/// flight this ends the process; in another one the record is reported.
+fn write_record(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) {
     let record = RECORD.load(Ordering::SeqCst);
-    if TAKEN.fetch_add(1, Ordering::SeqCst) == 0 && !record.is_null() {
-        // SAFETY: The installer vouched for the memory, and this thread alone writes it.
-        let record = unsafe { &mut *record };
-        *record = CrashRecord::EMPTY;
-        record.describe_thread();
-        describe(record);
-        let stack = record.registers[CrashRecord::RSP];
-        record.stack_bytes = read_stack(stack, &mut record.stack) as u64;
-        record.set_kind(kind); // Last: a record with a kind is complete.
-        // SAFETY: Ends the process without running anything of it.
-        unsafe { libc::_exit(ABANDONED) };
+    if record.is_null() {
+        return;
     }
-    loop {
-        // SAFETY: Waits for the end of the process, which another thread brings.
-        unsafe { libc::pause() };
+    if TAKEN.fetch_add(1, Ordering::SeqCst) > 0 {
+        if REPORTER.get().is_some() {
+            return; // It was reported once; the signal is passed on.
+        }
+        loop {
+            // SAFETY: Waits for the end of the process, which another thread brings.
+            unsafe { libc::pause() };
+        }
     }
+    // SAFETY: The installer vouched for the memory, and zero is a valid value of every field.
+    unsafe { record.write_bytes(0, 1) };
+    // SAFETY: As above, and this thread alone writes it.
+    let record = unsafe { &mut *record };
+    record.describe_thread();
+    describe(record);
+    record.stack_start = first_readable(record.registers[CrashRecord::RSP]);
+    record.stack_bytes = read_stack(record.stack_start, &mut record.stack) as u64;
+    exception::record_frames(record);
+    if let Some(reporter) = REPORTER.get() {
+        const MILLISECONDS: c_int = 20_000;
+        record.set_kind(kind);
+        set_event(reporter.begin);
+        // The reporter may wait for a lock that this thread holds.
+        wait_for_event(reporter.done, MILLISECONDS);
+        return;
+    }
+    record_maps();
+    record.set_kind(kind); // Last: a record with a kind is complete.
+    // SAFETY: Ends the process without running anything of it.
+    unsafe { libc::_exit(ABANDONED) };
+}
+
+/// Copies the list of the mappings of this process.
+fn record_maps() {
+    let maps = MAPS.load(Ordering::SeqCst);
+    if maps.is_null() {
+        return;
+    }
+    // SAFETY: The installer vouched for the memory, and this thread alone writes it.
+    let maps = unsafe { &mut *maps };
+    // SAFETY: The path is a C string.
+    let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY) };
+    let mut length = 0;
+    while file >= 0 && length < maps.len() {
+        let rest = &mut maps[length..];
+        // SAFETY: The range is the rest of the memory.
+        let read = unsafe { libc::read(file, rest.as_mut_ptr().cast(), rest.len()) };
+        let Ok(read @ 1..) = usize::try_from(read) else { break };
+        length += read;
+    }
+}
+
+/// The first address from this one on that can be read, if it is near; else this one.
+fn first_readable(from: u64) -> u64 {
+    const PAGE: u64 = 4096;
+    const PAGES: u64 = 64;
+    let page = from & !(PAGE - 1);
+    let behind = (1..PAGES).map(|number| page.saturating_add(number * PAGE));
+    let mut candidates = std::iter::once(from).chain(behind);
+    candidates.find(|at| read_memory(*at, &mut [0]) == 1).unwrap_or(from)
 }
 
 /// Reads the stack page by page, so that its end does not make the whole read fail.

@@ -2,8 +2,10 @@
 //! object.
 
 use super::parse::{Image, PdbReference};
-use addr2line::Loader;
+use addr2line::gimli::DW_LANG_Rust;
+use addr2line::{FunctionName, Loader};
 use pdb2::{FallibleIterator as _, PDB, SymbolData};
+use std::borrow::Cow;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -104,22 +106,44 @@ impl Symbols {
 
     /// The place of an address, relative to the driver's first one.
     pub fn place(&self, rva: u32) -> Option<Place> {
-        match &self.source {
-            Source::Pdb(functions) => place_in(functions, rva),
-            Source::Dwarf => self.dwarf_place(rva.into()),
-        }
+        self.places(&[rva]).pop().flatten()
     }
 
-    fn dwarf_place(&self, address: u64) -> Option<Place> {
-        let loader = Loader::new(&self.path).ok()?;
-        let function = loader.find_symbol(address).unwrap_or("?").to_owned();
-        let location = loader.find_location(address).ok().flatten();
-        let line = location.and_then(|location| {
-            let name = location.file?.rsplit('/').next()?.to_owned();
-            Some((name, location.line?))
-        });
-        Some(Place { function, line })
+    /// The places of addresses, relative to the driver's first one.
+    pub fn places(&self, rvas: &[u32]) -> Vec<Option<Place>> {
+        match &self.source {
+            Source::Pdb(functions) => rvas.iter().map(|rva| place_in(functions, *rva)).collect(),
+            Source::Dwarf => match Loader::new(&self.path) {
+                Ok(loader) => rvas.iter().map(|rva| dwarf_place(&loader, (*rva).into())).collect(),
+                Err(_) => vec![None; rvas.len()],
+            },
+        }
     }
+}
+
+/// The place of an address in debug information. `None` if it has neither a function nor a line.
+fn dwarf_place(loader: &Loader, address: u64) -> Option<Place> {
+    let symbol = loader.find_symbol(address);
+    let symbol = symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
+    // Inlined functions have a frame each, the innermost first. Those of Rust's libraries do not
+    // count, and the names of others are shorter than that of the function around them.
+    let mut frames = loader.find_frames(address).ok();
+    while let Some(frame) = frames.as_mut().and_then(|frames| frames.next().ok().flatten()) {
+        let location = frame.location.as_ref();
+        let Some((file, line)) = location.and_then(|place| place.file.zip(place.line)) else {
+            continue;
+        };
+        if file.contains("/rustc/") || file.contains("/rustlib/src/") {
+            continue;
+        }
+        let is_rust = |function: &FunctionName<_>| function.language == Some(DW_LANG_Rust);
+        let function = frame.function.as_ref().filter(|function| !is_rust(function));
+        let name = function.and_then(|function| function.demangle().ok()).map(Cow::into_owned);
+        let function = name.or(symbol).unwrap_or_else(|| "?".to_owned());
+        let file = file.rsplit('/').next().unwrap_or(file).to_owned();
+        return Some(Place { function, line: Some((file, line)) });
+    }
+    symbol.map(|function| Place { function, line: None })
 }
 
 /// The place of an address in the functions of a PDB.

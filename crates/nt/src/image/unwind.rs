@@ -131,7 +131,8 @@ struct UnwindInfo {
     prologue: u8,
     frame_register: usize,
     frame_offset: u64,
-    slots: Vec<u16>,
+    /// The codes, in a signal handler without an allocation, and their number.
+    slots: ([u16; 256], usize),
     handler: Option<Handler>,
     chained: Option<u32>,
 }
@@ -143,8 +144,10 @@ impl UnwindInfo {
         (read_memory(at, &mut head) == head.len()).then_some(())?;
         let [version_and_flags, prologue, count, frame] = head;
         let flags = version_and_flags >> 3;
-        let slots: Option<Vec<u16>> =
-            (0..u64::from(count)).map(|index| read_u16(at + 4 + index * 2)).collect();
+        let mut slots = [0; 256];
+        for (index, slot) in slots.iter_mut().take(count.into()).enumerate() {
+            *slot = read_u16(at + 4 + index as u64 * 2)?;
+        }
         let behind = at + 4 + u64::from(count.next_multiple_of(2)) * 2;
         let chained = if flags & CHAINED != 0 { Some(read_u32(behind + 8)?) } else { None };
         let handled = flags & (HANDLES_EXCEPTIONS | HANDLES_UNWIND) != 0 && chained.is_none();
@@ -162,7 +165,7 @@ impl UnwindInfo {
             prologue,
             frame_register: usize::from(frame & 0xf),
             frame_offset: u64::from(frame >> 4) * 16,
-            slots: slots?,
+            slots: (slots, count.into()),
             handler,
             chained,
         })
@@ -170,12 +173,13 @@ impl UnwindInfo {
 
     /// The codes: operation, its information, the offset behind its instruction, and its operand.
     fn codes(&self) -> impl Iterator<Item = (u8, u8, u64, u64)> {
+        let slots = &self.slots.0[..self.slots.1];
         let mut at = 0;
         std::iter::from_fn(move || {
-            let slot = *self.slots.get(at)?;
+            let slot = *slots.get(at)?;
             let [offset, operation] = slot.to_le_bytes();
             let (operation, info) = (operation & 0xf, operation >> 4);
-            let extra = |index: usize| u64::from(self.slots.get(at + index).copied().unwrap_or(0));
+            let extra = |index: usize| u64::from(slots.get(at + index).copied().unwrap_or(0));
             let far = extra(1) | extra(2) << 16;
             let (length, operand) = match (operation, info) {
                 (ALLOCATE_LARGE, 0) | (SAVE_REGISTER, _) => (2, extra(1) * 8),

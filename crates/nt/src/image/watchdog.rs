@@ -40,14 +40,18 @@ pub(super) fn watch(block: ProcessorBlock) {
 pub fn start_watchdog(deadline: Duration) {
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    let (started, is_started) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
+        _ = started.send(());
         loop {
             std::thread::sleep(TICK);
             let now = NOW.fetch_add(1, Ordering::Relaxed) + 1;
             let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner).clone();
             for (thread, block) in threads {
                 let entered = block.entered();
-                if entered != 0 && now.saturating_sub(entered) > limit && is_running(thread) {
+                let late = entered != 0 && now.saturating_sub(entered) > limit;
+                // A user-mode driver that waits for its own threads waits without our knowledge.
+                if late && (block.is_user_mode() || is_running(thread)) {
                     // SAFETY: The signal's handler is installed. A thread that has ended is not
                     // found by its number.
                     unsafe { libc::syscall(libc::SYS_tgkill, process(), thread, DEADLINE_SIGNAL) };
@@ -55,6 +59,8 @@ pub fn start_watchdog(deadline: Duration) {
             }
         }
     });
+    // The start of a thread needs a lock that the initialization of a driver's file holds.
+    _ = is_started.recv();
 }
 
 /// Whether a thread runs, and does not wait for another one.

@@ -8,7 +8,7 @@ use super::{CommandError, Deny, is_driver_file, json, text, unknown_name};
 use clap::{Args, ValueEnum};
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     #[arg(default_value = "softgpu-gpummu")]
     pub(super) driver: String,
     /// Fly this user-mode driver on top of DRIVER, in place of the built-in one: a native shared
-    /// object that exports `OpenAdapter` (it runs in this process). Flies the scenarios that need a
+    /// object that exports `OpenAdapter`. Flies the scenarios that need a
     /// user-mode driver, unless --scenario names others: see docs/user-mode-drivers.md
     #[arg(long, value_name = "FILE.so")]
     pub(super) umd: Option<PathBuf>,
@@ -151,7 +151,7 @@ pub(super) fn find_driver(name: &str, options: &FileOptions) -> Result<Driver, C
         .map_err(CommandError)
 }
 
-/// How a driver in a file is flown.
+/// How a driver from a file is flown.
 #[derive(Args)]
 pub(crate) struct FileOptions {
     /// Fly a driver from a file in this process, for a debugger, instead of a process per flight
@@ -182,7 +182,7 @@ pub(crate) enum GuardOption {
 }
 
 impl FileOptions {
-    fn flight_options(&self) -> FlightOptions {
+    pub(super) fn flight_options(&self) -> FlightOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
         let guard = match self.guard {
             GuardOption::Full => Guard::Full,
@@ -206,7 +206,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let scenarios =
         chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
     let mut frames = FrameWriter::new(arguments.frames.as_deref());
-    let umd = arguments.umd.as_deref().map(load).transpose()?;
+    let open = |path| NativeUmd::open(path, arguments.options.flight_options());
+    let umd = arguments.umd.as_deref().map(open).transpose().map_err(CommandError)?;
     let allow = arguments.allow.as_deref().map(read_allow).transpose()?;
     let (on, seeds) = (arguments.host_kind()?, arguments.seeds);
     refuse_unwritable(arguments)?;
@@ -302,30 +303,6 @@ fn read_allow(path: &Path) -> Result<AllowList, CommandError> {
 
 pub(super) fn write_error(path: &Path, why: &io::Error) -> CommandError {
     CommandError(format!("{} cannot be written: {why}", path.display()))
-}
-
-/// Loads a user-mode driver. Errors say what is wrong with the file and what to do about it.
-fn load(path: &Path) -> Result<NativeUmd, CommandError> {
-    let at = path.display();
-    let next = "docs/user-mode-drivers.md describes how to build one";
-    let begins = |with: &[u8]| {
-        let mut first = vec![0; with.len()];
-        let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
-        read.is_ok() && first == with
-    };
-    if begins(b"MZ") {
-        return Err(CommandError(format!(
-            "{at} is a Windows DLL, which cannot be loaded yet: build its sources as a shared \
-             object of this machine; {next}"
-        )));
-    }
-    let umd = drivers::load_umd(path).map_err(|error| {
-        // The loader's message begins with the absolute path.
-        let whole = std::path::absolute(path).unwrap_or_default();
-        let why = error.reason.trim_start_matches(&format!("{}: ", whole.display()));
-        CommandError(format!("{at} cannot be flown as a user-mode driver: {why}; {next}"))
-    })?;
-    Ok(NativeUmd { path: at.to_string(), umd })
 }
 
 /// The scenarios named on the command line. Without any: every good scenario for this kind of

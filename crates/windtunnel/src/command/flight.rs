@@ -1,16 +1,20 @@
-//! `windtunnel flight`: one flight of a driver from a file, as the child of `windtunnel check`.
+//! `windtunnel flight`: one flight with a driver from a file, as the child of `windtunnel check`.
 
 use super::CommandError;
 use super::check::{FileOptions, HostOptions, chosen_scenarios, find_driver};
 use clap::Args;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use windtunnel::{ChildArguments, Driver, fly_as_child};
+use windtunnel::{ChildArguments, fly_as_child};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    driver: String,
+    /// The kernel-mode driver; without it, the user-mode driver is only loaded
+    driver: Option<String>,
     #[arg(long)]
-    scenario: String,
+    umd: Option<PathBuf>,
+    #[arg(long)]
+    scenario: Vec<String>,
     #[command(flatten)]
     threads: HostOptions,
     #[command(flatten)]
@@ -21,16 +25,20 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
-    let Driver::File(file) = find_driver(&arguments.driver, &arguments.options)? else {
-        return Err(CommandError(format!("{} is not a file", arguments.driver)));
+    let find = |name: &String| find_driver(name, &arguments.options);
+    let driver = arguments.driver.as_ref().map(find).transpose()?;
+    let umd = arguments.umd.clone();
+    let flight = match driver {
+        Some(driver) => {
+            let scenarios = chosen_scenarios(&arguments.scenario, driver.streams(), umd.is_some())?;
+            let first = scenarios.first().copied();
+            let scenario = first.ok_or(CommandError("there is no scenario".to_owned()))?;
+            Some((driver, scenario))
+        }
+        None => None,
     };
-    let named = std::slice::from_ref(&arguments.scenario);
-    let scenarios = chosen_scenarios(named, file.streams(), false)?;
-    let Some(scenario) = scenarios.first() else {
-        return Err(CommandError("there is no scenario".to_owned()));
-    };
-    let host = arguments.threads.host_kind()?;
-    let child = ChildArguments { file, scenario, host, channel: arguments.channel };
+    let (host, options) = (arguments.threads.host_kind()?, arguments.options.flight_options());
+    let child = ChildArguments { flight, umd, host, options, channel: arguments.channel };
     fly_as_child(&child).map_err(CommandError)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use kernel::LiveObjects;
 use nt::image::DriverImage;
 use serde_json::{Value, json};
 use std::path::Path;
-use verify::{Finding, Severity};
+use verify::{Finding, Severity, StackFrame};
 use windtunnel::{
     AllowEntry, AllowList, AllowedFinding, CheckReport, Driver, DriverFile, ReportedFinding,
     ScenarioReport, sentence,
@@ -158,7 +158,20 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "help": entry.and_then(|entry| entry.help.as_ref()),
         "link": entry.and_then(verify::Entry::link),
         "repeat": repeat,
+        "stack": it.stack.iter().map(frame).collect::<Vec<_>>(),
         "consequences": it.consequences.iter().map(consequence).collect::<Vec<_>>(),
+    })
+}
+
+/// A frame of the driver's call stack.
+fn frame(frame: &StackFrame) -> Value {
+    let (file, line) = frame.line.clone().unzip();
+    json!({
+        "module": frame.module,
+        "offset": frame.offset,
+        "function": frame.function,
+        "file": file,
+        "line": line,
     })
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn print_header(driver: Driver, umd: Option<&NativeUmd>, on: HostKind
         (Some(seed), _) => format!(", seeds {seed} to {}", seed.wrapping_add(seeds - 1)),
     };
     let umd = umd
-        .map(|native_umd| format!(" with the user-mode driver {}", native_umd.path))
+        .map(|native_umd| format!(" with the user-mode driver {}", native_umd.path()))
         .unwrap_or_default();
     let (name, about) = (driver.name(), driver.about());
     println!("Flying {name} ({about}){umd} on host {}{message}.", on.name());

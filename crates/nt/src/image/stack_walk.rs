@@ -1,0 +1,240 @@
+//! The call stack at a fault, from the recorded registers and stack, by the unwind tables
+//! (`.eh_frame`) of the objects in the process.
+//!
+//! It needs the files of the objects and nothing of the process, so the parent of a flight can walk
+//! the stack of a child that has ended. Frames of an image are found by [`super::exception`] while
+//! the process still exists: an image is not in a file as it is in memory.
+
+use super::crash::CrashRecord;
+use addr2line::gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule,
+    UnwindContext, UnwindSection as _,
+};
+use object::{Object as _, ObjectSection as _};
+use std::path::{Path, PathBuf};
+
+/// How many frames are walked at most, ours included.
+const MAX_FRAMES: usize = 256;
+
+/// The number of the return address in unwind tables.
+const RETURN_ADDRESS: usize = 16;
+
+/// The number of the stack pointer in unwind tables.
+const STACK_POINTER: usize = 7;
+
+/// The registers of a [`CrashRecord`] in the order of unwind tables: rax, rdx, rcx, rbx, rsi, rdi,
+/// rbp, rsp, r8 to r15.
+const TABLE_ORDER: [usize; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// A file whose code is mapped into a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MappedObject {
+    /// The file.
+    pub path: PathBuf,
+    /// The address of its first byte.
+    pub base: u64,
+    /// The end of its last mapping.
+    pub end: u64,
+}
+
+/// The files whose code is mapped into a process.
+#[derive(Clone, Debug, Default)]
+pub struct MappedObjects(Vec<MappedObject>);
+
+impl MappedObjects {
+    /// Reads the list of mappings of a process (`/proc/PID/maps`). Lines that are not of a file, or
+    /// not complete, are skipped.
+    pub fn parse(maps: &str) -> Self {
+        let mut objects: Vec<MappedObject> = Vec::new();
+        for line in maps.lines() {
+            let Some((range, offset, path)) = mapping(line) else { continue };
+            if offset == 0 {
+                let object = MappedObject { path: path.into(), base: range.0, end: range.1 };
+                objects.push(object);
+            } else if let Some(last) = objects.last_mut()
+                && last.path == Path::new(path)
+            {
+                last.end = range.1;
+            }
+        }
+        Self(objects)
+    }
+
+    /// Those of this process.
+    pub fn of_this_process() -> Self {
+        Self::parse(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
+    }
+
+    /// The object that contains an address.
+    pub fn find(&self, address: u64) -> Option<&MappedObject> {
+        self.0.iter().find(|object| (object.base..object.end).contains(&address))
+    }
+
+    /// Whether a file is mapped.
+    pub fn has(&self, path: &Path) -> bool {
+        self.0.iter().any(|object| object.path == path)
+    }
+}
+
+/// The range, the offset in the file and the path of a line of the list of mappings.
+fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let offset = number(rest.split_whitespace().nth(1)?)?;
+    let path = &rest[rest.find('/')?..];
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    Some(((number(start)?, number(end)?), offset, path))
+}
+
+/// The instructions of the frames at a fault, the innermost first. The first one is the faulting
+/// instruction; the others are in the call instruction.
+pub fn walk_stack(record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
+    let mut registers = [0; RETURN_ADDRESS + 1];
+    for (number, from) in TABLE_ORDER.into_iter().enumerate() {
+        registers[number] = record.registers[from];
+    }
+    registers[RETURN_ADDRESS] = record.rip;
+    let stack = RecordedStack::new(record);
+    let mut files: Vec<(PathBuf, Option<UnwindTables>)> = Vec::new();
+    let mut frames = Vec::new();
+    while frames.len() < MAX_FRAMES && registers[RETURN_ADDRESS] != 0 || frames.is_empty() {
+        // The call is in front of its return address.
+        let address = registers[RETURN_ADDRESS].saturating_sub(u64::from(!frames.is_empty()));
+        frames.push(address);
+        let unwound = match objects.find(address) {
+            Some(object) => {
+                let known = files.iter().position(|(path, _)| *path == object.path);
+                let index = known.unwrap_or_else(|| {
+                    files.push((object.path.clone(), UnwindTables::read(&object.path)));
+                    files.len() - 1
+                });
+                let tables = files[index].1.as_ref();
+                tables.and_then(|tables| tables.unwind(address - object.base, &registers, &stack))
+            }
+            // A call through a bad pointer: nothing has run there.
+            None if frames.len() == 1 => leaf(&registers, &stack),
+            None => None,
+        };
+        let Some(caller) = unwound else { break };
+        if caller[STACK_POINTER] <= registers[STACK_POINTER] {
+            break; // The stack is damaged.
+        }
+        registers = caller;
+    }
+    frames
+}
+
+type Registers = [u64; RETURN_ADDRESS + 1];
+
+/// The registers of the caller of a function that has not pushed anything.
+fn leaf(registers: &Registers, stack: &RecordedStack<'_>) -> Option<Registers> {
+    let mut caller = *registers;
+    caller[RETURN_ADDRESS] = stack.read(registers[STACK_POINTER])?;
+    caller[STACK_POINTER] = registers[STACK_POINTER].wrapping_add(8);
+    Some(caller)
+}
+
+/// The recorded part of the stack.
+struct RecordedStack<'a> {
+    start: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> RecordedStack<'a> {
+    fn new(record: &'a CrashRecord) -> Self {
+        let length = usize::try_from(record.stack_bytes).unwrap_or(0).min(record.stack.len());
+        Self { start: record.stack_start, bytes: &record.stack[..length] }
+    }
+
+    fn read(&self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(offset..)?.get(..8)?;
+        bytes.try_into().ok().map(u64::from_le_bytes)
+    }
+}
+
+/// The unwind tables of a file.
+struct UnwindTables {
+    frames: (u64, Vec<u8>),
+    index: Option<(u64, Vec<u8>)>,
+}
+
+impl UnwindTables {
+    fn read(path: &Path) -> Option<Self> {
+        let bytes = std::fs::read(path).ok()?;
+        let file = object::File::parse(&*bytes).ok()?;
+        let section = |name| {
+            let section = file.section_by_name(name)?;
+            Some((section.address(), section.data().ok()?.to_vec()))
+        };
+        Some(Self { frames: section(".eh_frame")?, index: section(".eh_frame_hdr") })
+    }
+
+    /// The registers of the caller. `None` if the tables do not say, or the stack is not recorded.
+    fn unwind(
+        &self,
+        address: u64,
+        registers: &Registers,
+        stack: &RecordedStack<'_>,
+    ) -> Option<Registers> {
+        let frames = EhFrame::new(&self.frames.1, LittleEndian);
+        let mut bases = BaseAddresses::default().set_eh_frame(self.frames.0);
+        let mut context = UnwindContext::new();
+        let cie = EhFrame::cie_from_offset;
+        let row = match &self.index {
+            Some((at, index)) => {
+                bases = bases.set_eh_frame_hdr(*at);
+                let index = EhFrameHdr::new(index, LittleEndian).parse(&bases, 8).ok()?;
+                let table = index.table()?;
+                table.unwind_info_for_address(&frames, &bases, &mut context, address, cie)
+            }
+            None => frames.unwind_info_for_address(&bases, &mut context, address, cie),
+        };
+        let row = row.ok()?;
+        let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
+        let base = registers.get(usize::from(register.0))?.wrapping_add_signed(*offset);
+        let mut caller = *registers;
+        caller[STACK_POINTER] = base;
+        for (number, value) in caller.iter_mut().enumerate() {
+            let number = u16::try_from(number).ok()?;
+            match row.register(Register(number)) {
+                Some(RegisterRule::Offset(at)) => {
+                    *value = stack.read(base.wrapping_add_signed(at))?;
+                }
+                Some(RegisterRule::ValOffset(at)) => *value = base.wrapping_add_signed(at),
+                Some(RegisterRule::Register(from)) => {
+                    *value = *registers.get(usize::from(from.0))?;
+                }
+                // The outermost frame has no caller.
+                Some(RegisterRule::Undefined) if usize::from(number) == RETURN_ADDRESS => {
+                    return None;
+                }
+                _ => (),
+            }
+        }
+        Some(caller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_found_in_the_list_of_mappings() {
+        let maps = "\
+55d0c0000000-55d0c0001000 r--p 00000000 fe:01 12 /usr/bin/tool
+55d0c0001000-55d0c0009000 r-xp 00001000 fe:01 12 /usr/bin/tool
+55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0  [heap]
+7f0000000000-7f0000002000 r--p 00000000 fe:01 14 /tmp/my driver.so (deleted)
+7f0000002000-7f0000003000 r-xp 00002000 fe:01 14 /tmp/my driver.so (deleted)
+7f00000";
+        let objects = MappedObjects::parse(maps);
+        let path = |address| objects.find(address).map(|object| object.path.to_str().unwrap());
+        assert_eq!(path(0x55d0_c000_8fff), Some("/usr/bin/tool"));
+        assert_eq!(path(0x7f00_0000_2fff), Some("/tmp/my driver.so"));
+        assert_eq!(path(0x55d0_c100_0000), None);
+        assert!(objects.has(Path::new("/usr/bin/tool")) && !objects.has(Path::new("/usr/bin")));
+    }
+}

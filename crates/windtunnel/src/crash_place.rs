@@ -1,0 +1,265 @@
+//! Where driver code was when it ended its process: names of addresses, and the call stack.
+
+use crate::driver_file::DriverFile;
+use crate::native_umd::NativeUmd;
+use flight::Component;
+use nt::image::{
+    Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Symbols, walk_stack,
+};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use verify::StackFrame;
+
+/// The crates that call drivers.
+const OWN_CRATES: [&str; 10] =
+    ["flight", "kernel", "nt", "port", "runtime", "stream", "thunk", "umd", "verify", "windtunnel"];
+
+/// The crates of the language.
+const LANGUAGE_CRATES: [&str; 3] = ["alloc", "core", "std"];
+
+/// The files that this process had loaded before its first flight.
+static OWN_OBJECTS: OnceLock<MappedObjects> = OnceLock::new();
+
+/// What is loaded now is not a driver. Has no effect the second time.
+pub(crate) fn remember_own_objects() {
+    OWN_OBJECTS.get_or_init(MappedObjects::of_this_process);
+}
+
+/// Names of the addresses of a process.
+pub(crate) struct Places<'a> {
+    file: Option<&'a DriverFile>,
+    /// The addresses of the file's image.
+    image: Range<u64>,
+    /// The addresses of its absent imports.
+    traps: Range<u64>,
+    umd: Option<PathBuf>,
+    objects: MappedObjects,
+    /// The file of the program.
+    program: Option<PathBuf>,
+    /// Whether drivers can be part of the program.
+    has_drivers: bool,
+}
+
+impl<'a> Places<'a> {
+    /// Those of a child process.
+    pub(crate) fn of_child(
+        file: Option<&'a DriverFile>,
+        umd: Option<&NativeUmd>,
+        channel: &Channel,
+    ) -> Self {
+        remember_own_objects();
+        let range = |start: Number, size: Number| {
+            let start = channel.number(start);
+            start..start + channel.number(size)
+        };
+        let canonical = |umd: &NativeUmd| std::fs::canonicalize(umd.path()).ok();
+        Self {
+            file,
+            image: range(Number::ImageBase, Number::ImageSize),
+            traps: range(Number::Traps, Number::TrapBytes),
+            umd: umd.and_then(canonical),
+            objects: channel.mapped_objects(),
+            program: program(),
+            has_drivers: false,
+        }
+    }
+
+    /// Those of this process.
+    pub(crate) fn here(
+        file: Option<&'a DriverFile>,
+        image: Range<u64>,
+        umd: Option<PathBuf>,
+    ) -> Self {
+        let objects = MappedObjects::of_this_process();
+        let program = program();
+        Self { file, image, traps: 0..0, umd, objects, program, has_drivers: true }
+    }
+
+    /// The absent import that the driver used.
+    pub(crate) fn absent_import(&self, record: &CrashRecord) -> Option<String> {
+        let used = if record.error & 0x10 != 0 { record.instruction } else { record.address };
+        if record.kind() != CrashKind::Access || !self.traps.contains(&used) {
+            return None;
+        }
+        let index = usize::try_from(used - self.traps.start).ok()? / nt::image::TRAP;
+        self.file?.image().import_names().get(index).map(|name| (*name).to_owned())
+    }
+
+    /// The driver's frames, the innermost first.
+    pub(crate) fn stack(&self, record: &CrashRecord) -> Vec<StackFrame> {
+        let count = usize::try_from(record.frame_count).unwrap_or(0).min(FRAMES);
+        let addresses = match (count, record.kind()) {
+            (_, CrashKind::None) => return Vec::new(),
+            (0, _) => walk_stack(record, &self.objects),
+            _ => record.frames[..count].to_vec(),
+        };
+        // Our code called the driver: what is behind it is another driver's, or none.
+        let called = addresses.into_iter().skip_while(|address| !self.is_in_driver(*address));
+        let called = called.take_while(|address| self.has_drivers || !self.is_in_program(*address));
+        let addresses: Vec<u64> = called.filter(|address| self.is_in_driver(*address)).collect();
+        let program = self.program.as_deref().map(name_of).unwrap_or_default();
+        let owner = |frame: &StackFrame| match frame.module == program {
+            true => code_owner(frame),
+            false => CodeOwner::Driver,
+        };
+        let frames = self.frames(&addresses).into_iter();
+        let frames = frames.skip_while(|frame| owner(frame) != CodeOwner::Driver);
+        let frames = frames.take_while(|frame| owner(frame) != CodeOwner::Windtunnel);
+        frames.filter(|frame| owner(frame) == CodeOwner::Driver).take(FRAMES).collect()
+    }
+
+    /// Whether the record is one of code of the user-mode driver.
+    pub(crate) fn is_in_umd(&self, record: &CrashRecord) -> bool {
+        let in_umd = |address: u64| {
+            let object = self.objects.find(address);
+            object.is_some_and(|object| Some(&object.path) == self.umd.as_ref())
+        };
+        let addresses = walk_stack(record, &self.objects);
+        addresses.into_iter().find(|address| self.is_in_driver(*address)).is_some_and(in_umd)
+    }
+
+    /// Whether an address is in code of a driver.
+    fn is_in_driver(&self, address: u64) -> bool {
+        self.image.contains(&address)
+            || self.objects.find(address).is_some_and(|object| {
+                let own = OWN_OBJECTS.get().is_some_and(|own| own.has(&object.path));
+                !own || (self.has_drivers && self.is_in_program(address))
+            })
+    }
+
+    fn is_in_program(&self, address: u64) -> bool {
+        let object = self.objects.find(address);
+        object.is_some_and(|object| Some(&object.path) == self.program.as_ref())
+    }
+
+    /// The frames of addresses in code of a driver.
+    fn frames(&self, addresses: &[u64]) -> Vec<StackFrame> {
+        let mut frames = Vec::new();
+        // Symbols of a file are read once for consecutive frames.
+        let same = |one: &u64, next: &u64| self.module(*one) == self.module(*next);
+        for group in addresses.chunk_by(same) {
+            let Some((path, base)) = self.module(group[0]) else { continue };
+            let offsets: Vec<u64> = group.iter().map(|address| address - base).collect();
+            let rvas: Vec<u32> =
+                offsets.iter().map(|offset| u32::try_from(*offset).unwrap_or(u32::MAX)).collect();
+            let places = match self.file.filter(|_| self.image.contains(&group[0])) {
+                Some(file) => file.symbols().ok().map(|symbols| symbols.places(&rvas)),
+                None => Symbols::of_shared_object(&path).ok().map(|symbols| symbols.places(&rvas)),
+            };
+            let places = places.unwrap_or_else(|| vec![None; rvas.len()]);
+            for (offset, place) in offsets.into_iter().zip(places) {
+                frames.push(frame(name_of(&path), offset, place));
+            }
+        }
+        frames
+    }
+
+    /// The file of an address in code of a driver, and the address of its first byte.
+    fn module(&self, address: u64) -> Option<(PathBuf, u64)> {
+        if self.image.contains(&address) {
+            return Some((self.file?.path().to_owned(), self.image.start));
+        }
+        self.objects.find(address).map(|object| (object.path.clone(), object.base))
+    }
+
+    /// The name of the place that a record is about: in the driver, or in code that it called.
+    pub(crate) fn name(&self, record: &CrashRecord, stack: &[StackFrame]) -> String {
+        // A bug check has the return address of the call: the call is in front of it.
+        let back = u64::from(record.kind() == CrashKind::BugCheck);
+        let address = record.instruction.saturating_sub(back);
+        if self.is_in_driver(address)
+            && let Some(frame) = self.frames(&[address]).first()
+            && (!self.has_drivers || stack.first() == Some(frame))
+        {
+            return frame.to_string();
+        }
+        let import = self.last_import(record);
+        if let (Some(import), true) = (&import, record.is_in_import()) {
+            return import.clone();
+        }
+        let object = self.objects.find(address).map(|object| name_of(&object.path));
+        match (stack.first(), record.kind(), object) {
+            (Some(caller), CrashKind::Abort | CrashKind::Exit, _) => caller.to_string(),
+            (Some(caller), _, Some(object)) => format!("{object}, called by {caller}"),
+            (Some(caller), _, None) => format!("code at {address:#x}, called by {caller}"),
+            // Such as the timer of a driver whose memory is gone.
+            (None, _, Some(object)) if import.is_some() => {
+                format!("code of {object}, after {}", import.unwrap_or_default())
+            }
+            (None, _, Some(object)) => format!("code of {object}"),
+            (None, _, None) => format!("code at {address:#x}"),
+        }
+    }
+}
+
+impl Places<'_> {
+    /// The place of a call by its return address. `None` if it is outside of the driver.
+    pub(crate) fn caller(&self, returns_to: u64) -> Option<String> {
+        let address = returns_to.checked_sub(1).filter(|address| self.is_in_driver(*address))?;
+        self.frames(&[address]).first().map(ToString::to_string)
+    }
+
+    /// The last import that the thread called, and the place of the call.
+    fn last_import(&self, record: &CrashRecord) -> Option<String> {
+        let is_user_mode = matches!(record.running(), Some((Component::Umd, _)));
+        let file = self.file.filter(|_| self.image.contains(&record.caller) && !is_user_mode)?;
+        let names = file.image().import_names();
+        let import = names.get(record.import as usize).copied().unwrap_or("an import");
+        let caller = self.frames(&[record.caller - 1]).pop()?;
+        Some(format!("{import}, called by {caller}"))
+    }
+}
+
+fn frame(module: String, offset: u64, place: Option<Place>) -> StackFrame {
+    let (function, line) = place.map_or((None, None), |place| (Some(place.function), place.line));
+    StackFrame { module, offset, function, line }
+}
+
+/// The name of a file.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The file of this program.
+fn program() -> Option<PathBuf> {
+    std::fs::read_link("/proc/self/exe").ok()
+}
+
+/// Whose code a frame of this program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CodeOwner {
+    Driver,
+    Windtunnel,
+    Language,
+}
+
+/// Whose code a frame of this program is, by the crate of its function.
+fn code_owner(frame: &StackFrame) -> CodeOwner {
+    let function = frame.function.as_deref().unwrap_or_default();
+    let name = function.trim_start_matches(['<', '&', '_', '*']);
+    match name.split_once("::").map(|(first, _)| first) {
+        Some(first) if OWN_CRATES.contains(&first) => CodeOwner::Windtunnel,
+        Some(first) if !LANGUAGE_CRATES.contains(&first) => CodeOwner::Driver,
+        _ => CodeOwner::Language,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_this_program_are_told_apart_by_their_crate() {
+        let owner = |function: &str| {
+            let place = Place { function: function.to_owned(), line: None };
+            code_owner(&frame("test".to_owned(), 0, Some(place)))
+        };
+        assert_eq!(owner("my_driver::gpu::start"), CodeOwner::Driver);
+        let method = "<my_driver::Gpu as kernel::ddi::miniport::Miniport>::start";
+        assert_eq!(owner(method), CodeOwner::Driver);
+        assert_eq!(owner("kernel::lifetime::create::create"), CodeOwner::Windtunnel);
+        let once = "<alloc::boxed::Box<F> as core::ops::function::FnOnce<A>>::call_once";
+        assert_eq!((owner(once), owner("main")), (CodeOwner::Language, CodeOwner::Language));
+    }
+}

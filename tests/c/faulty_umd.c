@@ -1,0 +1,111 @@
+/*
+ * The minimal user-mode driver, with a fault: FAULT=KIND@PLACE in the environment chooses what it
+ * does, and in which of its functions.
+ */
+#define _GNU_SOURCE
+#define OpenAdapter MinimalOpenAdapter
+#include "../../examples/c/minimal_umd.c"
+#undef OpenAdapter
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int is_chosen(const char *kind, const char *place)
+{
+    const char *chosen = getenv("FAULT");
+    char text[128];
+    snprintf(text, sizeof text, "%s@%s", kind, place);
+    return chosen != NULL && strcmp(chosen, text) == 0;
+}
+
+static void write_null(void)
+{
+    *(volatile int *)NULL = 1; /* the write */
+}
+
+static int overflow(volatile int depth)
+{
+    volatile char frame[256];
+    frame[0] = (char)depth;
+    return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
+}
+
+static void *thread_main(void *argument)
+{
+    (void)argument;
+    write_null();
+    return NULL;
+}
+
+static void fault(const char *place)
+{
+    static void (*volatile missing)(void);
+    pthread_t thread;
+    if (is_chosen("null", place)) {
+        write_null();
+    } else if (is_chosen("abort", place)) {
+        abort();
+    } else if (is_chosen("overflow", place)) {
+        overflow(0);
+    } else if (is_chosen("loop", place)) {
+        for (volatile int turn = 0;; turn++) {
+        }
+    } else if (is_chosen("wait", place)) {
+        pause();
+    } else if (is_chosen("exit", place)) {
+        exit(0);
+    } else if (is_chosen("quick-exit", place)) {
+        _exit(0);
+    } else if (is_chosen("call-null", place)) {
+        missing();
+    } else if (is_chosen("thread", place)) {
+        pthread_create(&thread, NULL, thread_main, NULL);
+        pthread_join(thread, NULL);
+    } else if (is_chosen("print", place)) {
+        printf("printed by the driver\n");
+        fflush(stdout);
+    }
+}
+
+static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE *args)
+{
+    fault("create_resource");
+    if (is_chosen("late-null", "create_resource")) {
+        ((Device *)handle)->allocate((HANDLE)(uintptr_t)8, NULL); /* not a device: a finding */
+        write_null();
+    }
+    return create_resource(handle, args);
+}
+
+static HRESULT APIENTRY faulty_destroy_device(HANDLE handle)
+{
+    fault("destroy_device");
+    return destroy_device(handle);
+}
+
+static HRESULT APIENTRY faulty_create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *args)
+{
+    fault("create_device");
+    HRESULT result = create_device(handle, args);
+    args->pDeviceFuncs->pfnCreateResource = faulty_create_resource;
+    args->pDeviceFuncs->pfnDestroyDevice = faulty_destroy_device;
+    return result;
+}
+
+HRESULT APIENTRY OpenAdapter(D3DDDIARG_OPENADAPTER *args)
+{
+    fault("open_adapter");
+    HRESULT result = MinimalOpenAdapter(args);
+    args->pAdapterFuncs->pfnCreateDevice = faulty_create_device;
+    return result;
+}
+
+__attribute__((constructor)) static void at_load(void)
+{
+    fault("load");
+}
+
+__attribute__((destructor)) static void at_unload(void)
+{
+    fault("unload");
+}

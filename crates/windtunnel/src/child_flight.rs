@@ -79,6 +79,7 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
         Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
     };
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
+    log.flush();
     channel.append(format!("{END}{text}\n").as_bytes());
     Ok(())
 }

@@ -296,6 +296,9 @@ impl FindingList {
         let entry = catalogue::find(rule.name());
         let windows = match rule {
             RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => statuses::bug_check_of(&argument),
+            RuleId::WT_CRASH_001 => {
+                statuses::end_of_crash(&message).or_else(|| entry.map(catalogue::Entry::windows))
+            }
             _ => entry.map(catalogue::Entry::windows),
         };
         let finding = Finding {
@@ -369,6 +372,20 @@ mod tests {
         let flown = fly(&[event("broken", ""), event("repeated", " count=41")].concat());
         let findings = flown.findings();
         assert_eq!((findings.len(), findings[0].count), (1, 42));
+    }
+
+    #[test]
+    fn a_crash_has_the_bug_check_of_its_sentence() {
+        let windows = |message: &str| {
+            let mut findings = FindingList::default();
+            let rule = RuleId::WT_CRASH_001;
+            findings.add(Breach { rule, ..breach(message) }, Vec::new);
+            findings.list[0].windows.clone()
+        };
+        assert_eq!(windows("the driver wrote to 0x0: bug check 0xD1"), "stops with bug check 0xD1");
+        let hangs = "the thread hangs, without a bug check";
+        assert_eq!(windows(&format!("the driver did not return: {hangs}")), hangs);
+        assert!(windows("DxgkDdiEscape crashed").contains("0x3B"), "every one that is possible");
     }
 
     #[test]

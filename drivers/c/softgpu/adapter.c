@@ -18,6 +18,10 @@ PAGED NTSTATUS NTAPI SgAddDevice(PDEVICE_OBJECT physical_device, PVOID *context)
     return STATUS_SUCCESS;
 }
 
+#ifdef FLAW_RELEASES_UNOWNED_MUTEX
+static KMUTEX UnownedMutex;
+#endif
+
 PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
                                    PDXGKRNL_INTERFACE dxgk_interface, UINT *sources,
                                    UINT *children)
@@ -28,6 +32,10 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
     adapter->StartInfo = *start_info;
     adapter->DxgkInterface = *dxgk_interface;
     adapter->Removed = FALSE;
+#ifdef FLAW_RELEASES_UNOWNED_MUTEX
+    KeInitializeMutex(&UnownedMutex, 0);
+    KeReleaseMutex(&UnownedMutex, FALSE);
+#endif
 #ifdef FLAW_LEAK_MDL
     IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
 #endif

@@ -246,7 +246,7 @@ pub(crate) fn fly_here(
                     let registration = registration(&miniport);
                     return FileFlight { implemented, registration, began: false, run };
                 }
-                let hardware = Arc::new(NoDevice { ram: ram.clone() });
+                let hardware = Arc::new(NoDevice { ram: ram.clone(), pool: pool.clone() });
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
@@ -305,3 +305,9 @@ impl HardwareModel for NoDevice {
         Some(self.ram.clone())
     }
 }
+    /// The driver's pool, which knows the executive.
+    pool: Arc<nt::Pool>,
+    fn last_request(&self) -> Option<String> {
+        Some(self.pool.executive()?.last_device_request()?.to_string())
+    }
+

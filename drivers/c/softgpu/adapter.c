@@ -22,6 +22,40 @@ PAGED NTSTATUS NTAPI SgAddDevice(PDEVICE_OBJECT physical_device, PVOID *context)
 static KMUTEX UnownedMutex;
 #endif
 
+#ifdef FLAW_NEEDS_DEVICE
+/* The last thing that the driver asks the device for. */
+static PAGED NTSTATUS FindDevice(PADAPTER adapter)
+{
+    PDXGKRNL_INTERFACE dxgk = &adapter->DxgkInterface;
+    ULONG id = 0;
+
+#if FLAW_NEEDS_DEVICE == 1
+    PHYSICAL_ADDRESS registers = {.QuadPart = 0xF0000000};
+    PVOID mapped = MmMapIoSpace(registers, 0x1000, MmNonCached);
+
+    if (mapped != NULL)
+        MmUnmapIoSpace(mapped, 0x1000);
+#elif FLAW_NEEDS_DEVICE == 2
+    DXGK_DEVICE_INFO info = {0};
+
+    dxgk->DxgkCbGetDeviceInformation(dxgk->DeviceHandle, &info);
+#elif FLAW_NEEDS_DEVICE == 3
+    UCHAR value;
+
+    __asm__ volatile("inb %w1, %b0" : "=a"(value) : "Nd"((USHORT)0x3C5));
+    if (value != 0xFF)
+        return STATUS_SUCCESS;
+#elif FLAW_NEEDS_DEVICE == 4
+    UINT read = 0;
+
+    dxgk->DxgkCbReadDeviceSpace(dxgk->DeviceHandle, DXGK_WHICHSPACE_CONFIG, &id, 8, sizeof(id),
+                                &read);
+#endif
+    UNREFERENCED_PARAMETER(dxgk);
+    return id == 0 ? STATUS_DEVICE_NOT_READY : STATUS_SUCCESS;
+}
+#endif
+
 PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
                                    PDXGKRNL_INTERFACE dxgk_interface, UINT *sources,
                                    UINT *children)
@@ -41,6 +75,9 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #endif
     *sources = 0;
     *children = 0;
+#ifdef FLAW_NEEDS_DEVICE
+    return FindDevice(adapter);
+#endif
     return GpuStart(&adapter->Gpu, adapter);
 }
 

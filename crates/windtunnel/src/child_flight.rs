@@ -40,6 +40,7 @@ struct FlightEnd {
     rule_counts: Vec<(String, u64)>,
     implemented: Vec<String>,
     registration: Option<String>,
+    registers_nothing: bool,
     began: bool,
     internal_error: Option<String>,
 }
@@ -78,8 +79,8 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
         Ok(flown) => FlightEnd::new(&flown, &log.rule_counts()),
         Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
     };
-    let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
     log.flush();
+    let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
     channel.append(format!("{END}{text}\n").as_bytes());
     Ok(())
 }
@@ -102,6 +103,7 @@ impl FlightEnd {
                 .collect(),
             implemented: flown.implemented.iter().map(|name| (*name).to_owned()).collect(),
             registration: flown.registration.clone(),
+            registers_nothing: flown.registers_nothing,
             began: flown.began,
             internal_error: None,
         }
@@ -159,6 +161,9 @@ pub(crate) fn fly(
     }
     if let Some(text) = &end.registration {
         file.set_registration(text.clone());
+    }
+    if end.registers_nothing {
+        file.set_registers_nothing();
     }
     let mut needs = end.needs.clone();
     if finished && !end.began {

@@ -11,8 +11,9 @@ use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
-use port::{Hardware, LoadContext, Registered, TableDriver};
+use port::{Hardware, LoadContext, LoadError, Registered, TableDriver};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ pub struct DriverFile {
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
     registration: Mutex<Option<String>>,
+    registers_nothing: AtomicBool,
     pub(crate) options: FlightOptions,
 }
 
@@ -77,6 +79,7 @@ impl DriverFile {
             absent,
             symbols,
             registration: Mutex::default(),
+            registers_nothing: AtomicBool::new(false),
             options,
         })))
     }
@@ -131,6 +134,16 @@ impl DriverFile {
         }
     }
 
+    /// Whether `DriverEntry` succeeded and registered no driver: nothing can be flown.
+    pub fn registers_nothing(&self) -> bool {
+        self.registers_nothing.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that it registered nothing.
+    pub(crate) fn set_registers_nothing(&self) {
+        self.registers_nothing.store(true, Ordering::Relaxed);
+    }
+
     /// The name of a place in the image: function, file and line if its symbols are there.
     pub(crate) fn place(&self, offset: u64) -> String {
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
@@ -168,6 +181,9 @@ pub(crate) fn fly_file(
     if let Some(text) = flown.registration {
         file.set_registration(text);
     }
+    if flown.registers_nothing {
+        file.set_registers_nothing();
+    }
     let events = if flown.began { log.take() } else { Vec::new() };
     let result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
@@ -179,6 +195,8 @@ pub(crate) struct FileFlight {
     pub(crate) implemented: Vec<&'static str>,
     /// The interface version and the kind of driver.
     pub(crate) registration: Option<String>,
+    /// Whether `DriverEntry` succeeded and registered no driver.
+    pub(crate) registers_nothing: bool,
     /// Whether the scenario began: the driver has the entry points that it needs.
     pub(crate) began: bool,
     /// The run.
@@ -188,7 +206,12 @@ pub(crate) struct FileFlight {
 impl FileFlight {
     fn stopped(need: String) -> Self {
         let run = ScenarioRun { needs: vec![need], ..ScenarioRun::default() };
-        Self { implemented: Vec::new(), registration: None, began: true, run }
+        Self { began: true, ..Self::new(Vec::new(), None, run) }
+    }
+
+    /// A flight that did not begin.
+    fn new(implemented: Vec<&'static str>, registration: Option<String>, run: ScenarioRun) -> Self {
+        Self { implemented, registration, registers_nothing: false, began: false, run }
     }
 }
 
@@ -244,7 +267,7 @@ pub(crate) fn fly_here(
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
                     let registration = registration(&miniport);
-                    return FileFlight { implemented, registration, began: false, run };
+                    return FileFlight::new(implemented, registration, run);
                 }
                 let hardware = Arc::new(NoDevice { ram: ram.clone(), pool: pool.clone() });
                 let setup =
@@ -254,7 +277,7 @@ pub(crate) fn fly_here(
                 });
                 port::judge_unload(&any_host, log, &pool);
                 let registration = registration(&miniport);
-                FileFlight { implemented, registration, began: true, run }
+                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
             }
             Ok(Registered::Stream(driver)) => {
                 let setup = driver.set_up();
@@ -267,9 +290,12 @@ pub(crate) fn fly_here(
                     });
                 memory.close();
                 let registration = Some("an AVStream minidriver".to_owned());
-                FileFlight { implemented, registration, began: true, run }
+                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
             }
-            Err(why) => stopped(why.to_string()),
+            Err(why) => {
+                let registers_nothing = matches!(why, LoadError::Nothing);
+                FileFlight { registers_nothing, ..stopped(why.to_string()) }
+            }
         }
     })
 }
@@ -286,6 +312,8 @@ fn leave_numbers(channel: &Channel, loaded: &Module) {
 /// A machine with memory, and no device behind the adapter.
 struct NoDevice {
     ram: Arc<nt::Ram>,
+    /// The driver's pool, which knows the executive.
+    pool: Arc<nt::Pool>,
 }
 
 impl HardwareModel for NoDevice {
@@ -301,13 +329,11 @@ impl HardwareModel for NoDevice {
         false
     }
 
-    fn ram(&self) -> Option<Arc<dyn flight::Ram>> {
-        Some(self.ram.clone())
-    }
-}
-    /// The driver's pool, which knows the executive.
-    pool: Arc<nt::Pool>,
     fn last_request(&self) -> Option<String> {
         Some(self.pool.executive()?.last_device_request()?.to_string())
     }
 
+    fn ram(&self) -> Option<Arc<dyn flight::Ram>> {
+        Some(self.ram.clone())
+    }
+}

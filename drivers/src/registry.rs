@@ -464,6 +464,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&irql::RETURNS_AT_DISPATCH_LEVEL, log);
     "kmd-returns-with-spin-lock" "returns from a DDI with a spin lock held" [KMD_LEVEL_008]
         |log| setup::table(&irql::RETURNS_WITH_SPIN_LOCK, log);
+    "kmd-releases-free-spin-lock" "releases a spin lock that it does not hold" [WT_MISUSE_001]
+        |log| setup::table(&irql::RELEASES_FREE_SPIN_LOCK, log);
     "kmd-reports-unsubmitted-fence" "reports a fence that was not submitted" [KMD_ISR_008]
         |log| setup::table(&adapter::REPORTS_UNSUBMITTED_FENCE, log);
     "kmd-never-reports-fence" "acknowledges interrupts and never reports a completed fence" [KMD_SUBMIT_008]

@@ -223,6 +223,35 @@ fn every_bad_driver_is_found_by_its_rule() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What each driver that needs its device asks for last, as the report says.
+#[test]
+fn a_driver_without_its_device_is_not_blamed_and_its_last_request_is_named() {
+    for (name, request) in [
+        (
+            "memory",
+            "tried to map 0x1000 bytes at 0xf0000000 (MmMapIoSpace), where no device answers",
+        ),
+        (
+            "resources",
+            "asked for its resources (DxgkCbGetDeviceInformation), of which there are none",
+        ),
+        ("port", "read port 0x3c5"),
+        ("config-space", "read 4 bytes at offset 0x8 of the PCI configuration space"),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = driver(&format!("bad/needs-device-{name}.{extension}"));
+            let (code, report) = json(&["check", &file, "--scenario", "create-standalone"]);
+            let scenario = &report["scenarios"][0];
+            let expected = format!(
+                "a device model: DxgkDdiStartDevice returned STATUS_DEVICE_NOT_READY after it {request}"
+            );
+            assert_eq!(scenario["needs"], serde_json::json!([expected]), "{name}: {report}");
+            assert_eq!((code, &scenario["result"]), (2, &"not-flown".into()), "{name}: {report}");
+            assert_eq!(scenario["findings"], serde_json::json!([]), "{name}: {report}");
+        }
+    }
+}
+
 #[test]
 fn a_file_is_flown_in_this_process_without_deadline_with_a_folder_of_files() {
     let folder = new_folder("files");
@@ -390,17 +419,15 @@ fn images_that_cannot_be_loaded_are_refused() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// The driver with exceptions registers nothing, too: another report means that one of its steps
-/// is wrong, and has the number of the step in the status of `DriverEntry`.
+/// The driver with exceptions registers nothing, too: another line means that one of its steps is
+/// wrong, and has the number of the step in the status of `DriverEntry`.
 #[test]
-fn a_driver_that_registers_nothing_cannot_be_flown() {
+fn a_driver_that_registers_nothing_is_refused() {
     for name in ["nothing.sys", "nothing.so", "exceptions.sys"] {
-        let (code, report) = text(&["check", &driver(name), "--scenario", "create-standalone"]);
-        assert_eq!(code, 2, "{name}: {report}");
-        let reason = "needs DriverEntry to register a display driver (DxgkInitialize) or a \
-                      streaming minidriver (KsInitializeDriver)";
-        assert!(report.contains(reason), "{name}: {report}");
-        let last = report.lines().next_back().unwrap_or_default();
-        assert!(last.starts_with("FAIL (could not run): no scenario could be flown"), "{report}");
+        assert_refused(
+            &driver(name),
+            "its DriverEntry registers neither a display driver (DxgkInitialize) nor a streaming \
+             minidriver (KsInitializeDriver)",
+        );
     }
 }

@@ -11,12 +11,12 @@ use abi::ukm::{
 use flight::{Dispatch, Fence, HardwareModel, Log, Passive};
 use harness::{KernelTestbed, run, verified};
 use kernel::miniport::{DriverResult, Features, Miniport};
-use kernel::operation::SubmitPagingArgs;
+use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::{DriverSetup, Handle};
 use softgpu::format::{Command, anywhere, describe_in, encode};
 use softgpu::{Gpu, MemoryPlan, MmuPlan, SoftGpu};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use thunk::{Client, CreateAllocation, PagingQueue, PagingStatus};
 use verify::{Finding, Oracle, Severity};
 use windtunnel::HostKind;
@@ -31,24 +31,61 @@ const SECOND: u64 = 10_000_000;
 /// The contents of lost memory: entries that look valid.
 const NOISE: u32 = 0xdddd_dddd;
 
+/// The number of bytes of private data of each paging buffer.
+const PRIVATE: u32 = 8;
+
 /// The built-in driver without per-engine reset; memory is lost in a full reset.
-struct Whole(Arc<SoftGpu>, Arc<Gpu>);
+struct Whole {
+    driver: Arc<SoftGpu>,
+    gpu: Arc<Gpu>,
+    /// Whether the driver is between a reset and the restart.
+    resetting: AtomicBool,
+    /// Number of paging operations that were built in that time.
+    built: AtomicU32,
+}
+
+impl Whole {
+    fn new(driver: Arc<SoftGpu>, gpu: Arc<Gpu>) -> Self {
+        Self { driver, gpu, resetting: AtomicBool::new(false), built: AtomicU32::new(0) }
+    }
+}
 
 impl Miniport for Whole {
     fn delegate(&self) -> Option<&dyn Miniport> {
-        Some(&*self.0)
+        Some(&*self.driver)
     }
 
     fn query_adapter_info(&self, at: &mut Passive) -> DriverResult<Features> {
-        let mut features = self.0.query_adapter_info(at)?;
+        let mut features = self.driver.query_adapter_info(at)?;
         features.scheduling.engine_reset = false;
+        if let Some(memory) = &mut features.memory {
+            memory.paging.private = PRIVATE;
+        }
         Ok(features)
     }
 
+    fn build_paging_buffer(
+        &self,
+        at: &mut Passive,
+        args: &mut BuildPagingBufferArgs<'_>,
+    ) -> DriverResult<()> {
+        if self.resetting.load(SeqCst) {
+            self.built.fetch_add(1, SeqCst);
+            assert_eq!(args.private, [0; PRIVATE as usize], "of a buffer after the reset");
+        }
+        self.driver.build_paging_buffer(at, args)
+    }
+
     fn reset_from_timeout(&self, at: &mut Passive) -> DriverResult<()> {
-        self.0.reset_from_timeout(at)?;
-        self.1.fill_local(NOISE);
+        self.driver.reset_from_timeout(at)?;
+        self.gpu.fill_local(NOISE);
+        self.resetting.store(true, SeqCst);
         Ok(())
+    }
+
+    fn restart_from_timeout(&self, at: &mut Passive) -> DriverResult<()> {
+        self.resetting.store(false, SeqCst);
+        self.driver.restart_from_timeout(at)
     }
 }
 
@@ -138,9 +175,12 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     let (good, machine) = SoftGpu::with_memory(ram, plan);
     machine.fill_local(NOISE);
     let gpu = machine.clone();
-    let set_up = |log: &Arc<Log>| {
-        let miniport = Arc::new(Whole(good, machine.clone()));
-        DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) }
+    let whole = Arc::new(Whole::new(good, machine.clone()));
+    let miniport = whole.clone();
+    let set_up = |log: &Arc<Log>| DriverSetup {
+        miniport,
+        hardware: machine,
+        pool: nt::Pool::new(log.clone()),
     };
     let events = run(on, set_up, |testbed, at| {
         testbed.kernel.set_observer(Oracle::new(testbed.kernel.log().clone()));
@@ -175,6 +215,7 @@ fn reset(on: HostKind, mmu: MmuPlan) {
     });
     let count = |name: &str| events.iter().filter(|event| event.kind.name() == name).count();
     assert_eq!(count("adapter.reset"), 1, "{on:?}");
+    assert!(whole.built.load(SeqCst) > 0, "{on:?}: nothing was discarded");
     let verifier = verified(&events);
     windtunnel::keep_tally(verifier.rule_counts());
     // The rules that bind the kernel in a reset are tested elsewhere.

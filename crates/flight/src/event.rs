@@ -782,6 +782,9 @@ events! {
 
     /// A rule that is judged at a door is broken.
     RuleBroken "rule.broken" { rule: RuleId, component: Component, argument: Text, message: Text }
+    /// A rule that is judged at a door was broken again, `count` times, after it was logged often
+    /// enough there.
+    RuleRepeated "rule.repeated" { rule: RuleId, component: Component, argument: Text, message: Text, count: u64 }
 }
 
 /// The ` name=value` fields of a line, in order.

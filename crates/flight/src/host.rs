@@ -156,6 +156,12 @@ pub trait HardwareModel: Send + Sync {
         true
     }
 
+    /// What the driver asked its device for last, after the words "after it". `None` if it asked
+    /// for nothing, or if this is not recorded.
+    fn last_request(&self) -> Option<String> {
+        None
+    }
+
     /// Lets the engine of this node execute the next step, if it has work.
     fn prefer_node(&self, _node: u32) {}
 

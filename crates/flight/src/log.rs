@@ -5,8 +5,11 @@
 //! 1. An event gets its number under the log's lock, while the thread also holds the lock of the
 //!    change it reports. So the order of events is the order of changes.
 //! 2. The log has no effect on the run: observers take events out and give nothing back.
+//! 3. A rule that is broken at one place again and again is logged [`MAX_BREACHES`] times; after
+//!    that the log has one event for as many breaches. So a driver that loops does not fill it.
 
-use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, thread};
+use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, thread};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -14,6 +17,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Maximum capacity that is kept for the next events when events are taken out.
 const MAX_CAPACITY: usize = 4096;
+
+/// How often a rule is logged as broken at one place, one event for each breach.
+const MAX_BREACHES: u64 = 1000;
+
+/// How many sentences of one rule at one place are counted apart.
+const MAX_MESSAGES: usize = 16;
 
 /// Reads each event as it is logged, under the log's lock. It must not log.
 pub trait EventSink: Send + Sync + UnwindSafe + RefUnwindSafe {
@@ -50,6 +59,37 @@ struct LogState {
     events: Vec<Event>,
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
+    breaches: BTreeMap<BreachPlace, Breaches>,
+}
+
+/// A rule, the component that broke it, and the entry and argument.
+type BreachPlace = (RuleId, Component, &'static str);
+
+/// The breaches of one rule at one place.
+#[derive(Debug, Default)]
+struct Breaches {
+    /// How many have an event of their own.
+    logged: u64,
+    /// The later ones that no event has counted: the subject of the last, its sentence, and how
+    /// many. There are at most [`MAX_MESSAGES`] sentences.
+    repeated: Vec<(Subject, String, u64)>,
+}
+
+impl Breaches {
+    /// Counts a breach that gets no event of its own. Returns whether it is time for an event that
+    /// counts.
+    fn repeat(&mut self, subject: Subject, message: String) -> bool {
+        let known = self.repeated.iter().position(|(_, known, _)| *known == message);
+        let full = self.repeated.len() == MAX_MESSAGES;
+        match known.or(full.then_some(MAX_MESSAGES - 1)) {
+            Some(index) => {
+                let (last, _, count) = &mut self.repeated[index];
+                (*last, *count) = (subject, *count + 1);
+            }
+            None => self.repeated.push((subject, message, 1)),
+        }
+        self.repeated.iter().map(|(.., count)| count).sum::<u64>() >= MAX_BREACHES
+    }
 }
 
 /// A driver pointer that is in use.
@@ -107,8 +147,11 @@ impl Log {
     }
 
     fn record(&self, subject: Subject, what: EventKind) {
+        self.record_locked(&mut self.inner(), subject, what);
+    }
+
+    fn record_locked(&self, inner: &mut LogState, subject: Subject, what: EventKind) {
         let (thread, call) = (thread::current(), thread::call());
-        let mut inner = self.inner();
         inner.last += 1;
         let seq = inner.last;
         inner.events.push(Event { seq, thread, call, subject, kind: what });
@@ -138,9 +181,47 @@ impl Log {
             self.breached.store(true, Ordering::Relaxed);
             let component =
                 if component == Component::Client { thread::caller() } else { component };
-            let (argument, message) = (argument.into(), message.into());
-            self.emit(about, EventKind::RuleBroken { rule, component, argument, message });
+            self.record_breach(about, (rule, component, argument), message);
         }
+    }
+
+    fn record_breach(&self, about: Subject, place: BreachPlace, message: String) {
+        let inner = &mut *self.inner();
+        let breaches = inner.breaches.entry(place).or_default();
+        if breaches.logged < MAX_BREACHES {
+            breaches.logged += 1;
+            let (rule, component, argument) = place;
+            let (argument, message) = (argument.into(), message.into());
+            let kind = EventKind::RuleBroken { rule, component, argument, message };
+            self.record_locked(inner, about, kind);
+        } else if breaches.repeat(about, message) {
+            let repeated = std::mem::take(&mut breaches.repeated);
+            self.record_repeated(inner, place, repeated);
+        }
+    }
+
+    fn record_repeated(
+        &self,
+        inner: &mut LogState,
+        (rule, component, argument): BreachPlace,
+        repeated: Vec<(Subject, String, u64)>,
+    ) {
+        for (subject, message, count) in repeated {
+            let (argument, message) = (Text::from(argument), message.into());
+            let kind = EventKind::RuleRepeated { rule, component, argument, message, count };
+            self.record_locked(inner, subject, kind);
+        }
+    }
+
+    /// Logs how often rules were broken again that no event has counted yet. Call this at the end
+    /// of a run whose events go to a sink.
+    pub fn flush(&self) {
+        let inner = &mut *self.inner();
+        let mut breaches = std::mem::take(&mut inner.breaches);
+        for (place, breaches) in &mut breaches {
+            self.record_repeated(inner, *place, std::mem::take(&mut breaches.repeated));
+        }
+        inner.breaches = breaches;
     }
 
     /// Whether a rule that is judged at a door was broken. What happens after that may follow from
@@ -151,6 +232,7 @@ impl Log {
 
     /// Takes out the events since the last call.
     pub fn take(&self) -> Vec<Event> {
+        self.flush();
         let events = &mut self.inner().events;
         // About as many events are likely to follow: reserve the capacity once.
         let room = Vec::with_capacity(events.len().min(MAX_CAPACITY));
@@ -270,6 +352,56 @@ mod tests {
         log.release_pointer(0x7000);
         assert_eq!(log.acquire_pointer(0x9999), a, "a free number is used again");
         assert_eq!(log.acquire_pointer(0x7000).number, 3);
+    }
+
+    #[test]
+    fn a_rule_that_is_broken_again_and_again_is_counted() {
+        let log = Log::new();
+        let judge = |message: &str| {
+            let (rule, broken) = (RuleId::WT_LEVEL_001, Some(message.to_owned()));
+            log.judge(rule, Component::Driver, Subject::RUN, "here", broken);
+        };
+        for index in 0..2 * MAX_BREACHES + 500 {
+            judge(if index.is_multiple_of(2) { "one" } else { "other" });
+        }
+        log.judge(
+            RuleId::WT_LEVEL_001,
+            Component::Driver,
+            Subject::RUN,
+            "elsewhere",
+            Some("one".to_owned()),
+        );
+        let events = log.take();
+        let single = |event: &&Event| matches!(event.kind, EventKind::RuleBroken { .. });
+        assert_eq!(events.iter().filter(single).count() as u64, MAX_BREACHES + 1);
+        let repeated: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::RuleRepeated { message, count, .. } => Some((&**message, *count)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(repeated, [("one", 500), ("other", 500), ("one", 250), ("other", 250)]);
+        assert!(log.take().is_empty(), "what is counted is not counted again");
+        judge("one");
+        assert_eq!(log.take().len(), 1);
+    }
+
+    #[test]
+    fn sentences_that_differ_each_time_do_not_fill_the_log() {
+        let log = Log::new();
+        let breaches = 10 * MAX_BREACHES;
+        for index in 0..breaches {
+            let broken = Some(format!("value {index}"));
+            log.judge(RuleId::WT_LEVEL_001, Component::Driver, Subject::RUN, "here", broken);
+        }
+        let events = log.take();
+        let count = |event: &Event| match event.kind {
+            EventKind::RuleRepeated { count, .. } => count,
+            _ => 1,
+        };
+        assert_eq!(events.iter().map(count).sum::<u64>(), breaches);
+        assert!(events.len() as u64 <= MAX_BREACHES + 9 * MAX_MESSAGES as u64, "{}", events.len());
     }
 
     #[test]

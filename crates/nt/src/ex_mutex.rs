@@ -111,7 +111,7 @@ fn acquire(import: &'static str, mutex: *mut FastMutex) -> WaitEnd {
     judge_level(&host, &log, import, Irql::Passive);
     let (memory, thread) = (MutexMemory(mutex), current_thread());
     if memory.owner() == thread {
-        log_misuse(import, "of a mutex that the thread owns");
+        log_misuse(import, "for a mutex that the thread owns");
         return WaitEnd::Failed;
     }
     let mut end = WaitEnd::Satisfied(0);
@@ -137,7 +137,7 @@ fn release(import: &'static str, mutex: *mut FastMutex) {
     }
     let memory = MutexMemory(mutex);
     if memory.owner() != current_thread() {
-        log_misuse(import, "by a thread that does not own the mutex");
+        log_misuse(import, "on a thread that does not own the mutex");
         return;
     }
     memory.set_owner(0);

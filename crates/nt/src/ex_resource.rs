@@ -111,7 +111,7 @@ fn acquire(
             let mut resources = resources();
             let Some(state) = resources.get_mut(&resource.addr()) else {
                 drop(resources);
-                log_misuse(import, "of a resource that is not initialised");
+                log_misuse(import, "for a resource that is not initialised");
                 return (WaitEnd::Failed, 0);
             };
             if state.acquire(thread, exclusive) {
@@ -137,7 +137,7 @@ fn release(import: &'static str, resource: *mut Resource, thread: usize) {
     });
     let (released, waiters) = released.unwrap_or_default();
     if !released {
-        log_misuse(import, "of a resource that the thread does not hold");
+        log_misuse(import, "for a resource that the thread does not hold");
     }
     if let Some((host, _)) = current(import) {
         for token in &waiters {
@@ -153,7 +153,7 @@ fn release(import: &'static str, resource: *mut Resource, thread: usize) {
 /// `resource` points to an `ERESOURCE`, which stays there until it is deleted.
 pub unsafe extern "win64-unwind" fn ExInitializeResourceLite(resource: *mut Resource) -> NTSTATUS {
     if resources().insert(resource.addr(), ResourceState::default()).is_some() {
-        log_misuse("ExInitializeResourceLite", "of a resource that is initialised");
+        log_misuse("ExInitializeResourceLite", "for a resource that is initialised");
     }
     // SAFETY: The caller's contract.
     unsafe { resource.write_unaligned([0; RESOURCE_WORDS]) };
@@ -171,9 +171,9 @@ pub extern "win64-unwind" fn ExDeleteResourceLite(resource: *mut Resource) -> NT
     const NAME: &str = "ExDeleteResourceLite";
     let deleted = resources().remove(&resource.addr());
     match deleted {
-        Some(state) if state.is_held() => log_misuse(NAME, "of a resource that a thread holds"),
+        Some(state) if state.is_held() => log_misuse(NAME, "for a resource that a thread holds"),
         Some(_) => (),
-        None => log_misuse(NAME, "of a resource that is not initialised"),
+        None => log_misuse(NAME, "for a resource that is not initialised"),
     }
     STATUS_SUCCESS
 }
@@ -239,7 +239,7 @@ pub extern "win64-unwind" fn ExConvertExclusiveToSharedLite(resource: *mut Resou
     match (converted, current(NAME)) {
         (Some(waiters), Some((host, _))) => waiters.iter().for_each(|token| host.wake(token)),
         (Some(_), None) => (),
-        (None, _) => log_misuse(NAME, "of a resource that the thread does not hold"),
+        (None, _) => log_misuse(NAME, "for a resource that the thread does not hold"),
     }
 }
 

@@ -98,6 +98,7 @@ pub struct Executive {
     pub(crate) memory: Mutex<crate::mm::MemoryState>,
     handlers: Mutex<BTreeMap<String, Arc<dyn RequestHandler>>>,
     pub(crate) objects: Mutex<crate::io::IoObjects>,
+    pub(crate) device_request: Mutex<Option<crate::DeviceRequest>>,
 }
 
 impl Attachment for Executive {
@@ -125,6 +126,7 @@ impl Executive {
             memory: Mutex::default(),
             handlers: Mutex::default(),
             objects: Mutex::default(),
+            device_request: Mutex::default(),
         };
         executive.fill_registry();
         Arc::new(executive)

@@ -92,7 +92,7 @@ pub unsafe extern "win64-unwind" fn KeReleaseMutex(mutex: PVOID, _wait: BOOLEAN)
         Some(mutex.set_signal_state(state + 1))
     });
     released.flatten().unwrap_or_else(|| {
-        log_misuse(NAME, "by a thread that does not own the mutex");
+        log_misuse(NAME, "on a thread that does not own the mutex");
         0
     })
 }
@@ -154,7 +154,7 @@ pub unsafe extern "win64-unwind" fn KeReleaseSemaphore(
         count.map_or(before, |count| semaphore.set_signal_state(count))
     });
     if above {
-        log_misuse(NAME, "above the limit");
+        log_misuse(NAME, "above the limit of the semaphore");
     }
     before.unwrap_or(0)
 }

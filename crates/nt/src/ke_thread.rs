@@ -137,7 +137,7 @@ pub extern "win64-unwind" fn KeRevertToUserGroupAffinityThread(_affinity: *const
 fn leave(import: &'static str, regions: &'static std::thread::LocalKey<Cell<u32>>) {
     match regions.get().checked_sub(1) {
         Some(left) => regions.set(left),
-        None => log_misuse(import, "outside a region"),
+        None => log_misuse(import, "outside a region that the thread entered"),
     }
 }
 

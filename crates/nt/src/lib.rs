@@ -12,6 +12,7 @@ pub mod crt;
 pub mod crt_format;
 mod crt_memory;
 pub mod dbg;
+mod device_request;
 mod dispatcher;
 mod dpc_queue;
 mod driver_memory;
@@ -72,6 +73,7 @@ pub mod zw;
 pub mod zw_file;
 pub mod zw_key;
 
+pub use device_request::DeviceRequest;
 pub use ex::{
     ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
     ExAllocatePoolWithTag, ExAllocatePoolWithTagPriority, ExAllocatePoolZero, ExFreePool,

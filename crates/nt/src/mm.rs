@@ -14,7 +14,7 @@
 use crate::entry::{guarded, judge_level, judge_passive};
 use crate::import_table::import_rows;
 use crate::rtl::CountedString;
-use crate::{Executive, Ram, dbg, ex, find_import};
+use crate::{DeviceRequest, Executive, Ram, dbg, ex, find_import};
 use abi::{BOOLEAN, PVOID};
 use flight::{Irql, Run};
 use std::collections::BTreeMap;
@@ -355,7 +355,9 @@ fn map_io_space(name: &'static str, physical: u64, bytes: usize) -> PVOID {
             Some(view + usize::try_from(in_page).ok()?)
         };
         let mapped = device.or_else(memory);
-        if mapped.is_none() {
+        let (start, bytes, found) = (physical, bytes as u64, mapped.is_some());
+        DeviceRequest::Mapping { by: name, start, bytes, mapped: found }.record();
+        if !found {
             dbg::print(name, format!("{name} of {physical:#x}: no device answers"));
         }
         mapped

@@ -1,4 +1,5 @@
-//! Memory descriptor lists (`IoAllocateMdl`, `MmProbeAndLockPages`, …), under their Windows names.
+//! Memory descriptor lists (`IoAllocateMdl`, `MmUnlockPages`, …), under their Windows names.
+//! `MmProbeAndLockPages` raises exceptions and is with the others that do.
 //!
 //! A list is a block of the driver's pool in the layout of Windows: the structure `MDL`, then the
 //! number of each page. A page of system memory ([`crate::Ram`]) has its physical page number. Any
@@ -33,7 +34,6 @@ import_rows! {
     MmFreePagesFromMdl;
     MmMapLockedPages lacks "no mapping for user mode";
     MmMapLockedPagesSpecifyCache lacks "ignores cache types; no mapping for user mode";
-    MmProbeAndLockPages lacks "raises no exception: a list that is not locked tells the failure";
     MmProtectMdlSystemAddress lacks "protects nothing";
     MmSizeOfMdl;
     MmUnlockPages;
@@ -327,19 +327,6 @@ pub unsafe extern "win64-unwind" fn MmBuildMdlForNonPagedPool(list: PVOID) {
         list.0.write(mdl::MAPPED_SYSTEM_VA, list.buffer().0);
         list.change_flags(SOURCE_IS_NONPAGED_POOL, 0);
     });
-}
-
-/// Checks that the pages of a buffer exist and locks them. If they do not, the list stays unlocked.
-pub unsafe extern "win64-unwind" fn MmProbeAndLockPages(list: PVOID, mode: i8, operation: u32) {
-    let lock = || {
-        // SAFETY: The caller's contract.
-        if let Err(status) = unsafe { probe_and_lock_pages(list, mode, operation) } {
-            let status = status.cast_unsigned();
-            let text = format!("MmProbeAndLockPages would raise {status:#010x}");
-            crate::dbg::print("MmProbeAndLockPages", text);
-        }
-    };
-    guarded((), lock);
 }
 
 /// Unlocks the pages of a list, and unmaps them.

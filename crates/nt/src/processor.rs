@@ -192,7 +192,7 @@ pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mine = driver.processor().locks.contains(&lock);
     if mine {
-        log_misuse(import, "of a spin lock that the thread holds: a deadlock on Windows");
+        log_misuse(import, "for a spin lock that the thread holds: a deadlock on Windows");
     }
     // A lock that a driver never releases is reported when that driver returns.
     let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
@@ -220,7 +220,7 @@ pub(crate) fn release_spin_lock(import: &'static str, lock: usize) {
     let mut processor = driver.processor();
     let Some(index) = processor.locks.iter().rposition(|held| *held == lock) else {
         drop(processor);
-        return log_misuse(import, "of a spin lock that the thread does not hold");
+        return log_misuse(import, "for a spin lock that the thread does not hold");
     };
     processor.locks.remove(index);
     if !processor.locks.contains(&lock) {

@@ -173,7 +173,7 @@ impl ThreadLife {
         judge_routine_exit(log, "PsTerminateSystemThread", &left);
         if owned_by_this_thread() > 0 {
             // WINDOWS: documented, bug check 0x4000008A.
-            log_misuse("PsTerminateSystemThread", "by a thread that owns a mutex");
+            log_misuse("PsTerminateSystemThread", "on a thread that owns a mutex");
         }
         drop(entered);
         let machine = Machine::of(host);

@@ -199,7 +199,7 @@ pub(crate) fn park_for(import: &'static str, host: &Arc<dyn Host>, token: &WaitT
         Some(WaitResult::Woken) => WaitEnd::Satisfied(0),
         Some(WaitResult::HostEnded) if abandon::is_possible() => WaitEnd::HostEnded,
         _ => {
-            log_misuse(import, "waits for what does not happen");
+            log_misuse(import, "and waits for what never happens");
             WaitEnd::Failed
         }
     }

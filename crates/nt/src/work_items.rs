@@ -105,7 +105,7 @@ fn queue(import: &'static str, flag: QueuedFlag, call: WorkCall) {
     let Some((host, log)) = current(import) else { return };
     judge_level(&host, &log, import, Irql::Dispatch);
     if flag.set(true) {
-        log_misuse(import, "of a work item that is queued");
+        log_misuse(import, "for a work item that is queued");
         return;
     }
     let run = move || {
@@ -177,7 +177,7 @@ unsafe fn is_free(import: &'static str, item: *mut IoWorkItem) -> bool {
     // SAFETY: The caller's contract.
     let queued = unsafe { item.read_unaligned() }.queued != 0;
     if queued {
-        log_misuse(import, "of a work item that is queued");
+        log_misuse(import, "for a work item that is queued");
     }
     !queued
 }

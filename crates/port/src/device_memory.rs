@@ -18,6 +18,7 @@ use abi::status::{
 };
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PHYSICAL_ADDRESS, PVOID};
 use flight::{CallGuard, EventKind, Hex, Passive, RuleId};
+use nt::DeviceRequest;
 use std::{ptr, slice};
 
 /// A bad argument or level is an invalid parameter (D-55).
@@ -45,6 +46,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbGetDeviceInformation(
             TranslatedResourceList: door.hardware().resources(),
             ..DXGK_DEVICE_INFO::ZERO
         };
+        let count = door.hardware().resource_count();
+        DeviceRequest::Resources { by: row.name, count }.record();
         // SAFETY: The caller guarantees the same.
         unsafe { write(info, values) };
         STATUS_SUCCESS
@@ -75,6 +78,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapMemory(
                 return BAD_ARGUMENT;
             }
             let inside = ports == 0 && door.hardware().contains(start, length);
+            let (physical, bytes) = (start.cast_unsigned(), length.into());
+            let (by, mapped) = (row.name, inside);
+            DeviceRequest::Mapping { by, start: physical, bytes, mapped }.record();
             let broken = (!inside).then(|| {
                 let space = if ports == 0 { "memory" } else { "I/O space" };
                 format!(
@@ -146,7 +152,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReadDeviceSpace(
     let copy = |config: &mut [u8], buffer: &mut [u8]| buffer.copy_from_slice(config);
     let request = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller guarantees the same.
-    unsafe { request.copy(handle, &row::DxgkCbReadDeviceSpace, copy) }
+    unsafe { request.copy(handle, (&row::DxgkCbReadDeviceSpace, false), copy) }
 }
 
 /// Writes to a space of the device.
@@ -165,7 +171,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbWriteDeviceSpace(
     let copy = |config: &mut [u8], buffer: &mut [u8]| config.copy_from_slice(buffer);
     let request = DeviceSpaceAccess { kind, buffer, offset, length, count };
     // SAFETY: The caller guarantees the same.
-    unsafe { request.copy(handle, &row::DxgkCbWriteDeviceSpace, copy) }
+    unsafe { request.copy(handle, (&row::DxgkCbWriteDeviceSpace, true), copy) }
 }
 
 /// An access to a space of the device.
@@ -187,7 +193,7 @@ impl DeviceSpaceAccess {
     unsafe fn copy(
         self,
         handle: HANDLE,
-        row: &CallbackRow<Passive>,
+        (row, writes): (&CallbackRow<Passive>, bool),
         copy: impl Fn(&mut [u8], &mut [u8]),
     ) -> NTSTATUS {
         let name = row.name;
@@ -201,6 +207,9 @@ impl DeviceSpaceAccess {
                 if door.hardware().is_surprise_removed() {
                     CallGuard::touch();
                 }
+                let space = (self.kind != DXGK_WHICHSPACE_CONFIG).then_some(self.kind);
+                let (offset, bytes) = (self.offset, self.length);
+                DeviceRequest::Space { writes, space, offset, bytes }.record();
                 // Two of the four spaces have no published number, so no number is invalid.
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
                     let absent = format!("{name} of space {}", Hex(self.kind));

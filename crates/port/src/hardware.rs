@@ -73,6 +73,11 @@ impl HardwareState {
         &raw mut *lock(&self.resources)
     }
 
+    /// The number of ranges in the list of resources.
+    pub(crate) fn resource_count(&self) -> u32 {
+        self.memory.is_some().into()
+    }
+
     /// Whether a range lies in the resources, or in the frame buffer that the driver took over.
     pub(crate) fn contains(&self, start: PHYSICAL_ADDRESS, bytes: u32) -> bool {
         self.memory_of(start, bytes).is_some()

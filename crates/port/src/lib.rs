@@ -65,6 +65,6 @@ pub use ks::KsDriver;
 pub use load::{
     LoadContext, LoadError, Registered, judge_unload, resolve_import, run_driver_entry,
 };
-pub use status::result_from_status;
+pub use status::{result_from_status, status_name};
 pub use table::TableError;
 pub use version::InterfaceVersion;

@@ -9,6 +9,7 @@ use abi::NTSTATUS;
 use abi::miniport::DXGKRNL_INTERFACE;
 use abi::status::STATUS_NOT_SUPPORTED;
 use flight::{EventKind, RuleId};
+use nt::DeviceRequest;
 use std::marker::PhantomData;
 
 /// The index of a slot. An unknown name does not compile, because all uses are constant.
@@ -42,6 +43,7 @@ pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: Callb
     row.enter(Door::running, STATUS_NOT_SUPPORTED, |door| {
         let services = door.services();
         row.callback_at_level(services, (), |_| ()); // The level is judged all the same.
+        DeviceRequest::Callback(name).record();
         services.log().emit(services.adapter(), EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })

@@ -17,6 +17,11 @@ pub struct BugCheck {
 /// The known bug checks, by number. Names are those of Windows.
 pub const BUG_CHECKS: &[BugCheck] = &[
     BugCheck {
+        code: 0x09,
+        name: "IRQL_NOT_GREATER_OR_EQUAL",
+        about: "KeRaiseIrql was called with a level below the current one",
+    },
+    BugCheck {
         code: 0x0A,
         name: "IRQL_NOT_LESS_OR_EQUAL",
         about: "memory was touched at a level where it may not be",
@@ -40,6 +45,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         code: 0x7E,
         name: "SYSTEM_THREAD_EXCEPTION_NOT_HANDLED",
         about: "a system thread ran into an unhandled exception",
+    },
+    BugCheck {
+        code: 0x96,
+        name: "INVALID_WORK_QUEUE_ITEM",
+        about: "a work item is not valid, as one that is queued already",
     },
     BugCheck {
         code: 0xB8,
@@ -80,6 +90,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         code: 0xD5,
         name: "DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL",
         about: "a driver touched pool that it had freed",
+    },
+    BugCheck {
+        code: 0xE3,
+        name: "RESOURCE_NOT_OWNED",
+        about: "a thread released a resource that it does not own",
     },
     BugCheck {
         code: 0x10E,

@@ -68,6 +68,7 @@ mod destroy;
 mod escape;
 mod fence_order;
 mod handles;
+mod imports;
 mod instances;
 mod interrupts;
 mod keyed_mutex;

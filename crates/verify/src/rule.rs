@@ -81,6 +81,7 @@ pub static ALL: &[&[Rule]] = &[
     crate::threading::RULES,
     crate::escape::RULES,
     crate::pool::RULES,
+    crate::imports::RULES,
     crate::sync::RULES,
     crate::stream_objects::RULES,
     crate::stream_frames::RULES,

@@ -108,6 +108,16 @@ pub(crate) fn bug_check_of(ddi: &str) -> Option<String> {
     Some(format!("stops with bug check 0x{:X} (0x{:X})", stop.code, stop.parameter))
 }
 
+/// What Windows does when driver code ends as a sentence of WT-CRASH-001 says: the words behind its
+/// last colon. `None` if they are not about that.
+pub(crate) fn end_of_crash(message: &str) -> Option<String> {
+    let (_, end) = message.rsplit_once(": ")?;
+    if end.starts_with("bug check 0x") {
+        return Some(format!("stops with {end}"));
+    }
+    end.contains("without a bug check").then(|| end.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use crate::script::{judge_count, messages};

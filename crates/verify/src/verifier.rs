@@ -126,6 +126,8 @@ pub struct Verifier {
     /// The virtual threads on which a user-mode driver has called back, and how deep.
     callback_depths: BTreeMap<u32, u32>,
     calls: CurrentCalls,
+    /// Where the last breach of a rule at a door was placed, by its entry and argument.
+    breach_places: BTreeMap<(RuleId, Component, Text), Text>,
     events: u64,
 }
 
@@ -174,17 +176,28 @@ impl Verifier {
                     && self.callback_depths.contains_key(&event.thread);
                 let component = if back { Component::Umd } else { component };
                 let argument = self.calls.place(event.thread, argument);
-                let breach = Breach { rule: rule.id, component, argument, message, warns };
+                let breach =
+                    Breach { rule: rule.id, component, argument, message, warns, count: 1 };
                 self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
             }
         }
         match &event.kind {
-            EventKind::RuleBroken { rule, component, argument, message } => {
+            EventKind::RuleBroken { rule, component, argument: entry, message } => {
                 // The door that judges the state at a return does not know the DDI.
-                let argument = returned_ddi(&self.shadows, event, argument)
-                    .unwrap_or_else(|| self.calls.place(event.thread, argument.clone()));
+                let argument = returned_ddi(&self.shadows, event, entry)
+                    .unwrap_or_else(|| self.calls.place(event.thread, entry.clone()));
                 let (rule, component, message) = (*rule, *component, message.to_string());
-                let breach = Breach { rule, component, argument, message, warns: false };
+                self.breach_places.insert((rule, component, entry.clone()), argument.clone());
+                let breach = Breach { rule, component, argument, message, warns: false, count: 1 };
+                self.findings.add(breach, || trail(event, &self.shadows, None));
+            }
+            EventKind::RuleRepeated { rule, component, argument, message, count } => {
+                // The thread may be in another call by now.
+                let place = (*rule, *component, argument.clone());
+                let argument = self.breach_places.get(&place).unwrap_or(argument).clone();
+                let (rule, component, message) = (*rule, *component, message.to_string());
+                let count = *count;
+                let breach = Breach { rule, component, argument, message, warns: false, count };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
             EventKind::DdiCall { name, .. }
@@ -280,11 +293,13 @@ struct Breach {
     message: String,
     /// Whether it is a warning, whatever the severity of the rule is.
     warns: bool,
+    /// How often it was broken.
+    count: u64,
 }
 
 impl FindingList {
     fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
-        let Breach { rule, component, argument, message, warns } = breach;
+        let Breach { rule, component, argument, message, warns, count } = breach;
         let argument = argument.into_owned();
         let causes = self.causes.entry((rule, component, argument.clone())).or_default();
         let cause = cause(&message);
@@ -293,8 +308,8 @@ impl FindingList {
         if let Some((_, (first, consequence))) = known.or(full) {
             let first = &mut self.list[*first];
             match consequence {
-                Some(index) => first.consequences[*index].count += 1,
-                None => first.count += 1,
+                Some(index) => first.consequences[*index].count += count,
+                None => first.count += count,
             }
             return;
         }
@@ -307,6 +322,9 @@ impl FindingList {
         let entry = catalogue::find(rule.name());
         let windows = match rule {
             RuleId::GATE_STATUS_002 | RuleId::KMD_SUBMIT_013 => statuses::bug_check_of(&argument),
+            RuleId::WT_CRASH_001 => {
+                statuses::end_of_crash(&message).or_else(|| entry.map(catalogue::Entry::windows))
+            }
             _ => entry.map(catalogue::Entry::windows),
         };
         let finding = Finding {
@@ -322,7 +340,7 @@ impl FindingList {
             basis: entry.map_or("ours", |entry| &entry.basis),
             source: entry.map_or("ours", |entry| &entry.source),
             events: events(),
-            count: 1,
+            count,
             consequences: Vec::new(),
             stack: Vec::new(),
         };
@@ -341,7 +359,7 @@ mod tests {
     fn breach(message: &str) -> Breach {
         let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
         let (argument, message) = ("here".into(), message.to_owned());
-        Breach { rule, component, argument, message, warns: false }
+        Breach { rule, component, argument, message, warns: false, count: 1 }
     }
 
     #[test]
@@ -368,6 +386,33 @@ mod tests {
         assert_eq!(component(calls), Component::Umd);
         assert_eq!(component(&[calls, calls, returns].concat()), Component::Umd, "a nested one");
         assert_eq!(component(&[calls, returns].concat()), Component::Client);
+    }
+
+    #[test]
+    fn breaches_that_were_only_counted_belong_to_the_finding() {
+        let event = |name: &str, count: &str| {
+            format!(
+                "call:1 rule.{name} rule=WT-LEVEL-001 component=driver argument=KeWait \
+                 message=\"KeWait was called at dispatch level\"{count}\n"
+            )
+        };
+        let flown = fly(&[event("broken", ""), event("repeated", " count=41")].concat());
+        let findings = flown.findings();
+        assert_eq!((findings.len(), findings[0].count), (1, 42));
+    }
+
+    #[test]
+    fn a_crash_has_the_bug_check_of_its_sentence() {
+        let windows = |message: &str| {
+            let mut findings = FindingList::default();
+            let rule = RuleId::WT_CRASH_001;
+            findings.add(Breach { rule, ..breach(message) }, Vec::new);
+            findings.list[0].windows.clone()
+        };
+        assert_eq!(windows("the driver wrote to 0x0: bug check 0xD1"), "stops with bug check 0xD1");
+        let hangs = "the thread hangs, without a bug check";
+        assert_eq!(windows(&format!("the driver did not return: {hangs}")), hangs);
+        assert!(windows("DxgkDdiEscape crashed").contains("0x3B"), "every one that is possible");
     }
 
     #[test]

@@ -51,6 +51,7 @@ struct FlightEnd {
     rule_counts: Vec<(String, u64)>,
     implemented: Vec<String>,
     registration: Option<String>,
+    registers_nothing: bool,
     began: bool,
     internal_error: Option<String>,
     /// Why the user-mode driver could not be loaded.
@@ -113,12 +114,14 @@ fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> Fligh
             body.map(|(implemented, run)| FileFlight {
                 implemented,
                 registration: None,
+                registers_nothing: false,
                 began: true,
                 run,
             })
         }
         Driver::Streaming(_) => Err(HostError("a streaming driver has no user-mode driver".into())),
     };
+    log.flush();
     match flown {
         Ok(flown) => FlightEnd::new(&flown, &log.rule_counts()),
         Err(HostError(why)) => FlightEnd { internal_error: Some(why), ..FlightEnd::default() },
@@ -176,6 +179,7 @@ impl FlightEnd {
                 .collect(),
             implemented: flown.implemented.iter().map(|name| (*name).to_owned()).collect(),
             registration: flown.registration.clone(),
+            registers_nothing: flown.registers_nothing,
             began: flown.began,
             ..Self::default()
         }
@@ -250,6 +254,9 @@ pub(crate) fn fly(
     }
     for name in &end.calls_without_context {
         ExecutionContext::report_missing(kept_text(name));
+    }
+    if let (Driver::File(file), true) = (driver, end.registers_nothing) {
+        file.set_registers_nothing();
     }
     let mut needs = end.needs.clone();
     if finished && !end.began {

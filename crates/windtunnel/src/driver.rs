@@ -63,6 +63,11 @@ impl Driver {
         }
     }
 
+    /// Whether it is a file whose `DriverEntry` registered no driver in a flight.
+    pub(crate) fn registers_nothing(self) -> bool {
+        matches!(self, Driver::File(file) if file.registers_nothing())
+    }
+
     /// Whether this is a streaming minidriver.
     pub fn streams(self) -> bool {
         match self {

@@ -14,9 +14,10 @@ use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
-use port::{Hardware, LoadContext, Registered, TableDriver};
+use port::{Hardware, LoadContext, LoadError, Registered, TableDriver};
 use runtime::Umd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub struct DriverFile {
     absent: Vec<String>,
     symbols: Result<Symbols, SymbolError>,
     registration: Mutex<Option<String>>,
+    registers_nothing: AtomicBool,
     pub(crate) options: FlightOptions,
 }
 
@@ -86,6 +88,7 @@ impl DriverFile {
             absent,
             symbols,
             registration: Mutex::default(),
+            registers_nothing: AtomicBool::new(false),
             options,
         })))
     }
@@ -140,6 +143,16 @@ impl DriverFile {
         }
     }
 
+    /// Whether `DriverEntry` succeeded and registered no driver: nothing can be flown.
+    pub fn registers_nothing(&self) -> bool {
+        self.registers_nothing.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that it registered nothing.
+    pub(crate) fn set_registers_nothing(&self) {
+        self.registers_nothing.store(true, Ordering::Relaxed);
+    }
+
     /// The imports that are not implemented: a call of one ends the flight.
     pub fn absent_imports(&self) -> &[String] {
         &self.absent
@@ -174,6 +187,9 @@ pub(crate) fn fly_file(
     if let Some(text) = flown.registration {
         file.set_registration(text);
     }
+    if flown.registers_nothing {
+        file.set_registers_nothing();
+    }
     let events = if flown.began { log.take() } else { Vec::new() };
     let result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
@@ -185,6 +201,8 @@ pub(crate) struct FileFlight {
     pub(crate) implemented: Vec<&'static str>,
     /// The interface version and the kind of driver.
     pub(crate) registration: Option<String>,
+    /// Whether `DriverEntry` succeeded and registered no driver.
+    pub(crate) registers_nothing: bool,
     /// Whether the scenario began: the driver has the entry points that it needs.
     pub(crate) began: bool,
     /// The run.
@@ -194,7 +212,12 @@ pub(crate) struct FileFlight {
 impl FileFlight {
     fn stopped(need: String) -> Self {
         let run = ScenarioRun { needs: vec![need], ..ScenarioRun::default() };
-        Self { implemented: Vec::new(), registration: None, began: true, run }
+        Self { began: true, ..Self::new(Vec::new(), None, run) }
+    }
+
+    /// A flight that did not begin.
+    fn new(implemented: Vec<&'static str>, registration: Option<String>, run: ScenarioRun) -> Self {
+        Self { implemented, registration, registers_nothing: false, began: false, run }
     }
 }
 
@@ -260,9 +283,9 @@ pub(crate) fn fly_here(
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
                     let registration = registration(&miniport);
-                    return FileFlight { implemented, registration, began: false, run };
+                    return FileFlight::new(implemented, registration, run);
                 }
-                let hardware = Arc::new(NoDevice { ram: ram.clone() });
+                let hardware = Arc::new(NoDevice { ram: ram.clone(), pool: pool.clone() });
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
                 let run = ScenarioRun::run(host, at, (log, on), (setup, umd), |testbed| {
@@ -270,7 +293,7 @@ pub(crate) fn fly_here(
                 });
                 port::judge_unload(&any_host, log, &pool);
                 let registration = registration(&miniport);
-                FileFlight { implemented, registration, began: true, run }
+                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
             }
             Ok(Registered::Stream(driver)) => {
                 let setup = driver.set_up();
@@ -283,9 +306,12 @@ pub(crate) fn fly_here(
                     });
                 memory.close();
                 let registration = Some("an AVStream minidriver".to_owned());
-                FileFlight { implemented, registration, began: true, run }
+                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
             }
-            Err(why) => stopped(why.to_string()),
+            Err(why) => {
+                let registers_nothing = matches!(why, LoadError::Nothing);
+                FileFlight { registers_nothing, ..stopped(why.to_string()) }
+            }
         }
     })
 }
@@ -302,6 +328,8 @@ fn leave_numbers(channel: &Channel, loaded: &Module) {
 /// A machine with memory, and no device behind the adapter.
 struct NoDevice {
     ram: Arc<nt::Ram>,
+    /// The driver's pool, which knows the executive.
+    pool: Arc<nt::Pool>,
 }
 
 impl HardwareModel for NoDevice {
@@ -315,6 +343,10 @@ impl HardwareModel for NoDevice {
 
     fn models_hardware(&self) -> bool {
         false
+    }
+
+    fn last_request(&self) -> Option<String> {
+        Some(self.pool.executive()?.last_device_request()?.to_string())
     }
 
     fn ram(&self) -> Option<Arc<dyn flight::Ram>> {

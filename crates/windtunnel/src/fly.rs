@@ -12,6 +12,7 @@ use drivers::{Listed, ListedStream};
 use flight::{
     DeterministicHost, Event, HostError, Log, Passive, RuleCounts, Spawner, ThreadedHost,
 };
+use kernel::miniport::DriverError;
 use kernel::{DriverSetup, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
@@ -367,7 +368,8 @@ impl ScenarioRun {
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         // What cannot be looked at is not judged.
-        let models_hardware = setup.hardware.models_hardware();
+        let hardware = setup.hardware.clone();
+        let models_hardware = hardware.models_hardware();
         if models_hardware {
             kernel.set_observer(Oracle::new(log.clone()));
         }
@@ -380,10 +382,12 @@ impl ScenarioRun {
             Ok(adapter) => adapter,
             Err(why) => {
                 // Without a model of the hardware, a start can fail because no device answers.
-                let reason = why.reason();
-                let no_device = !models_hardware && reason.starts_with("DxgkDdiStartDevice");
-                let what = if no_device { "a device model" } else { "a driver that starts" };
-                let needs = format!("{what}: {reason}");
+                let no_device = !models_hardware && why.entry == "DxgkDdiStartDevice";
+                let needs = if no_device && why.reported.is_none() {
+                    needs_device_model(why.entry, why.why, hardware.last_request())
+                } else {
+                    format!("a driver that starts: {}", why.reason())
+                };
                 return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
             }
         };
@@ -402,6 +406,17 @@ impl ScenarioRun {
         let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         Self { needs, live: kernel.live_objects(), live_snapshots: looks, frames: Vec::new() }
     }
+}
+
+/// What a driver needs that fails to start without a model of its device, with what it asked the
+/// device for last.
+fn needs_device_model(entry: &str, error: DriverError, request: Option<String>) -> String {
+    let status = port::status_name(error);
+    let after = match request {
+        Some(request) => format!("after it {request}"),
+        None => "and had asked for no register or resource".to_owned(),
+    };
+    format!("a device model: {entry} returned {status} {after}")
 }
 
 /// The need of a scenario. A function that is NULL was not called: the runtime's result for it is

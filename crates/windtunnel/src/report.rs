@@ -129,7 +129,9 @@ impl FlightResult {
 fn event_line(event: &Event) -> String {
     let line = event.to_string();
     let shown = match event.kind {
-        EventKind::RuleBroken { .. } => line.split(" component=").next().unwrap_or(&line),
+        EventKind::RuleBroken { .. } | EventKind::RuleRepeated { .. } => {
+            line.split(" component=").next().unwrap_or(&line)
+        }
         _ => &line,
     };
     name_statuses(shown)

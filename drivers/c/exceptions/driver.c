@@ -82,6 +82,25 @@ static APART NTSTATUS StatusOfProbe(ULONG_PTR address, ULONG alignment)
     return STATUS_SUCCESS;
 }
 
+/* The list is locked, or not touched. */
+static APART NTSTATUS StatusOfLock(ULONG_PTR address, KPROCESSOR_MODE mode)
+{
+    PMDL mdl = IoAllocateMdl((PVOID)address, 16, FALSE, FALSE, NULL);
+    NTSTATUS status = STATUS_SUCCESS;
+
+    if (mdl == NULL)
+        return STATUS_NO_MEMORY;
+    __try {
+        MmProbeAndLockPages(mdl, mode, IoReadAccess);
+    } __except (EXCEPTION_EXECUTE_HANDLER) {
+        status = GetExceptionCode();
+    }
+    if (status == STATUS_SUCCESS)
+        MmUnlockPages(mdl);
+    IoFreeMdl(mdl);
+    return status;
+}
+
 static APART NTSTATUS StatusOfCopy(const void *from)
 {
     ULONG to[16];
@@ -216,6 +235,12 @@ static ULONG FirstWrongStep(PDRIVER_OBJECT driver)
     }
     if (Registers(100) != 5050)
         return 13;
+    if (StatusOfLock(0x1000, KernelMode) != STATUS_ACCESS_VIOLATION)
+        return 14;
+    if (StatusOfLock((ULONG_PTR)driver, UserMode) != STATUS_ACCESS_VIOLATION)
+        return 15;
+    if (StatusOfLock((ULONG_PTR)driver, KernelMode) != STATUS_SUCCESS)
+        return 16;
     return 0;
 }
 

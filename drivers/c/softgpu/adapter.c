@@ -18,6 +18,44 @@ PAGED NTSTATUS NTAPI SgAddDevice(PDEVICE_OBJECT physical_device, PVOID *context)
     return STATUS_SUCCESS;
 }
 
+#ifdef FLAW_RELEASES_UNOWNED_MUTEX
+static KMUTEX UnownedMutex;
+#endif
+
+#ifdef FLAW_NEEDS_DEVICE
+/* The last thing that the driver asks the device for. */
+static PAGED NTSTATUS FindDevice(PADAPTER adapter)
+{
+    PDXGKRNL_INTERFACE dxgk = &adapter->DxgkInterface;
+    ULONG id = 0;
+
+#if FLAW_NEEDS_DEVICE == 1
+    PHYSICAL_ADDRESS registers = {.QuadPart = 0xF0000000};
+    PVOID mapped = MmMapIoSpace(registers, 0x1000, MmNonCached);
+
+    if (mapped != NULL)
+        MmUnmapIoSpace(mapped, 0x1000);
+#elif FLAW_NEEDS_DEVICE == 2
+    DXGK_DEVICE_INFO info = {0};
+
+    dxgk->DxgkCbGetDeviceInformation(dxgk->DeviceHandle, &info);
+#elif FLAW_NEEDS_DEVICE == 3
+    UCHAR value;
+
+    __asm__ volatile("inb %w1, %b0" : "=a"(value) : "Nd"((USHORT)0x3C5));
+    if (value != 0xFF)
+        return STATUS_SUCCESS;
+#elif FLAW_NEEDS_DEVICE == 4
+    UINT read = 0;
+
+    dxgk->DxgkCbReadDeviceSpace(dxgk->DeviceHandle, DXGK_WHICHSPACE_CONFIG, &id, 8, sizeof(id),
+                                &read);
+#endif
+    UNREFERENCED_PARAMETER(dxgk);
+    return id == 0 ? STATUS_DEVICE_NOT_READY : STATUS_SUCCESS;
+}
+#endif
+
 PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
                                    PDXGKRNL_INTERFACE dxgk_interface, UINT *sources,
                                    UINT *children)
@@ -28,11 +66,18 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
     adapter->StartInfo = *start_info;
     adapter->DxgkInterface = *dxgk_interface;
     adapter->Removed = FALSE;
+#ifdef FLAW_RELEASES_UNOWNED_MUTEX
+    KeInitializeMutex(&UnownedMutex, 0);
+    KeReleaseMutex(&UnownedMutex, FALSE);
+#endif
 #ifdef FLAW_LEAK_MDL
     IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
 #endif
     *sources = 0;
     *children = 0;
+#ifdef FLAW_NEEDS_DEVICE
+    return FindDevice(adapter);
+#endif
     return GpuStart(&adapter->Gpu, adapter);
 }
 

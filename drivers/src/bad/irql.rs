@@ -17,6 +17,8 @@ pub(crate) const RETURNS_AT_DISPATCH_LEVEL: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(returns_at_dispatch_level), ..GOOD };
 pub(crate) const RETURNS_WITH_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(returns_with_spin_lock), ..GOOD };
+pub(crate) const RELEASES_FREE_SPIN_LOCK: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_free_spin_lock), ..GOOD };
 pub(crate) const POLLS_GPU_IN_DESTROY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyAllocation: Some(polls_gpu_in_destroy), ..GOOD };
 /// A good driver: it destroys while it holds a spin lock, and waits before it creates.
@@ -28,6 +30,9 @@ pub(crate) const SPIN_LOCK_DESTROY: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALI
 
 /// A `KSPIN_LOCK`.
 static LOCK: AtomicUsize = AtomicUsize::new(0);
+
+/// A `KSPIN_LOCK` that no thread acquires.
+static FREE_LOCK: AtomicUsize = AtomicUsize::new(0);
 
 /// One millisecond as a relative time.
 static DELAY: i64 = -10_000;
@@ -54,6 +59,18 @@ unsafe extern "win64-unwind" fn returns_with_spin_lock(
     unsafe { KeAcquireSpinLockRaiseToDpc(LOCK.as_ptr()) };
     KeLowerIrql(PASSIVE_LEVEL);
     status
+}
+
+/// Opens, and releases a spin lock that it did not acquire.
+unsafe extern "win64-unwind" fn releases_free_spin_lock(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let before = KeRaiseIrqlToDpcLevel();
+    // SAFETY: The lock is a static.
+    unsafe { KeReleaseSpinLock(FREE_LOCK.as_ptr(), before) };
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { open_allocation(device, args) }
 }
 
 /// Waits a millisecond before it destroys.

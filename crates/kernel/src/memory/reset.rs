@@ -70,7 +70,7 @@ impl Kernel {
         }
         let name = operation.name();
         let mut buffer = vec![0; step_context.capacity as usize];
-        let (mut multipass, mut private) = (0, Vec::new());
+        let (mut multipass, mut private) = (0, vec![0; step_context.private as usize]);
         let mut args = BuildPagingBufferArgs {
             operation,
             buffer: &mut buffer,

@@ -16,6 +16,8 @@ pub(crate) struct StepContext {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) hardware: Arc<dyn HardwareModel>,
     pub(crate) capacity: u32,
+    /// The number of bytes of the driver's private data of a paging buffer.
+    pub(crate) private: u32,
     pub(crate) owner: Subject,
     pub(crate) segment: Subject,
     pub(crate) driver_handle: usize,
@@ -193,6 +195,7 @@ impl KernelState {
             ram: memory.ram.clone(),
             hardware: adapter.driver.hardware.clone(),
             capacity: memory.paging.buffer,
+            private: memory.paging.private,
             owner: it.owner.subject(),
             segment: segment.subject,
             driver_handle: it.driver_handle,

@@ -1,9 +1,11 @@
 //! Emulates what compiled drivers do directly and a process may not: the IRQL in CR8, `cli` and
-//! `sti`, and reads of the page that Windows shares with every process (`KUSER_SHARED_DATA`).
+//! `sti`, ports, and reads of the page that Windows shares with every process
+//! (`KUSER_SHARED_DATA`).
 
 use super::processor_block::ProcessorBlock;
 use super::signals::Interrupted;
 use crate::clock;
+use crate::device_request::DeviceRequest;
 use crate::processor::{self, irql_number, set_irql_number};
 use flight::Host;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
@@ -42,12 +44,31 @@ pub(super) fn emulate(interrupted: &mut Interrupted<'_>) -> bool {
             true
         }
         Code::Cli | Code::Sti => true,
+        _ if is_port_access(&instruction) => port_access(interrupted, &instruction),
         _ => shared_data_read(interrupted, &instruction),
     };
     if done {
         interrupted.set_instruction(instruction.next_ip());
     }
     done
+}
+
+fn is_port_access(instruction: &Instruction) -> bool {
+    matches!(instruction.mnemonic(), Mnemonic::In | Mnemonic::Out)
+}
+
+/// Emulates an access to a port. No device answers: a read returns ones, a write has no effect.
+fn port_access(interrupted: &mut Interrupted<'_>, instruction: &Instruction) -> bool {
+    let writes = instruction.mnemonic() == Mnemonic::Out;
+    // The port is the operand that is an immediate byte or DX.
+    let operand = u32::from(!writes);
+    let port = match instruction.op_kind(operand) {
+        OpKind::Register => get(interrupted, Register::RDX) & 0xffff,
+        _ => instruction.immediate(operand),
+    };
+    let port = u16::try_from(port).unwrap_or(u16::MAX);
+    DeviceRequest::Port { writes, port }.record();
+    writes || set(interrupted, instruction.op0_register(), u64::MAX)
 }
 
 /// Emulates a plain load from the shared page.

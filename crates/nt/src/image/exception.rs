@@ -13,7 +13,9 @@ use super::context::{Context, RAX, RSP, go_on, raising_entry};
 use super::crash::{CrashKind, CrashRecord};
 use super::signals::{self, Interrupted};
 use super::unwind::{FunctionTable, Handler, read_u32, read_u64};
+use crate::entry::guarded;
 use crate::import_table::import_rows;
+use crate::mm_mdl;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::ptr;
@@ -23,6 +25,7 @@ import_rows! {
     ExRaiseAccessViolation;
     ExRaiseDatatypeMisalignment;
     ExRaiseStatus;
+    MmProbeAndLockPages lacks "does not check that memory can be written";
     ProbeForRead;
     ProbeForWrite;
     RtlRaiseException lacks "the context of the raised exception is that of the call";
@@ -516,6 +519,16 @@ raising_entry! {
     ProbeForWrite => probe_for_write
 }
 
+raising_entry! {
+    /// Checks that the pages of a buffer exist and locks them. If they do not, raises an access
+    /// violation.
+    ///
+    /// # Safety
+    ///
+    /// Called by code of an image, with an `MDL`.
+    MmProbeAndLockPages => probe_and_lock_pages
+}
+
 unsafe extern "sysv64" fn raise_status(context: *const Context, status: usize) -> usize {
     let code = u32::try_from(status & 0xffff_ffff).unwrap_or(0);
     raise(context, code)
@@ -570,6 +583,20 @@ unsafe extern "sysv64" fn probe_for_write(
         page = (page / PAGE + 1) * PAGE;
     }
     0
+}
+
+unsafe extern "sysv64" fn probe_and_lock_pages(
+    context: *const Context,
+    list: *mut c_void,
+    mode: i8,
+    operation: u32,
+) -> usize {
+    // SAFETY: The driver passes a list.
+    let lock = || unsafe { mm_mdl::probe_and_lock_pages(list, mode, operation) };
+    match guarded(Ok(()), lock) {
+        Ok(()) => 0,
+        Err(status) => raise(context, status.cast_unsigned()),
+    }
 }
 
 /// Whether a byte can be written: it is read and written back.

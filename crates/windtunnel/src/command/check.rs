@@ -213,8 +213,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     refuse_unwritable(arguments)?;
     let repeat = Repeat::new(arguments, &scenarios, on);
     let style = arguments.style();
-    if !arguments.json {
-        text::print_header(driver, umd.as_ref(), on, seeds);
+    let mut header_due = !arguments.json;
+    let mut print_header = |umd: Option<&NativeUmd>| {
+        if std::mem::take(&mut header_due) {
+            text::print_header(driver, umd, on, seeds);
+        }
+    };
+    // The header of a file waits for its first flight, which may show that it has no driver.
+    if !matches!(driver, Driver::File(_)) {
+        print_header(umd.as_ref());
     }
     let plan =
         CheckPlan { driver, umd, scenarios: &scenarios, host: on, seeds, allow: allow.as_ref() };
@@ -223,6 +230,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let mut failed = None;
     let check_report = check(&plan, |step| match step {
         CheckStep::FlightDone(flown) => {
+            print_header(plan.umd.as_ref());
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
                 && let Err(why) = write_trace(directory, flown, on)
@@ -240,6 +248,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             }
         }
     });
+    if let Driver::File(file) = driver
+        && file.registers_nothing()
+        && check_report.scenarios.is_empty()
+    {
+        return Err(CommandError(format!(
+            "{} is no driver that can be flown: its DriverEntry registers neither a display driver \
+             (DxgkInitialize) nor a streaming minidriver (KsInitializeDriver)",
+            file.path().display()
+        )));
+    }
+    print_header(plan.umd.as_ref());
     if let Err(why) = frames.write_sheet() {
         failed.get_or_insert(why);
     }

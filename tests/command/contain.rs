@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "a driver that writes through a NULL pointer")]
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
 
+use crate::images::drivers_folder;
 use harness::c_umd::{build_c, c_umd};
 use harness::command::windtunnel_command;
 use serde_json::Value;
@@ -177,6 +178,78 @@ fn a_flight_is_the_same_in_a_process_of_its_own() {
     assert!(child.0 == here.0, "the traces differ");
     assert_eq!(child.1, here.1, "the reports differ");
     fs::remove_dir_all(&folder).unwrap();
+}
+
+/// The functions of the stack of the only finding of a bad driver.
+fn stack_of(file: &str) -> Vec<String> {
+    let file = drivers_folder().join("bad").join(file);
+    let mut command = windtunnel_command();
+    command.arg("check").arg(&file).args(["--scenario", "submit-fill-and-copy", "--json"]);
+    let output = command.args(["--deadline", "1"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    let found = &report["scenarios"][0]["findings"][0];
+    let function = |frame: &Value| frame["function"].as_str().unwrap().to_owned();
+    found["stack"].as_array().unwrap().iter().map(function).collect()
+}
+
+#[test]
+fn the_call_stack_of_an_image_is_found_by_its_function_table() {
+    // The second frame of an image is that of its displib. A shared object has none.
+    for (kind, in_object) in [
+        ("null-write", vec!["SgStartDevice"]),
+        ("bug-check", vec!["SgStartDevice"]),
+        ("endless-loop", vec!["SgStartDevice"]),
+        ("stack-overflow", vec!["FlawRecursion"; 16]),
+    ] {
+        let mut in_image = in_object.clone();
+        if in_image.len() == 1 {
+            in_image.push("StartDevice");
+        }
+        assert_eq!(stack_of(&format!("{kind}-in-ddi.sys")), in_image, "{kind}.sys");
+        assert_eq!(stack_of(&format!("{kind}-in-ddi.so")), in_object, "{kind}.so");
+    }
+}
+
+#[test]
+fn an_image_in_the_process_of_the_command_is_named_before_the_command_ends() {
+    for (file, sentence) in [
+        (
+            "null-write-in-ddi.sys",
+            "the driver wrote to address 0x0 (NULL) at PASSIVE_LEVEL in SgSta",
+        ),
+        (
+            "bug-check-in-ddi.sys",
+            "the driver called KeBugCheckEx(0xe2, 0x1, 0x2, 0x3, 0x4) in SgSta",
+        ),
+        ("stack-overflow-in-dpc.so", "the driver's stack overflowed in FlawRecursion (flaws.h:"),
+    ] {
+        let mut command = windtunnel_command();
+        command.arg("check").arg(drivers_folder().join("bad").join(file)).arg("--in-process");
+        let output = command.args(["--scenario", "submit-fill-and-copy"]).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.signal().is_some(), "{file}: {errors}");
+        assert!(errors.contains(&format!("windtunnel: {sentence}")), "{file}: {errors}");
+    }
+}
+
+#[test]
+fn both_drivers_of_a_flight_can_be_files() {
+    let image = drivers_folder().join("render.sys");
+    let run = |fault: &str| {
+        let mut command = windtunnel_command();
+        command.arg("check").arg(&image).args(["--umd", &FAULTY, "--json"]).env("FAULT", fault);
+        let output = command.args(["--scenario", "umd-create-and-destroy"]).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), report["scenarios"][0].clone())
+    };
+    let (code, scenario) = run("none");
+    assert_eq!((code, &scenario["result"]), (Some(0), &"clean".into()), "{scenario}");
+    let (code, scenario) = run("null@create_resource");
+    let found = &scenario["findings"][0];
+    assert_eq!((code, &found["who"]), (Some(1), &"umd".into()), "{scenario}");
+    assert_eq!(found["stack"][2]["function"], "faulty_create_resource", "{scenario}");
+    assert_eq!(found["stack"].as_array().unwrap().len(), 3, "{scenario}");
 }
 
 /// A driver that writes through a NULL pointer when it creates an allocation.

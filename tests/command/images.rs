@@ -29,6 +29,11 @@ static DRIVERS: LazyLock<PathBuf> = LazyLock::new(|| {
     PathBuf::from(folder.unwrap().0)
 });
 
+/// The folder of the drivers.
+pub(crate) fn drivers_folder() -> &'static Path {
+    &DRIVERS
+}
+
 /// A driver of the folder, such as `compute.sys`.
 fn driver(name: &str) -> String {
     DRIVERS.join(name).into_os_string().into_string().unwrap()

@@ -133,10 +133,10 @@ pub struct UserModeCode {
 impl UserModeCode {
     /// The function begins.
     pub fn begin(name: &'static str) -> Self {
-        let _running = RunningCallGuard::enter(Component::Umd, name);
+        let running = RunningCallGuard::enter(Component::Umd, name);
         let tracked = tracked_thread()
             .map(|block| (block, block.set_entered(watchdog::now()), block.set_user_mode(true)));
-        Self { _running, tracked }
+        Self { _running: running, tracked }
     }
 }
 
@@ -161,11 +161,11 @@ pub struct UserModeCallback {
 impl UserModeCallback {
     /// The callback begins.
     pub fn begin(name: &'static str) -> Self {
-        let _running = RunningCallGuard::enter(Component::Umd, name);
+        let running = RunningCallGuard::enter(Component::Umd, name);
         let tracked = ProcessorBlock::existing().map(|block| {
             (block, block.set_entered(0), block.set_user_mode(false), watchdog::now())
         });
-        Self { _running, tracked }
+        Self { _running: running, tracked }
     }
 }
 

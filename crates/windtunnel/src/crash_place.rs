@@ -99,9 +99,8 @@ impl<'a> Places<'a> {
         let called = called.take_while(|address| self.has_drivers || !self.is_in_program(*address));
         let addresses: Vec<u64> = called.filter(|address| self.is_in_driver(*address)).collect();
         let program = self.program.as_deref().map(name_of).unwrap_or_default();
-        let owner = |frame: &StackFrame| match frame.module == program {
-            true => code_owner(frame),
-            false => CodeOwner::Driver,
+        let owner = |frame: &StackFrame| {
+            if frame.module == program { code_owner(frame) } else { CodeOwner::Driver }
         };
         let frames = self.frames(&addresses).into_iter();
         let frames = frames.skip_while(|frame| owner(frame) != CodeOwner::Driver);

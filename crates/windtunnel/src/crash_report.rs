@@ -79,10 +79,8 @@ fn noun(component: Component) -> &'static str {
 fn outside_of_calls(events: &[Event]) -> &'static str {
     let call =
         |event: &Event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
-    match events.iter().any(call) {
-        true => "a routine of the driver that is not a DDI",
-        false => "DriverEntry",
-    }
+    let called = events.iter().any(call);
+    if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" }
 }
 
 /// The subject of the last call of the user-mode driver.

@@ -8,6 +8,8 @@ use std::mem::offset_of;
 pub(super) const RAX: usize = 0;
 /// As above.
 pub(super) const RSP: usize = 4;
+/// As above.
+pub(super) const RBP: usize = 5;
 
 /// `CONTEXT` of x64.
 ///

@@ -101,6 +101,8 @@ pub struct CrashRecord {
     pub caller: u64,
     /// The stack pointer of the last import call.
     pub caller_stack: u64,
+    /// The frame pointer of the last import call.
+    pub caller_frame: u64,
     /// The code and the parameters of a bug check; the first is the status of a raised exception,
     /// or the exit status of the process.
     pub bug_check: [u64; 5],
@@ -142,6 +144,7 @@ impl CrashRecord {
         registers: [0; 16],
         caller: 0,
         caller_stack: 0,
+        caller_frame: 0,
         bug_check: [0; 5],
         block: MissedBlock::NONE,
         code: [0; 16],
@@ -200,6 +203,7 @@ impl CrashRecord {
         self.irql = block.irql().into();
         self.call = block.call();
         (self.caller, self.caller_stack, self.import) = block.last_import();
+        self.caller_frame = block.last_import_frame();
         self.thread = block.thread();
     }
 }

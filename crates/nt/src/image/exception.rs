@@ -9,7 +9,7 @@
 #![expect(unsafe_code, reason = "calls handlers of the image and continues at them")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use super::context::{Context, RAX, RSP, go_on, raising_entry};
+use super::context::{Context, RAX, RBP, RSP, go_on, raising_entry};
 use super::crash::{CrashKind, CrashRecord};
 use super::signals::{self, Interrupted};
 use super::unwind::{FunctionTable, Handler, read_u32, read_u64};
@@ -262,6 +262,7 @@ pub(super) fn record_frames(record: &mut CrashRecord) {
         // The other registers at the call are not known: a frame that needs one ends the list.
         registers = Context::ZERO;
         registers.rip = record.caller;
+        registers.general[RBP] = record.caller_frame;
         registers.general[RSP] = record.caller_stack.wrapping_add(8);
         is_call = true;
     }

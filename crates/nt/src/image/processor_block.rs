@@ -29,6 +29,8 @@ const ARCH_SET_GS: libc::c_int = 0x1001;
 pub(super) const CALLER: u32 = 0x1000;
 /// Our field: the stack pointer of the last import call, which points at its return address.
 pub(super) const CALLER_STACK: u32 = 0x1008;
+/// Our field: the frame pointer of the last import call.
+pub(super) const CALLER_FRAME: u32 = 0x1048;
 /// Our field: the number of the last import.
 pub(super) const IMPORT_NUMBER: u32 = 0x1010;
 /// Our field: the IRQL as a Windows number.
@@ -153,6 +155,11 @@ impl ProcessorBlock {
         let number = self.read(IMPORT_NUMBER as usize) & 0xffff_ffff;
         let number = u32::try_from(number).unwrap_or(0);
         (self.read(CALLER as usize), self.read(CALLER_STACK as usize), number)
+    }
+
+    /// The frame pointer of the last import call.
+    pub(super) fn last_import_frame(self) -> u64 {
+        self.read(CALLER_FRAME as usize)
     }
 
     fn read(self, offset: usize) -> u64 {

@@ -1,5 +1,5 @@
 //! The call stack at a fault, from the recorded registers and stack, by the unwind tables
-//! (`.eh_frame`) of the objects in the process.
+//! (`.eh_frame`, else `.debug_frame`) of the objects in the process.
 //!
 //! It needs the files of the objects and nothing of the process, so the parent of a flight can walk
 //! the stack of a child that has ended. Frames of an image are found by [`super::exception`] while
@@ -7,8 +7,8 @@
 
 use super::crash::CrashRecord;
 use addr2line::gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule,
-    UnwindContext, UnwindSection as _,
+    BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule,
+    UnwindContext, UnwindSection as _, UnwindTableRow,
 };
 use object::{Object as _, ObjectSection as _};
 use std::path::{Path, PathBuf};
@@ -155,10 +155,15 @@ impl<'a> RecordedStack<'a> {
 }
 
 /// The unwind tables of a file.
-struct UnwindTables {
-    frames: (u64, Vec<u8>),
-    index: Option<(u64, Vec<u8>)>,
+enum UnwindTables {
+    /// `.eh_frame` and its index, each with its address.
+    Loaded { frames: (u64, Vec<u8>), index: Option<(u64, Vec<u8>)> },
+    /// `.debug_frame`, of a file whose tables are only for debuggers.
+    Debug(Vec<u8>),
 }
+
+/// A row of unwind tables.
+type Row = UnwindTableRow<usize>;
 
 impl UnwindTables {
     fn read(path: &Path) -> Option<Self> {
@@ -168,7 +173,38 @@ impl UnwindTables {
             let section = file.section_by_name(name)?;
             Some((section.address(), section.data().ok()?.to_vec()))
         };
-        Some(Self { frames: section(".eh_frame")?, index: section(".eh_frame_hdr") })
+        if let Some(frames) = section(".eh_frame") {
+            return Some(Self::Loaded { frames, index: section(".eh_frame_hdr") });
+        }
+        section(".debug_frame").map(|(_, bytes)| Self::Debug(bytes))
+    }
+
+    /// The row of an address.
+    fn row(&self, address: u64) -> Option<Row> {
+        let mut context = UnwindContext::new();
+        let row = match self {
+            Self::Loaded { frames: (at, frames), index } => {
+                let frames = EhFrame::new(frames, LittleEndian);
+                let mut bases = BaseAddresses::default().set_eh_frame(*at);
+                let cie = EhFrame::cie_from_offset;
+                match index {
+                    Some((at, index)) => {
+                        bases = bases.set_eh_frame_hdr(*at);
+                        let index = EhFrameHdr::new(index, LittleEndian).parse(&bases, 8).ok()?;
+                        let table = index.table()?;
+                        table.unwind_info_for_address(&frames, &bases, &mut context, address, cie)
+                    }
+                    None => frames.unwind_info_for_address(&bases, &mut context, address, cie),
+                }
+            }
+            Self::Debug(frames) => {
+                let mut frames = DebugFrame::new(frames, LittleEndian);
+                frames.set_address_size(8);
+                let (bases, cie) = (BaseAddresses::default(), DebugFrame::cie_from_offset);
+                frames.unwind_info_for_address(&bases, &mut context, address, cie)
+            }
+        };
+        row.ok().cloned()
     }
 
     /// The registers of the caller. `None` if the tables do not say, or the stack is not recorded.
@@ -178,20 +214,7 @@ impl UnwindTables {
         registers: &Registers,
         stack: &RecordedStack<'_>,
     ) -> Option<Registers> {
-        let frames = EhFrame::new(&self.frames.1, LittleEndian);
-        let mut bases = BaseAddresses::default().set_eh_frame(self.frames.0);
-        let mut context = UnwindContext::new();
-        let cie = EhFrame::cie_from_offset;
-        let row = match &self.index {
-            Some((at, index)) => {
-                bases = bases.set_eh_frame_hdr(*at);
-                let index = EhFrameHdr::new(index, LittleEndian).parse(&bases, 8).ok()?;
-                let table = index.table()?;
-                table.unwind_info_for_address(&frames, &bases, &mut context, address, cie)
-            }
-            None => frames.unwind_info_for_address(&bases, &mut context, address, cie),
-        };
-        let row = row.ok()?;
+        let row = self.row(address)?;
         let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else { return None };
         let base = registers.get(usize::from(register.0))?.wrapping_add_signed(*offset);
         let mut caller = *registers;

@@ -1,12 +1,12 @@
 //! The code between a driver's import and our function.
 //!
-//! A thunk records the return address, the stack pointer and the number of the import in the
-//! processor block, then jumps to the function. So an event or a fault in our function has the place
+//! A thunk records the return address, the stack pointer, the frame pointer and the number of the
+//! import in the processor block, then jumps to the function. So an event or a fault in our function has the place
 //! in the driver that called it.
 
 use super::mapping::{Mapping, Protection};
 use super::parse::ImageError;
-use super::processor_block::{CALLER, CALLER_STACK, IMPORT_NUMBER};
+use super::processor_block::{CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER};
 
 /// The room for one thunk.
 const THUNK: usize = 64;
@@ -42,6 +42,8 @@ fn code(number: usize, target: usize) -> Vec<u8> {
     code.extend(CALLER.to_le_bytes());
     code.extend([0x65, 0x48, 0x89, 0x24, 0x25]); // mov gs:[CALLER_STACK], rsp
     code.extend(CALLER_STACK.to_le_bytes());
+    code.extend([0x65, 0x48, 0x89, 0x2c, 0x25]); // mov gs:[CALLER_FRAME], rbp
+    code.extend(CALLER_FRAME.to_le_bytes());
     code.extend([0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[IMPORT_NUMBER], number
     code.extend(IMPORT_NUMBER.to_le_bytes());
     code.extend(number.to_le_bytes());

@@ -394,7 +394,7 @@ fn images_that_cannot_be_loaded_are_refused() {
 /// is wrong, and has the number of the step in the status of `DriverEntry`.
 #[test]
 fn a_driver_that_registers_nothing_cannot_be_flown() {
-    for name in ["nothing.sys", "nothing.so", "exceptions.sys"] {
+    for name in ["nothing.sys", "nothing.so", "exceptions.sys", "imports.sys"] {
         let (code, report) = text(&["check", &driver(name), "--scenario", "create-standalone"]);
         assert_eq!(code, 2, "{name}: {report}");
         let reason = "needs DriverEntry to register a display driver (DxgkInitialize) or a \

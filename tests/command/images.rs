@@ -428,7 +428,7 @@ fn images_that_cannot_be_loaded_are_refused() {
 /// wrong, and has the number of the step in the status of `DriverEntry`.
 #[test]
 fn a_driver_that_registers_nothing_is_refused() {
-    for name in ["nothing.sys", "nothing.so", "exceptions.sys"] {
+    for name in ["nothing.sys", "nothing.so", "exceptions.sys", "imports.sys"] {
         assert_refused(
             &driver(name),
             "its DriverEntry registers neither a display driver (DxgkInitialize) nor a streaming \

@@ -398,6 +398,14 @@ fn bench_measures_every_row_beside_its_floors() {
         assert!(positive("thunk_ns") && positive("runtime_ns"), "{row}");
         assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
     }
+    assert!(report["bench"]["images_left_out"].is_null(), "{report}");
+    let images = report["bench"]["images"].as_array().unwrap();
+    assert_eq!(images.len(), 6, "{report}");
+    for row in images {
+        assert!(row["ns"].as_f64().is_some_and(|value| value > 0.0), "{row}");
+        assert_eq!(row["beside_ns"].is_null(), row["added_ns"].is_null(), "{row}");
+        assert_eq!(row["wanted_ns"].is_null(), row["met"].is_null(), "{row}");
+    }
     for goal in report["bench"]["goals"].as_array().unwrap() {
         let none = goal["measured"].as_array().unwrap().is_empty();
         assert_eq!(none, goal["met"].is_null(), "{goal}");
@@ -413,6 +421,8 @@ fn bench_measures_every_row_beside_its_floors() {
     assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 4, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "bandwidth"]);
     assert_eq!((code, report.matches("GB/s").count()), (0, 3), "{report}");
+    let (code, report) = text(&["bench", "--quick", "--only", "an image loaded"]);
+    assert_eq!((code, report.matches(" us |").count()), (0, 1), "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "nothing"]);
     assert_eq!(code, 2, "{report}");
 }

@@ -1,6 +1,6 @@
 //! Arbitrary bytes as the file of a driver: they are read or refused, without a panic.
 
-use nt::image::DriverImage;
+use nt::image::{Binding, DriverImage, LoadedImage};
 
 /// Reads bytes as an image or a shared object, as they are and as the body of a file with the magic
 /// number of each. Returns whether they could be loaded.
@@ -23,5 +23,18 @@ fn read(file: &[u8]) -> bool {
             assert_eq!(error.to_string().lines().count(), 1, "{error}");
             false
         }
+    }
+}
+
+/// Loads bytes as an image without any import, if they can be read as the body of one: it is
+/// mapped, relocated, bound and protected. Its code does not run.
+pub fn load_as_image(bytes: &[u8]) {
+    let Some(rest) = bytes.get(2..) else { return };
+    let Ok(DriverImage::Image(image)) = DriverImage::parse(&[b"MZ", rest].concat()) else {
+        return;
+    };
+    let loaded = LoadedImage::load(image, |_| Binding::Absent);
+    if let Err(error) = loaded {
+        assert_eq!(error.to_string().lines().count(), 1, "{error}");
     }
 }

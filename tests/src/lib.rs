@@ -25,7 +25,7 @@ mod test_case;
 mod text_inputs;
 mod variant_driver;
 
-pub use driver_file_inputs::read_as_driver_file;
+pub use driver_file_inputs::{load_as_image, read_as_driver_file};
 pub use effort::repeats;
 pub use expected_surface::Picture;
 pub use failing_driver::{Fault, Faulty};

@@ -39,6 +39,7 @@ const DRIVERS: &[(&str, Port)] = &[
     // These register nothing: no scenario can be flown.
     ("nothing", Port::Dxgkrnl),
     ("exceptions", Port::Dxgkrnl),
+    ("imports", Port::Dxgkrnl),
 ];
 
 /// The two forms of a driver.

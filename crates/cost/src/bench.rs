@@ -1,13 +1,14 @@
-//! The whole run: the tables of pairs, memory, scheduling and addresses, user-mode drivers and
-//! streams, and the goals of pairs.
+//! The whole run: the tables of pairs, memory, scheduling and addresses, user-mode drivers, streams
+//! and images, and the goals of pairs.
 
+use crate::images::DriverFolder;
 use crate::page::{
-    MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, head, line, memory_line, stream_line,
-    table_of_goals, through_line, work_line,
+    IMAGE_HEAD, MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, head, image_line, line,
+    memory_line, stream_line, table_of_goals, through_line, work_line,
 };
 use crate::{
-    BenchSize, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, measure, memory,
-    streaming, umd_calls, work,
+    BenchSize, ImageRow, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, images, measure,
+    memory, streaming, umd_calls, work,
 };
 
 /// The results of a run.
@@ -23,6 +24,10 @@ pub struct BenchReport {
     pub through: Vec<UmdRow>,
     /// Streams.
     pub streams: Vec<StreamRow>,
+    /// Images.
+    pub images: Vec<ImageRow>,
+    /// Why the rows of images were left out, if they were.
+    pub images_left_out: Option<String>,
 }
 
 /// Measures the selected rows and prints each table when it is complete.
@@ -71,7 +76,10 @@ pub fn bench(
         }
         push_row(&stream_line(stream_row));
     })?;
-    if none && streams.is_empty() {
+    let none = none && streams.is_empty();
+    // Last: a process that has loaded an image pays for it in every call of a driver.
+    let (images, images_left_out) = images(extent, none, push_row)?;
+    if none && images.is_empty() {
         return Err(MeasureError(
             "a row of that name; run without --only to see all names".to_owned(),
         ));
@@ -79,5 +87,33 @@ pub fn bench(
     if !rows.is_empty() {
         push_row(&format!("\n{}", table_of_goals(&rows)));
     }
-    Ok(BenchReport { rows, memory, work, through, streams })
+    Ok(BenchReport { rows, memory, work, through, streams, images, images_left_out })
+}
+
+/// The rows of images, or why they were left out.
+fn images(
+    extent: &BenchSize,
+    first_table: bool,
+    push_row: &mut dyn FnMut(&str),
+) -> Result<(Vec<ImageRow>, Option<String>), MeasureError> {
+    if !images::is_selected(extent) {
+        return Ok((Vec::new(), None));
+    }
+    let Some(folder) = DriverFolder::find() else {
+        if first_table {
+            return Err(MeasureError(DriverFolder::MISSING.to_owned()));
+        }
+        let reason = format!("needs {}", DriverFolder::MISSING);
+        push_row(&format!("\nImages are left out: {reason}\n"));
+        return Ok((Vec::new(), Some(reason)));
+    };
+    let mut first = true;
+    let rows = images::measure(extent, &folder, &mut |image_row| {
+        if std::mem::take(&mut first) {
+            push_row(if first_table { "" } else { "\n" });
+            push_row(IMAGE_HEAD);
+        }
+        push_row(&image_line(image_row));
+    })?;
+    Ok((rows, None))
 }

@@ -1,7 +1,7 @@
 //! Measures costs. A *pair* is one standalone allocation created and opened, and one closed and
 //! destroyed, with others live. Other tables: video memory (placement, residency, paging),
 //! scheduling and addresses (packets, fences, mapped pages), the overhead of the user-mode runtime,
-//! and frames of a streaming minidriver.
+//! frames of a streaming minidriver, and drivers from images.
 //!
 //! # Invariants
 //!
@@ -20,6 +20,9 @@ mod clock;
 mod counting;
 mod fixture;
 mod goals;
+mod image_calls;
+mod image_start;
+mod images;
 mod mapping;
 mod measure;
 mod memory;
@@ -44,6 +47,7 @@ pub use bench_size::BenchSize;
 pub use counting::CountingAllocator;
 pub use fixture::{CountedOperation, count};
 pub use goals::{Goal, goals};
+pub use images::ImageRow;
 pub use measure::Row;
 pub use memory::MemoryRow;
 pub use streaming::StreamRow;

@@ -1,7 +1,7 @@
 //! The tables as Markdown.
 
 use crate::goals::FLAT;
-use crate::{BenchSize, Goal, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
+use crate::{BenchSize, Goal, ImageRow, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
 use std::fmt::Write as _;
 
 /// Introduction and header of the table of pairs.
@@ -105,6 +105,22 @@ pub(crate) fn stream_line(it: &StreamRow) -> String {
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
     let times = it.times();
     format!("| {what} | {bytes} | {number:.0} | {bare:.0} | {times:.1} | {wanted} | {met} |\n")
+}
+
+/// The header of the table of images.
+pub(crate) const IMAGE_HEAD: &str = "\
+| images | time | beside | added | wanted | met |
+|---|---:|---:|---:|---:|---|
+";
+
+/// A row of images.
+pub(crate) fn image_line(it: &ImageRow) -> String {
+    let or_none = |number: Option<f64>| number.map_or("-".to_owned(), |value| it.unit.text(value));
+    let (what, time) = (it.what, it.unit.text(it.time));
+    let (beside, added) = (or_none(it.beside), or_none(it.added()));
+    let wanted = it.wanted.map_or("-".to_owned(), |value| format!("<= {}", it.unit.text(value)));
+    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
+    format!("| {what} | {time} | {beside} | {added} | {wanted} | {met} |\n")
 }
 
 /// The goals: one row each, one column for each cell.

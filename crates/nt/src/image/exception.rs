@@ -112,8 +112,14 @@ pub(super) fn add_image(table: FunctionTable) {
     IMAGES.lock().unwrap_or_else(PoisonError::into_inner).push(table);
 }
 
+/// The image at this address is unmapped.
+pub(super) fn remove_image(base: u64) {
+    let mut images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    images.retain(|image| image.base != base);
+}
+
 /// The image that contains an address.
-fn image_of(address: u64) -> Option<FunctionTable> {
+pub(super) fn image_of(address: u64) -> Option<FunctionTable> {
     let images = IMAGES.lock().unwrap_or_else(PoisonError::into_inner);
     images.iter().find(|image| image.contains(address)).copied()
 }

@@ -141,6 +141,13 @@ impl LoadedImage {
     }
 }
 
+impl Drop for LoadedImage {
+    /// Another image may be mapped at the same address.
+    fn drop(&mut self) {
+        exception::remove_image(self.mapping.start() as u64);
+    }
+}
+
 /// A stack cookie: 48 bits, not zero, not the default, and the same in every run at this address.
 fn new_cookie(base: u64) -> u64 {
     let mixed = base.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
@@ -152,4 +159,20 @@ fn u64_at(bytes: &[u8], rva: u32) -> u64 {
     let at = rva as usize;
     let bytes = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
     bytes.map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::parse_tests::small_image;
+
+    #[test]
+    fn an_image_is_known_to_exceptions_while_it_is_mapped() {
+        let image = Image::parse(&small_image()).unwrap();
+        let loaded = LoadedImage::load(image, |_| Binding::Absent).unwrap();
+        let base = loaded.range().start as u64;
+        assert_eq!(exception::image_of(base + 8).map(|image| image.base), Some(base));
+        drop(loaded);
+        assert!(exception::image_of(base + 8).is_none());
+    }
 }

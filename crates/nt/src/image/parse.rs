@@ -235,7 +235,7 @@ fn lay_out_section(
     header_size: usize,
 ) -> Result<Section, ImageError> {
     let raw_name = header.name.split(|byte| *byte == 0).next().unwrap_or_default();
-    let name = String::from_utf8_lossy(raw_name).into_owned();
+    let name = raw_name.escape_ascii().to_string();
     let (rva, virtual_size) = (header.virtual_address.get(LE), header.virtual_size.get(LE));
     let (raw_at, raw_size) = (header.pointer_to_raw_data.get(LE), header.size_of_raw_data.get(LE));
     let size = if virtual_size == 0 { raw_size } else { virtual_size };

@@ -42,7 +42,7 @@ fn put_u32s(file: &mut [u8], at: usize, values: &[u32]) {
 }
 
 /// A small driver: code, one import, one relocation, a stack cookie, and a symbol file.
-fn small_image() -> Vec<u8> {
+pub(super) fn small_image() -> Vec<u8> {
     let mut file = vec![0; 0xa00];
     put(&mut file, 0, b"MZ");
     put_u32s(&mut file, 0x3c, &[0x80]);
@@ -175,6 +175,14 @@ fn tables_that_point_outside_the_image_are_refused() {
     assert_refused(DEBUG, OUTSIDE, "the debug directory at 0x1000000c");
     assert_refused(data(0x2314), OUTSIDE, "the debug directory at 0x10000000");
     assert_refused(FUNCTION_TABLE, OUTSIDE, "the function table (.pdata) at 0x10000000");
+}
+
+#[test]
+fn an_error_is_one_line_whatever_the_names_are() {
+    let renamed = b".d\na\0\0\0\0\xff\xff\xff\xff";
+    assert_refused(SECTIONS + SECTION, renamed, "has a section .d\\na at 0x2000");
+    assert_refused(data(0x2084), b"\n", "an imported module at 0x2080 has control characters");
+    assert_refused(data(0x20a4), b"\x7f", "the name of an import at 0x20a2 has control characters");
 }
 
 #[test]

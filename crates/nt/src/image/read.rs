@@ -2,6 +2,9 @@
 
 use super::parse::ImageError;
 
+/// The longest text.
+const MAX_TEXT: usize = 4096;
+
 /// An image laid out by its sections, read by relative virtual address (RVA).
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a>(pub(super) &'a [u8]);
@@ -31,13 +34,19 @@ impl<'a> Layout<'a> {
         self.array(rva, what).map(u64::from_le_bytes)
     }
 
-    /// A text that ends with a zero byte.
+    /// A text that ends with a zero byte. Control characters are refused: it is printed.
     pub(super) fn text(self, rva: u32, what: &str) -> Result<String, ImageError> {
         let bytes = self.0.get(rva as usize..).unwrap_or_default();
-        let end = bytes.iter().position(|byte| *byte == 0).ok_or_else(|| {
-            ImageError(format!("{what} at {rva:#x} does not end inside the image"))
+        let end = bytes.iter().take(MAX_TEXT).position(|byte| *byte == 0).ok_or_else(|| {
+            ImageError(format!(
+                "{what} at {rva:#x} does not end inside the image, or has more than {MAX_TEXT} bytes"
+            ))
         })?;
-        Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        let text = String::from_utf8_lossy(&bytes[..end]);
+        if text.chars().any(char::is_control) {
+            return Err(ImageError(format!("{what} at {rva:#x} has control characters")));
+        }
+        Ok(text.into_owned())
     }
 
     fn array<const N: usize>(self, rva: u32, what: &str) -> Result<[u8; N], ImageError> {

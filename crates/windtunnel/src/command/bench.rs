@@ -1,7 +1,9 @@
 //! `windtunnel bench`.
 
 use super::{CommandError, json};
-use cost::{BenchSize, Goal, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
+use cost::{
+    BenchSize, Goal, ImageRow, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals,
+};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -47,6 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             "work": measured.work.iter().map(work).collect::<Vec<Value>>(),
             "umd": measured.through.iter().map(through).collect::<Vec<Value>>(),
             "streams": measured.streams.iter().map(stream).collect::<Vec<Value>>(),
+            "images": measured.images.iter().map(image).collect::<Vec<Value>>(),
+            "images_left_out": measured.images_left_out,
             "goals": goals(&measured.rows).iter().map(goal).collect::<Vec<Value>>(),
         });
         json::print(&report);
@@ -115,6 +119,17 @@ fn stream(it: &StreamRow) -> Value {
         "bare_ns": it.bare,
         "times": it.times(),
         "wanted": it.wanted,
+        "met": it.met(),
+    })
+}
+
+fn image(it: &ImageRow) -> Value {
+    json!({
+        "what": it.what,
+        "ns": it.time,
+        "beside_ns": it.beside,
+        "added_ns": it.added(),
+        "wanted_ns": it.wanted,
         "met": it.met(),
     })
 }

@@ -244,8 +244,8 @@ mod tests {
     #[test]
     fn without_private_data_every_size_is_zero_and_no_packet_hangs() {
         let none = PrivateData::None;
-        assert_eq!(none.pages(2), [[0; 0]; 2]);
-        assert_eq!(none.placed(PAGE, PAGE, &anywhere()), []);
+        assert_eq!(none.pages(2), vec![Vec::<u8>::new(); 2]);
+        assert!(none.placed(PAGE, PAGE, &anywhere()).is_empty());
         let fill = Command::FillAt { address: 0, length: 1, value: 2 };
         assert_eq!(none.packet(&[fill]), Ok(Vec::new()));
         assert_eq!(none.packet(&[fill, Command::Hang]), Err(needed(A_HANG)));

@@ -42,6 +42,15 @@ const DRIVERS: &[(&str, Port)] = &[
     ("imports", Port::Dxgkrnl),
 ];
 
+/// Correct drivers that are another one with defines: the name, the folder of its sources, its port
+/// driver and the defines.
+const VARIANTS: &[(&str, &str, Port, &[&str])] = &[
+    // It takes no private data.
+    ("plain", "compute", Port::Displib, &["NO_PRIVATE_DATA"]),
+    // It executes packets with allocation lists only.
+    ("lists", "compute", Port::Displib, &["NO_SUBMIT_COMMAND_VIRTUAL"]),
+];
+
 /// The two forms of a driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -116,22 +125,24 @@ fn build() -> Result<(), String> {
     let builder = Builder::new(folder)?;
     builder.import_libraries()?;
     let mut jobs: Vec<Job> = Vec::new();
-    for (name, port) in DRIVERS {
-        let job = Job { name: (*name).to_owned(), base: name, port: *port, defines: Vec::new() };
-        if source(name).is_dir() {
-            jobs.push(job);
+    for (base, port) in DRIVERS {
+        if source(base).is_dir() {
+            jobs.push(Job::new(base, base, *port, &[]));
         }
     }
-    // Good drivers first: bad ones use their objects.
-    let good = in_parallel(&jobs, |job| builder.driver(job))?;
-    let flaws = flaws()?;
-    let bad = in_parallel(&flaws, |job| builder.driver(job))?;
+    // Drivers without defines first: the others use their objects.
+    let first = in_parallel(&jobs, |job| builder.driver(job))?;
+    let bad = flaws()?;
+    let variants =
+        VARIANTS.iter().map(|(name, base, port, defines)| Job::new(name, base, *port, defines));
+    let others: Vec<Job> = bad.into_iter().chain(variants).collect();
+    let rest = in_parallel(&others, |job| builder.driver(job))?;
     println!(
         "{} drivers and {} bad drivers in {}, {} files built",
-        jobs.len(),
-        flaws.len(),
+        jobs.len() + VARIANTS.len(),
+        others.len() - VARIANTS.len(),
         builder.out.display(),
-        good + bad
+        first + rest
     );
     Ok(())
 }
@@ -163,8 +174,18 @@ struct Job {
     /// The folder of its sources.
     base: &'static str,
     port: Port,
-    /// Empty for a correct driver.
+    /// Compiler defines that make it different from its base.
     defines: Vec<String>,
+    /// Whether it is a bad driver.
+    is_bad: bool,
+}
+
+impl Job {
+    /// A correct driver.
+    fn new(name: &str, base: &'static str, port: Port, defines: &[&str]) -> Self {
+        let defines = defines.iter().map(|define| (*define).to_owned()).collect();
+        Self { name: name.to_owned(), base, port, defines, is_bad: false }
+    }
 }
 
 /// Reads the bad drivers.
@@ -189,7 +210,7 @@ fn flaws() -> Result<Vec<Job>, String> {
             .split(',')
             .map(|define| define.trim().trim_matches('"').to_owned())
             .collect();
-        jobs.push(Job { name, base, port: *port, defines });
+        jobs.push(Job { name, base, port: *port, defines, is_bad: true });
     }
     Ok(jobs)
 }
@@ -280,7 +301,7 @@ impl Builder {
             count += usize::from(built);
             objects.push(object);
         }
-        let folder = if job.defines.is_empty() { self.out.clone() } else { self.out.join("bad") };
+        let folder = if job.is_bad { self.out.join("bad") } else { self.out.clone() };
         let out = match form {
             Form::Image => folder.join(format!("{}.sys", job.name)),
             Form::SharedObject => folder.join(format!("{}.so", job.name)),

@@ -339,7 +339,10 @@ fn child_command(
     let mut command = Command::new("/proc/self/exe");
     command.arg("flight").stdin(Stdio::null());
     match driver {
-        Some(Driver::File(file)) => _ = command.arg(file.path()),
+        Some(Driver::File(file)) => {
+            command.arg(file.path());
+            command.args(["--private-data", file.private_data().name()]);
+        }
         Some(driver) => _ = command.arg(driver.name()),
         None => (),
     }

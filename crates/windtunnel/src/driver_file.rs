@@ -6,9 +6,10 @@ use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
 use crate::flight_test::NoHardware;
 use crate::fly::{
-    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_entries,
+    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_needs,
 };
 use crate::native_umd::NativeUmd;
+use crate::private_data::{self, PrivateData};
 use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
@@ -43,6 +44,8 @@ pub struct FlightOptions {
     pub files: Option<PathBuf>,
     /// How much pool memory lies between inaccessible pages.
     pub guard: nt::Guard,
+    /// The private data that the driver takes; `None` for what the file says.
+    pub private_data: Option<PrivateData>,
 }
 
 /// A kernel-mode driver in a file.
@@ -163,6 +166,11 @@ impl DriverFile {
         self.facts.import_names().contains(&"KsInitializeDriver")
     }
 
+    /// The private data that it takes: as the options say, or as the file says.
+    pub fn private_data(&self) -> PrivateData {
+        self.options.private_data.unwrap_or_else(|| PrivateData::of_file(&self.bytes))
+    }
+
     /// The name of its service: the file's, without an extension.
     fn service(&self) -> &str {
         self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
@@ -279,7 +287,11 @@ pub(crate) fn fly_here(
                     _ => &[],
                 };
                 let needs: Vec<&str> = scenario.needs.iter().chain(devices).copied().collect();
-                let missing = missing_entries(&needs, &implemented);
+                let data = file.private_data();
+                let mut missing = missing_needs(&needs, &implemented, miniport.generation());
+                if missing.is_empty() && data == PrivateData::None {
+                    missing.extend(private_data::need_of(scenario.name));
+                }
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
                     let registration = registration(&miniport);
@@ -288,7 +300,7 @@ pub(crate) fn fly_here(
                 let hardware = Arc::new(NoDevice { ram: ram.clone(), pool: pool.clone() });
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
-                let run = ScenarioRun::run(host, at, (log, on), (setup, umd), |testbed| {
+                let run = ScenarioRun::run(host, at, (log, on), (setup, umd, data), |testbed| {
                     scenario.run(testbed)
                 });
                 port::judge_unload(&any_host, log, &pool);

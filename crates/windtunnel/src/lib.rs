@@ -30,6 +30,7 @@ mod handle_allocator;
 mod missed_block;
 mod native_umd;
 pub mod prelude;
+mod private_data;
 mod report;
 mod rule_counts;
 mod scenario;
@@ -64,9 +65,12 @@ pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_w
 pub use handle_allocator::HandleAllocator;
 pub use native_umd::NativeUmd;
 pub use nt::Guard;
+pub use private_data::PrivateData;
 pub use report::Colour;
 pub use rule_counts::add_to_file as keep_tally;
-pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
+pub use scenario::{
+    ALL as SCENARIOS, PAGING_QUEUES, Scenario, ScenarioBody, find as find_scenario,
+};
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};
 pub use stream_flight::StreamFlight;
 pub use stream_testbed::StreamTestbed;

@@ -25,6 +25,8 @@ EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_ST
     data.Version = DXGKDDI_INTERFACE_VERSION;
     FillMiniportTable(&data);
     data.DxgkDdiUnload = Unload;
+#ifndef NO_SUBMIT_COMMAND_VIRTUAL
     data.DxgkDdiSubmitCommandVirtual = SgSubmitCommandVirtual;
+#endif
     return DxgkInitialize(driver, registry_path, &data);
 }

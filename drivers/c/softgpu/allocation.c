@@ -62,6 +62,11 @@ PAGED NTSTATUS NTAPI SgCreateAllocation(HANDLE context, DXGKARG_CREATEALLOCATION
     NTSTATUS status = STATUS_SUCCESS;
 
     UNREFERENCED_PARAMETER(context);
+#ifdef NO_PRIVATE_DATA
+    /* One at a time, unless they are parts of a resource. */
+    if (args->NumAllocations > 1 && !args->Flags.Resource)
+        return STATUS_INVALID_PARAMETER;
+#endif
     if (args->Flags.Resource && args->hResource == NULL) {
         resource = AllocateMemory(sizeof(*resource));
         if (resource == NULL)
@@ -116,6 +121,12 @@ PAGED NTSTATUS NTAPI SgDescribeAllocation(HANDLE context, DXGKARG_DESCRIBEALLOCA
 
 static const UCHAR StandardResource[8] = "WTSGres";
 
+#ifdef NO_PRIVATE_DATA
+#define STANDARD_MAGIC "WPLN"
+#else
+#define STANDARD_MAGIC "WTSG"
+#endif
+
 PAGED NTSTATUS NTAPI SgGetStandardAllocationDriverData(
     HANDLE context, DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA *args)
 {
@@ -123,7 +134,7 @@ PAGED NTSTATUS NTAPI SgGetStandardAllocationDriverData(
         UCHAR Magic[4];
         ULONG Version;
         ULONG64 Size;
-    } description = {"WTSG", 1, 0};
+    } description = {STANDARD_MAGIC, 1, 0};
     const D3DKMDT_GDISURFACEDATA *surface = args->pCreateGdiSurfaceData;
 
     UNREFERENCED_PARAMETER(context);

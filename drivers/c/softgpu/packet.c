@@ -2,7 +2,15 @@
 #include "driver.h"
 #include "miniport.h"
 
+#ifdef NO_PRIVATE_DATA
+/* The driver takes allocations without private data, and those of its standard allocations. */
+#define DESCRIPTION_MAGIC 0x4E4C5057 /* WPLN */
+#define DEFAULT_SIZE 0x8000
+#else
 #define DESCRIPTION_MAGIC 0x47535457 /* WTSG */
+/* Windtunnel finds this text in the file, and knows the format of the private data. */
+__attribute__((used)) static const char PrivateDataFormat[] = "windtunnel private data: builtin";
+#endif
 #define LARGEST_ALLOCATION (1ull << 30)
 #define LARGEST_ALIGNMENT (1ull << 21)
 #define SHORT_VERSION 1
@@ -32,6 +40,9 @@ BOOLEAN ReadUlong64(PREADER reader, PULONG64 value)
 BOOLEAN ReadCommand(PREADER reader, PCLIENT_COMMAND command)
 {
     RtlZeroMemory(command, sizeof(*command));
+#ifdef NO_PRIVATE_DATA
+    return FALSE;
+#endif
     if (!ReadUlong(reader, &command->Code))
         return FALSE;
     switch (command->Code) {
@@ -64,7 +75,7 @@ static PAGED BOOLEAN ReadPlacement(PREADER reader, PDESCRIPTION description)
 }
 
 /* Any segment, preferably memory that only the GPU sees. */
-static PAGED BOOLEAN ReadSize(PREADER reader, PDESCRIPTION description)
+static PAGED void SetDefaults(PDESCRIPTION description)
 {
     static const ULONG Preferred[] = {LOCAL_SEGMENT, VISIBLE_SEGMENT, APERTURE_SEGMENT};
 
@@ -72,6 +83,11 @@ static PAGED BOOLEAN ReadSize(PREADER reader, PDESCRIPTION description)
     description->Priority = D3DDDI_ALLOCATIONPRIORITY_NORMAL;
     description->Flags = DESCRIPTION_CPU_VISIBLE;
     RtlCopyMemory(description->Preferred, Preferred, sizeof(Preferred));
+}
+
+static PAGED BOOLEAN ReadSize(PREADER reader, PDESCRIPTION description)
+{
+    SetDefaults(description);
     return ReadUlong64(reader, &description->Size);
 }
 
@@ -104,6 +120,14 @@ PAGED NTSTATUS ReadDescription(PVOID data, UINT size, PDESCRIPTION description)
     ULONG version;
 
     RtlZeroMemory(description, sizeof(*description));
+#ifdef NO_PRIVATE_DATA
+    if (size == 0) {
+        SetDefaults(description);
+        description->Size = DEFAULT_SIZE;
+        description->Alignment = PAGE_SIZE;
+        return STATUS_SUCCESS;
+    }
+#endif
     if (!ReadUlong(&reader, &magic) || !ReadUlong(&reader, &version) || magic != DESCRIPTION_MAGIC)
         return STATUS_INVALID_PARAMETER;
     if (version == LONG_VERSION ? !ReadPlacement(&reader, description)

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use windtunnel::{
     AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, DriverFile, FlightOptions,
-    FlightResult, Guard, HostKind, NativeUmd, SCENARIOS, Scenario, baseline, check,
+    FlightResult, Guard, HostKind, NativeUmd, PrivateData, SCENARIOS, Scenario, baseline, check,
     default_scenarios, find_scenario,
     steps::{self, StepError},
 };
@@ -87,6 +87,13 @@ fn host_argument(text: &str) -> Result<HostArgument, String> {
         _ => HostArgument::from_str(text, false)
             .map_err(|_| "expected 'deterministic' or 'threads'".to_owned()),
     }
+}
+
+/// Parses the value of `--private-data`.
+fn private_data_argument(text: &str) -> Result<PrivateData, String> {
+    let all = [PrivateData::BuiltIn, PrivateData::None];
+    let named = all.into_iter().find(|data| data.name() == text);
+    named.ok_or_else(|| "expected 'builtin' or 'none'".to_owned())
 }
 
 impl Arguments {
@@ -168,6 +175,10 @@ pub(crate) struct FileOptions {
     /// outside of a block, or to a freed one, is found where it happens
     #[arg(long, value_enum, default_value_t = GuardOption::Full)]
     pub(super) guard: GuardOption,
+    /// The private data of allocations and packets for a driver from a file: in the format of the
+    /// built-in GPU, or none [default: what the file says, see docs/fly-your-driver.md]
+    #[arg(long, value_name = "builtin|none", value_parser = private_data_argument)]
+    pub(super) private_data: Option<PrivateData>,
 }
 
 /// How much pool memory is guarded.
@@ -190,7 +201,8 @@ impl FileOptions {
             GuardOption::Off => Guard::Off,
         };
         let (in_process, files) = (self.in_process, self.files.clone());
-        FlightOptions { in_process, deadline, files, guard }
+        let private_data = self.private_data;
+        FlightOptions { in_process, deadline, files, guard, private_data }
     }
 }
 

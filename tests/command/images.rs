@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 /// The correct drivers.
-const CORRECT: [&str; 5] = ["compute", "render", "gpuva", "display", "capture"];
+const CORRECT: [&str; 7] = ["compute", "render", "gpuva", "display", "capture", "plain", "lists"];
 
 /// The folder of the drivers, built once.
 static DRIVERS: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -138,6 +138,54 @@ fn the_scenarios_of_each_driver_are_those_of_the_table() {
         }
     }
     compare("tests/golden/images.txt", &table);
+}
+
+/// The scenario that a driver is flown through, from the JSON report, with the exit status and
+/// the private data of the file.
+fn fly_with(file: &str, scenario: &str, options: &[&str]) -> (i32, Value, Value) {
+    let path = driver(file);
+    let (code, report) = json(&[&["check", &path, "--scenario", scenario], options].concat());
+    (code, report["scenarios"][0].clone(), report["file"]["private_data"].clone())
+}
+
+/// `plain` accepts no private data of the built-in GPU, and `compute` none but that.
+#[test]
+fn a_driver_gets_the_private_data_that_it_takes() {
+    for (file, takes, other) in
+        [("plain.sys", "none", "builtin"), ("compute.so", "builtin", "none")]
+    {
+        for options in [&[][..], &["--private-data", takes]] {
+            let (code, flight, data) = fly_with(file, "create-resource", options);
+            assert_eq!((code, &flight["result"]), (0, &"clean".into()), "{file}: {flight}");
+            assert_eq!(data, takes, "{file}");
+        }
+        let (code, flight, data) = fly_with(file, "create-resource", &["--private-data", other]);
+        let needs = "D3DKMTCreateAllocation to succeed; it returned STATUS_INVALID_PARAMETER";
+        assert_eq!((code, &flight["needs"][0]), (2, &needs.into()), "{file}: {flight}");
+        assert_eq!(data, other, "{file}");
+    }
+    let path = driver("plain.sys");
+    let output = windtunnel(&["check", &path, "--private-data", "mine"]);
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("expected 'builtin' or 'none'"), "{errors}");
+}
+
+/// Allocations outside a resource are created one at a time if the driver rejects a list.
+#[test]
+fn allocations_are_created_one_at_a_time_for_a_driver_that_rejects_lists() {
+    // The scenario creates one, two and one.
+    for (name, calls) in [("compute.sys", 3), ("plain.sys", 5)] {
+        let folder = new_folder(&format!("list-{name}"));
+        let path = driver(name);
+        let trace = ["--scenario", "create-standalone", "--trace", folder.to_str().unwrap()];
+        let (code, report) = text(&[&["check", &path][..], &trace].concat());
+        assert_eq!(code, 0, "{name}: {report}");
+        let trace = &traces(&folder)["create-standalone.trace"];
+        let call = "ddi.call name=DxgkDdiCreateAllocation ";
+        assert_eq!(trace.matches(call).count(), calls, "{name}: {trace}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
 
 /// The finding that docs/fly-your-driver.md shows is in the report of the command above it.

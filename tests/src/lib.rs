@@ -41,10 +41,13 @@ pub use text_inputs::read_as_trace_and_steps;
 pub use variant_driver::VariantDriver;
 
 use flight::{Event, Log, Passive, Spawner};
+use kernel::miniport::Generation;
 use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::Arc;
 use verify::Verifier;
-use windtunnel::{Driver, FlightResult, HostKind, SCENARIOS, Scenario, find_scenario, fly_driver};
+use windtunnel::{
+    Driver, FlightResult, HostKind, PAGING_QUEUES, SCENARIOS, Scenario, find_scenario, fly_driver,
+};
 
 /// Flies a driver through a scenario, both by name.
 pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightResult {
@@ -53,10 +56,14 @@ pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightRes
     fly_driver(driver, body, on).unwrap_or_else(|reason| panic!("{scenario}: {}", reason.0))
 }
 
-/// The good scenarios that a driver has all entry points for.
+/// The good scenarios whose needs a driver meets.
 pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
-    let offered = (listed.make)(&Arc::new(Log::silent())).miniport.entry_points();
+    let miniport = (listed.make)(&Arc::new(Log::silent())).miniport;
+    let mut offered = miniport.entry_points();
+    if miniport.generation() == Generation::Two {
+        offered.push(PAGING_QUEUES);
+    }
     let good = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
     good.filter(|scenario| scenario.needs.iter().all(|text| offered.contains(text))).collect()
 }

@@ -200,6 +200,7 @@ fn run_child(
     }
     let deadline = file.options.deadline.map_or(0, |deadline| deadline.as_secs());
     command.args(["--deadline", &deadline.to_string()]);
+    command.args(["--private-data", file.private_data().name()]);
     command.args(["--channel", &channel.descriptor().to_string()]);
     if let Some(folder) = &file.options.files {
         command.arg("--files").arg(folder);

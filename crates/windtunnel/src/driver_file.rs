@@ -4,8 +4,9 @@ use crate::child_flight;
 use crate::expected_video::ExpectedVideo;
 use crate::flight_test::NoHardware;
 use crate::fly::{
-    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_entries,
+    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_needs,
 };
+use crate::private_data::{self, PrivateData};
 use crate::scenario::Scenario;
 use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
 use kernel::DriverSetup;
@@ -33,6 +34,8 @@ pub struct FlightOptions {
     pub deadline: Option<Duration>,
     /// The folder in which the driver finds files, if any.
     pub files: Option<PathBuf>,
+    /// The private data that the driver takes; `None` for what the file says.
+    pub private_data: Option<PrivateData>,
 }
 
 /// A kernel-mode driver in a file.
@@ -148,6 +151,11 @@ impl DriverFile {
         self.facts.import_names().contains(&"KsInitializeDriver")
     }
 
+    /// The private data that it takes: as the options say, or as the file says.
+    pub fn private_data(&self) -> PrivateData {
+        self.options.private_data.unwrap_or_else(|| PrivateData::of_file(&self.bytes))
+    }
+
     /// The name of its service: the file's, without an extension.
     fn service(&self) -> &str {
         self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
@@ -240,7 +248,11 @@ pub(crate) fn fly_here(
                     _ => &[],
                 };
                 let needs: Vec<&str> = scenario.needs.iter().chain(devices).copied().collect();
-                let missing = missing_entries(&needs, &implemented);
+                let data = file.private_data();
+                let mut missing = missing_needs(&needs, &implemented, miniport.generation());
+                if missing.is_empty() && data == PrivateData::None {
+                    missing.extend(private_data::need_of(scenario.name));
+                }
                 if !missing.is_empty() {
                     let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
                     let registration = registration(&miniport);
@@ -249,7 +261,7 @@ pub(crate) fn fly_here(
                 let hardware = Arc::new(NoDevice { ram: ram.clone() });
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
-                let run = ScenarioRun::run(host, at, (log, on), (setup, None), |testbed| {
+                let run = ScenarioRun::run(host, at, (log, on), (setup, None, data), |testbed| {
                     scenario.run(testbed)
                 });
                 port::judge_unload(&any_host, log, &pool);

@@ -3,14 +3,16 @@
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
+use crate::private_data::PrivateData;
 use crate::rule_counts;
-use crate::scenario::Scenario;
+use crate::scenario::{PAGING_QUEUES, Scenario};
 use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
 use flight::{
     DeterministicHost, Event, HostError, Log, Passive, RuleCounts, Spawner, ThreadedHost,
 };
+use kernel::miniport::Generation;
 use kernel::{DriverSetup, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
@@ -18,6 +20,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use stream::{DescriptorError, DeviceDescriptor, Entry, ReceivedFrame, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
+
+/// The entry point that executes packets without allocation lists.
+const SUBMIT_VIRTUAL: &str = "DxgkDdiSubmitCommandVirtual";
 
 /// The result of a flight.
 pub struct FlightResult {
@@ -279,22 +284,33 @@ pub(crate) fn fly_body(
     let log = Arc::new(Log::new());
     let setup = make(&log);
     let mut offered = setup.miniport.entry_points();
+    let generation = setup.miniport.generation();
     if umd.is_some() {
         offered.push("OpenAdapter");
     }
-    let missing = missing_entries(needs, &offered);
+    let missing = missing_needs(needs, &offered, generation);
     let body = if missing.is_empty() {
-        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd), body))?
+        let data = PrivateData::BuiltIn;
+        on.fly(&log, |host, at| ScenarioRun::run(host, at, (&log, on), (setup, umd, data), body))?
     } else {
         ScenarioRun { needs: missing, ..ScenarioRun::default() }
     };
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
 }
 
-/// The entry points that a scenario needs and a driver does not have.
-pub(crate) fn missing_entries(needs: &[&'static str], offered: &[&'static str]) -> Vec<String> {
-    let missing = needs.iter().filter(|name| !offered.contains(name));
-    missing.map(|name| format!("a driver that implements {name}")).collect()
+/// What a scenario needs and a driver does not have: entry points, or paging queues.
+pub(crate) fn missing_needs(
+    needs: &[&'static str],
+    offered: &[&'static str],
+    generation: Generation,
+) -> Vec<String> {
+    let missing = |name: &&'static str| match *name {
+        PAGING_QUEUES if generation == Generation::Two => None,
+        PAGING_QUEUES => Some("a driver of WDDM 2.0 or later, which has paging queues".to_owned()),
+        name if offered.contains(&name) => None,
+        name => Some(format!("a driver that implements {name}")),
+    };
+    needs.iter().filter_map(missing).collect()
 }
 
 /// The state of a scenario run.
@@ -346,12 +362,13 @@ impl ScenarioRun {
         host: &Arc<dyn Spawner>,
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
-        (setup, umd): (DriverSetup, Option<Umd>),
+        (setup, umd, private_data): (DriverSetup, Option<Umd>, PrivateData),
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
         // What cannot be looked at is not judged.
         let models_hardware = setup.hardware.models_hardware();
+        let takes_packets = setup.miniport.entry_points().contains(&SUBMIT_VIRTUAL);
         if models_hardware {
             kernel.set_observer(Oracle::new(log.clone()));
         }
@@ -373,8 +390,18 @@ impl ScenarioRun {
         };
         kernel.start_workers(host, adapter);
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
-        let mut testbed =
-            Testbed { host, at, kernel, adapter, runtime, umd, clients, live_snapshots: looks };
+        let mut testbed = Testbed {
+            host,
+            at,
+            kernel,
+            adapter,
+            runtime,
+            umd,
+            private_data,
+            takes_packets,
+            clients,
+            live_snapshots: looks,
+        };
         let result = body(&mut testbed);
         let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
         // Objects left by a stopped scenario are not the client's fault.

@@ -27,6 +27,7 @@ mod flight_test;
 mod fly;
 mod handle_allocator;
 pub mod prelude;
+mod private_data;
 mod report;
 mod rule_counts;
 mod scenario;
@@ -58,9 +59,12 @@ pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
 pub use handle_allocator::HandleAllocator;
+pub use private_data::PrivateData;
 pub use report::Colour;
 pub use rule_counts::add_to_file as keep_tally;
-pub use scenario::{ALL as SCENARIOS, Scenario, ScenarioBody, find as find_scenario};
+pub use scenario::{
+    ALL as SCENARIOS, PAGING_QUEUES, Scenario, ScenarioBody, find as find_scenario,
+};
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};
 pub use stream_flight::StreamFlight;
 pub use stream_testbed::StreamTestbed;

@@ -21,7 +21,7 @@ pub struct Scenario {
     pub about: &'static str,
     /// The rules that its client breaks; empty for a good client. A bad client flies by name only.
     pub breaks: &'static [RuleId],
-    /// The entry points that a driver must implement.
+    /// The entry points that a driver must implement, and [`PAGING_QUEUES`].
     pub needs: &'static [&'static str],
     /// The body.
     pub body: ScenarioBody,
@@ -172,11 +172,12 @@ pub(crate) const ESCAPES: &[&str] = &[
 /// Standard allocations.
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
-/// Video memory, and packets that fill it.
-pub(crate) const MEMORY: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
+/// What a scenario with `D3DKMTMakeResident` needs: a driver of WDDM 1.x has no paging queues.
+pub const PAGING_QUEUES: &str = "paging queues (WDDM 2.0)";
+
+/// Video memory.
+pub(crate) const PAGING: &[&str] = &[
+    PAGING_QUEUES,
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
@@ -193,6 +194,17 @@ pub(crate) const ALLOCATION_LISTS: &[&str] = &[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
+];
+
+/// GPU virtual addresses.
+pub(crate) const PAGE_TABLES: &[&str] = &[
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+    "DxgkDdiCreateProcess",
+    "DxgkDdiDestroyProcess",
+    "DxgkDdiSetRootPageTable",
 ];
 
 /// GPU virtual addresses, and packets that use them.

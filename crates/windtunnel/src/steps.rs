@@ -6,12 +6,12 @@
 //! 2. A step is skipped if it has no handle to pass: the create failed, the handle belongs to
 //!    another process, or the allocation has no resource.
 
-use crate::testbed::{Testbed, page_descriptions};
+use crate::private_data::{Command, PrivateData};
+use crate::testbed::Testbed;
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, Spawner};
 use kernel::Kernel;
-use softgpu::format::{self, Command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -319,6 +319,7 @@ impl fmt::Display for Action {
 pub struct StepRunner {
     kernel: Arc<Kernel>,
     host: Arc<dyn Spawner>,
+    private_data: PrivateData,
     clients: BTreeMap<u32, Client>,
     devices: BTreeMap<DeviceLocation, D3DKMT_HANDLE>,
     contexts: BTreeMap<DeviceLocation, D3DKMT_HANDLE>,
@@ -326,11 +327,12 @@ pub struct StepRunner {
 }
 
 impl StepRunner {
-    /// A runner before its first step.
+    /// A runner before its first step, for a driver that takes the built-in GPU's private data.
     pub fn new(kernel: &Arc<Kernel>, host: &Arc<dyn Spawner>) -> Self {
         Self {
             kernel: kernel.clone(),
             host: host.clone(),
+            private_data: PrivateData::BuiltIn,
             clients: BTreeMap::new(),
             devices: BTreeMap::new(),
             contexts: BTreeMap::new(),
@@ -384,7 +386,7 @@ impl StepRunner {
         };
         Some(match act {
             Action::Create { home, name, count } => {
-                let mut create = CreateAllocation::new(0, page_descriptions(*count));
+                let mut create = CreateAllocation::new(0, self.private_data.pages(*count));
                 match home {
                     OwnerKind::Standalone => (),
                     OwnerKind::Resource => create = create.with_resource(),
@@ -432,7 +434,7 @@ impl StepRunner {
                 let fill = Command::Fill { target, offset: 0, length: 4096, value: 0xa5 };
                 self.context(at, place).and_then(|context| {
                     self.make_resident(at, place, target.0)?;
-                    let bytes = format::encode(&[fill]);
+                    let bytes = self.private_data.packet(&[fill]).unwrap_or_default();
                     self.client(place.process).submit(at, context, &bytes)
                 })
             }
@@ -535,6 +537,7 @@ impl StepRunner {
 /// Runs all steps, then kills the remaining processes.
 pub(crate) fn run(testbed: &mut Testbed<'_>, steps: &[Step]) {
     let mut runner = StepRunner::new(&testbed.kernel, testbed.host);
+    runner.private_data = testbed.private_data;
     for step in steps {
         runner.run_step(testbed.at, step);
     }

@@ -1,11 +1,12 @@
 //! The testbed of display drivers: a kernel with one driver, and helpers for scenarios.
 
+use crate::private_data::{Command, PrivateData};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{Passive, Spawner, WaitResult, WaitToken};
 use kernel::power::PowerAction;
 use kernel::{AdapterId, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
-use softgpu::format::{self, Command};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{
@@ -32,6 +33,11 @@ pub struct Testbed<'a> {
     pub runtime: Runtime,
     /// The user-mode driver of the driver under test.
     pub umd: Option<Umd>,
+    /// The private data that the driver under test takes.
+    pub private_data: PrivateData,
+    /// Whether the driver executes packets without allocation lists
+    /// (`DxgkDdiSubmitCommandVirtual`).
+    pub(crate) takes_packets: bool,
     pub(crate) clients: Vec<Client>,
     pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
 }
@@ -52,6 +58,8 @@ pub struct TestClient {
     pub adapter: D3DKMT_HANDLE,
     /// Its device.
     pub device: D3DKMT_HANDLE,
+    /// The private data that its driver takes.
+    pub private_data: PrivateData,
     /// The paging queues of its devices, created on first use.
     pub(crate) queues: Arc<Mutex<BTreeMap<D3DKMT_HANDLE, PagingQueue>>>,
 }
@@ -67,7 +75,16 @@ impl Testbed<'_> {
     /// Creates a process with a device.
     pub fn test_client(&mut self) -> Result<TestClient, ScenarioStopped> {
         let client = self.client();
-        TestClient::open(client, self.at)
+        TestClient::open_with(client, self.at, self.private_data)
+    }
+
+    /// A context for packets without allocation lists. `None` if the driver does not execute them:
+    /// a scenario about memory is then flown without packets.
+    pub(crate) fn create_context_for_packets(
+        &mut self,
+        test_client: &TestClient,
+    ) -> Result<Option<D3DKMT_HANDLE>, ScenarioStopped> {
+        self.takes_packets.then(|| test_client.create_context(self.at)).transpose()
     }
 
     /// Runs until no thread and no hardware can make progress.
@@ -154,12 +171,21 @@ impl Testbed<'_> {
 }
 
 impl TestClient {
-    /// Opens the first adapter and creates a device.
+    /// Opens the first adapter and creates a device. Private data is the built-in GPU's.
     pub fn open(client: Client, at: &mut Passive) -> Result<Self, ScenarioStopped> {
+        Self::open_with(client, at, PrivateData::BuiltIn)
+    }
+
+    /// Opens the first adapter, whose driver takes this private data, and creates a device.
+    pub fn open_with(
+        client: Client,
+        at: &mut Passive,
+        private_data: PrivateData,
+    ) -> Result<Self, ScenarioStopped> {
         let adapters = expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
         let adapter = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
         let device = expect_ok("D3DKMTCreateDevice", client.create_device(at, adapter))?;
-        Ok(Self { client, adapter, device, queues: Arc::default() })
+        Ok(Self { client, adapter, device, private_data, queues: Arc::default() })
     }
 
     /// Creates another device of the same process.
@@ -173,7 +199,30 @@ impl TestClient {
         at: &mut Passive,
         count: usize,
     ) -> Result<CreatedAllocation, ScenarioStopped> {
-        self.create_with(at, &CreateAllocation::new(self.device, page_descriptions(count)))
+        self.create_list(at, self.private_data.pages(count))
+    }
+
+    /// Creates allocations outside a resource: in one call, or in one call for each if the driver
+    /// rejects a list. Drivers of the built-in GPU take lists.
+    pub(crate) fn create_list(
+        &self,
+        at: &mut Passive,
+        private: Vec<Vec<u8>>,
+    ) -> Result<CreatedAllocation, ScenarioStopped> {
+        let create = CreateAllocation::new(self.device, private.clone());
+        let created = self.client.create(at, &create);
+        let rejected = matches!(created, Err(STATUS_INVALID_PARAMETER | STATUS_NOT_SUPPORTED))
+            && private.len() > 1
+            && self.private_data == PrivateData::None;
+        if !rejected {
+            return expect_ok("D3DKMTCreateAllocation", created);
+        }
+        let mut list = CreatedAllocation::default();
+        for one in private {
+            let created = self.create_with(at, &CreateAllocation::new(self.device, vec![one]))?;
+            list.allocations.extend(created.allocations);
+        }
+        Ok(list)
     }
 
     /// Creates a resource of `count` allocations.
@@ -184,7 +233,7 @@ impl TestClient {
     ) -> Result<CreatedAllocation, ScenarioStopped> {
         self.create_with(
             at,
-            &CreateAllocation::new(self.device, page_descriptions(count)).with_resource(),
+            &CreateAllocation::new(self.device, self.private_data.pages(count)).with_resource(),
         )
     }
 
@@ -308,7 +357,7 @@ impl TestClient {
         if !named.is_empty() && self.has_memory() {
             self.make_resident(at, &named)?;
         }
-        let bytes = format::encode(commands);
+        let bytes = self.private_data.packet(commands)?;
         expect_ok("D3DKMTSubmitCommand", self.client.submit(at, context, &bytes))
     }
 
@@ -335,11 +384,6 @@ fn command_handles(command: &Command) -> Vec<kernel::Handle> {
         Command::Copy { from, to, .. } => vec![*from, *to],
         Command::Hang | Command::FillAt { .. } | Command::CopyAt { .. } => Vec::new(),
     }
-}
-
-/// The private data of `count` one-page allocations.
-pub(crate) fn page_descriptions(count: usize) -> Vec<Vec<u8>> {
-    vec![format::describe(4096); count]
 }
 
 /// Returns the value of a successful call; stops the scenario otherwise.

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use windtunnel::{
     AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, DriverFile, FlightOptions,
-    FlightResult, HostKind, NativeUmd, SCENARIOS, Scenario, baseline, check, default_scenarios,
-    find_scenario,
+    FlightResult, HostKind, NativeUmd, PrivateData, SCENARIOS, Scenario, baseline, check,
+    default_scenarios, find_scenario,
     steps::{self, StepError},
 };
 
@@ -87,6 +87,13 @@ fn host_argument(text: &str) -> Result<HostArgument, String> {
         _ => HostArgument::from_str(text, false)
             .map_err(|_| "expected 'deterministic' or 'threads'".to_owned()),
     }
+}
+
+/// Parses the value of `--private-data`.
+fn private_data_argument(text: &str) -> Result<PrivateData, String> {
+    let all = [PrivateData::BuiltIn, PrivateData::None];
+    let named = all.into_iter().find(|data| data.name() == text);
+    named.ok_or_else(|| "expected 'builtin' or 'none'".to_owned())
 }
 
 impl Arguments {
@@ -164,12 +171,18 @@ pub(crate) struct FileOptions {
     /// The folder in which a driver from a file finds the files that it opens
     #[arg(long, value_name = "DIR")]
     pub(super) files: Option<PathBuf>,
+    /// The private data of allocations and packets for a driver from a file: in the format of the
+    /// built-in GPU, or none [default: what the file says, see docs/fly-your-driver.md]
+    #[arg(long, value_name = "builtin|none", value_parser = private_data_argument)]
+    pub(super) private_data: Option<PrivateData>,
 }
 
 impl FileOptions {
     fn flight_options(&self) -> FlightOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
-        FlightOptions { in_process: self.in_process, deadline, files: self.files.clone() }
+        let (in_process, files) = (self.in_process, self.files.clone());
+        let private_data = self.private_data;
+        FlightOptions { in_process, deadline, files, private_data }
     }
 }
 

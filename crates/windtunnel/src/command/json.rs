@@ -87,6 +87,7 @@ fn file(file: &DriverFile) -> Value {
         "symbols": file.symbols().ok().map(|symbols| symbols.path().display().to_string()),
         "imports": file.image().import_names().len(),
         "absent_imports": file.absent_imports(),
+        "private_data": (!file.streams()).then(|| file.private_data().name()),
         "registered": file.registration(),
     })
 }

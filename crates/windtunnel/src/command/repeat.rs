@@ -30,7 +30,8 @@ impl Repeat {
             path.as_ref().map(|path| option(name, &path.to_string_lossy()))
         };
         let driver = format!("windtunnel check {}", quoted(&arguments.driver));
-        let base = [Some(driver), path("umd", &arguments.umd)];
+        let data = arguments.options.private_data.map(|data| option("private-data", data.name()));
+        let base = [Some(driver), path("umd", &arguments.umd), data];
         let seed = host.seed();
         let flights = arguments.seeds;
         let of_check = [

@@ -8,7 +8,7 @@ use std::path::Path;
 use verify::Severity;
 use windtunnel::{
     AllowList, BUILT_IN, CheckReport, Colour, Driver, DriverFile, FindingGroup, HostKind,
-    NativeUmd, Outcome, ScenarioReport, plural, sentence,
+    NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -65,6 +65,12 @@ fn print_file(file: &DriverFile) {
     match file.symbols() {
         Ok(symbols) => println!("  symbols    {} matches", symbols.path().display()),
         Err(SymbolError(why)) => println!("  symbols    none: {why}"),
+    }
+    if !file.streams() {
+        match file.private_data() {
+            PrivateData::BuiltIn => println!("  data       private data of the built-in GPU"),
+            PrivateData::None => println!("  data       no private data (see --private-data)"),
+        }
     }
     let identity = nt::DeviceIdentity::default();
     if let Some(id) = identity.hardware_ids.first() {

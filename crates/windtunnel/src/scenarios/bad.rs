@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario};
-use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, page_descriptions};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
@@ -237,7 +237,7 @@ fn process_stale_device_handle(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     )?;
     let create = test_client
         .client
-        .create(testbed.at, &CreateAllocation::new(gone.device, page_descriptions(1)));
+        .create(testbed.at, &CreateAllocation::new(gone.device, gone.private_data.pages(1)));
     expect_error(CREATE, &create, STATUS_INVALID_PARAMETER)?;
     test_client.close(testbed.at, &[])
 }
@@ -306,7 +306,8 @@ fn destroy_raw(testbed: &mut Testbed<'_>, flags: u32, count: u32) -> Result<(), 
 
 fn destroy_shared_member(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(2))
+        .with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
     let list = created.allocations[..1].to_vec();
@@ -323,7 +324,7 @@ fn create_flags(testbed: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioSto
     let test_client = testbed.test_client()?;
     let create = CreateAllocation {
         flags,
-        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+        ..CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
     };
     let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
@@ -332,8 +333,8 @@ fn create_flags(testbed: &mut Testbed<'_>, flags: u32) -> Result<(), ScenarioSto
 
 fn create_into_missing_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create =
-        CreateAllocation::new(test_client.device, page_descriptions(1)).into_resource(0x1ead_beed);
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
+        .into_resource(0x1ead_beed);
     let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_HANDLE)?;
     test_client.close(testbed.at, &[])
@@ -341,10 +342,11 @@ fn create_into_missing_resource(testbed: &mut Testbed<'_>) -> Result<(), Scenari
 
 fn create_into_shared_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(1)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
+        .with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
-    let more = CreateAllocation::new(test_client.device, page_descriptions(1))
+    let more = CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
         .into_resource(created.resource);
     let answer = test_client.client.create(testbed.at, &more);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
@@ -356,7 +358,7 @@ fn create_source_without_primary(testbed: &mut Testbed<'_>) -> Result<(), Scenar
     let test_client = testbed.test_client()?;
     let create = CreateAllocation {
         source: 1,
-        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+        ..CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
     };
     let created = test_client.create_with(testbed.at, &create)?;
     test_client.destroy_list(testbed.at, &created.allocations)?;
@@ -368,7 +370,7 @@ fn create_stereo_without_primary(testbed: &mut Testbed<'_>) -> Result<(), Scenar
     let allocation_flags = vec![InfoFlags::Stereo];
     let create = CreateAllocation {
         allocation_flags,
-        ..CreateAllocation::new(test_client.device, page_descriptions(1))
+        ..CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
     };
     let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
@@ -406,8 +408,9 @@ fn create_standard_into_resource(testbed: &mut Testbed<'_>) -> Result<(), Scenar
 
 fn create_on_null_device(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let answer =
-        test_client.client.create(testbed.at, &CreateAllocation::new(0, page_descriptions(1)));
+    let answer = test_client
+        .client
+        .create(testbed.at, &CreateAllocation::new(0, test_client.private_data.pages(1)));
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     test_client.close(testbed.at, &[])
 }
@@ -423,7 +426,8 @@ fn share_open_local_handle(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
 
 fn share_open_short_buffer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(1)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(1))
+        .with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
     let answer = test_client.client.open_resource_without_buffers(

@@ -1,5 +1,6 @@
 //! Bad clients of an adapter with memory: each breaks a rule of an entry point and is reported.
 
+use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
@@ -9,7 +10,6 @@ use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use abi::ukm::{D3DDDI_MAKERESIDENT_FLAGS as MakeFlags, D3DDDICB_LOCKFLAGS as LockFlags};
 use flight::{Passive, RuleId};
 use kernel::segment::PlacementRequirements;
-use softgpu::format::{self, Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL};
 use thunk::{AllocationSelection, CreateAllocation};
 
@@ -234,7 +234,10 @@ fn one(
 ) -> Result<u32, ScenarioStopped> {
     let created = test_client.create_with(
         at,
-        &CreateAllocation::new(test_client.device, vec![describe_in(4096, 0, wants)]),
+        &CreateAllocation::new(
+            test_client.device,
+            vec![test_client.private_data.placed(4096, 0, wants)],
+        ),
     )?;
     Ok(created.allocations[0])
 }
@@ -362,7 +365,8 @@ fn residency_evict_written_as_unwritten(testbed: &mut Testbed<'_>) -> Result<(),
         test_client.make_resident(testbed.at, &[one])?;
         let target = kernel::Handle(one);
         let fill = Command::Fill { target, offset: 0, length: 4096, value };
-        let given = test_client.client.submit(testbed.at, context, &format::encode(&[fill]));
+        let packet = test_client.private_data.packet(&[fill])?;
+        let given = test_client.client.submit(testbed.at, context, &packet);
         expect_ok("D3DKMTSubmitCommand", given)?;
         expect_ok(
             "D3DKMTEvict",
@@ -392,7 +396,8 @@ fn use_not_resident(
     }
     let target = kernel::Handle(one);
     let fill = Command::Fill { target, offset: 0, length: 4096, value: 1 };
-    let given = test_client.client.submit(testbed.at, context, &format::encode(&[fill]));
+    let packet = test_client.private_data.packet(&[fill])?;
+    let given = test_client.client.submit(testbed.at, context, &packet);
     expect_ok("D3DKMTSubmitCommand", given)?;
     testbed.run_until_idle();
     test_client.destroy_list(testbed.at, &[one])?;

@@ -1,5 +1,6 @@
 //! Bad clients of a WDDM 1.x driver: each breaks a rule of an entry point and is reported.
 
+use crate::private_data::anywhere;
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::scenarios::bad::bad;
 use crate::scenarios::render::{RenderClient, dynamic, fill};
@@ -9,7 +10,6 @@ use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::{Passive, RuleId};
-use softgpu::format::anywhere;
 use thunk::{RenderCommand, RenderContext};
 
 /// Every scenario of this file.
@@ -67,10 +67,10 @@ pub(crate) const ALL: &[Scenario] = &[
         &[RuleId::SUBMIT_RENDER_006],
         |it| {
             older(it, |it, at, first, newest| {
-                let newer = RenderClient::packet(&[fill(first, 1)], &[newest]);
+                let newer = it.packet(&[fill(first, 1)], &[newest])?;
                 let rendered = it.client.client.render(at, &mut it.context, &newer);
                 expect_ok("D3DKMTRender of the newest instance", rendered)?;
-                let older = RenderClient::packet(&[fill(first, 2)], &[first]);
+                let older = it.packet(&[fill(first, 2)], &[first])?;
                 let rendered = it.client.client.render(at, &mut it.context, &older);
                 expect_error("D3DKMTRender of an older one", &rendered, STATUS_INVALID_PARAMETER)
             })
@@ -84,7 +84,7 @@ pub(crate) const ALL: &[Scenario] = &[
             older(it, |it, at, first, newest| {
                 let packet = RenderCommand {
                     patches: vec![(1, 4), (0, 8)],
-                    ..RenderClient::packet(&[fill(first, 1)], &[first, newest])
+                    ..it.packet(&[fill(first, 1)], &[first, newest])?
                 };
                 let rendered = it.client.client.render(at, &mut it.context, &packet);
                 expect_error("D3DKMTRender of two instances", &rendered, STATUS_INVALID_PARAMETER)
@@ -133,7 +133,7 @@ fn render_list_not_resident(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
         return Err(ScenarioStopped("a WDDM 2 driver".to_owned()));
     }
     let list = render_client.create_not_resident(testbed.at, &[anywhere()])?;
-    let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
+    let packet = render_client.packet(&[fill(list[0], 1)], &list)?;
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender of what is not resident", &rendered, STATUS_DEVICE_REMOVED)?;
@@ -157,7 +157,7 @@ fn bad_packet(
 ) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     let list = render_client.create(testbed.at, &[anywhere()])?;
-    let mut packet = RenderClient::packet(&[fill(list[0], 1)], &list);
+    let mut packet = render_client.packet(&[fill(list[0], 1)], &list)?;
     wrong(&mut packet, &render_client.context);
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &packet);
@@ -169,7 +169,7 @@ fn bad_packet(
 fn render_stale_command_buffer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     let list = render_client.create(testbed.at, &[anywhere()])?;
-    let packet = RenderClient::packet(&[fill(list[0], 1)], &list);
+    let packet = render_client.packet(&[fill(list[0], 1)], &list)?;
     let client = render_client.client.client.clone();
     let before = render_client.context;
     expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &packet))?;
@@ -188,7 +188,7 @@ fn render_assumes_resized_buffers(testbed: &mut Testbed<'_>) -> Result<(), Scena
     let more = RenderCommand {
         flags: Flags::ResizeCommandBuffer,
         resize: (ASKED, 0, 0),
-        ..RenderClient::packet(&[fill(list[0], 1)], &list)
+        ..render_client.packet(&[fill(list[0], 1)], &list)?
     };
     let client = render_client.client.client.clone();
     expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &more))?;
@@ -196,7 +196,7 @@ fn render_assumes_resized_buffers(testbed: &mut Testbed<'_>) -> Result<(), Scena
     render_client.context.commands.1 = ASKED;
     let all = RenderCommand { commands: vec![0; ASKED as usize], ..RenderCommand::default() };
     client.write_packet(&render_client.context, &all);
-    let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
+    let packet = render_client.packet(&[fill(list[0], 2)], &list)?;
     expect_ok("D3DKMTRender", client.render(testbed.at, &mut render_client.context, &packet))?;
     testbed.run_until_idle();
     render_client.client.destroy_list(testbed.at, &list)?;

@@ -2,9 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{Scenario, WORK};
-use crate::testbed::{
-    ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
-};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::STATUS_DEVICE_REMOVED;
 use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation};
 
@@ -180,9 +178,10 @@ fn pnp_remove_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     kernel.remove_adapter(testbed.at, adapter);
     testbed.snapshot_live_objects("the adapter is removed, its handles are still open");
     // The client does not know yet: creating fails, destroying works.
-    let create = test_client
-        .client
-        .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));
+    let create = test_client.client.create(
+        testbed.at,
+        &CreateAllocation::new(test_client.device, test_client.private_data.pages(1)),
+    );
     expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
     test_client.destroy_resource(testbed.at, created.resource)?;
     expect_ok("D3DKMTDestroyContext", test_client.client.destroy_context(testbed.at, context))?;

@@ -1,12 +1,13 @@
 //! Destruction of allocations that are locked, offered, evicted, mapped or being transferred.
 
+use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{MEMORY, Scenario};
+use crate::scenario::{PAGING, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
+use abi::D3DKMT_HANDLE;
 use flight::RuleId;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
-use softgpu::format::{Command, anywhere, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
 use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
 
@@ -47,7 +48,7 @@ const fn memory(
     about: &'static str,
     body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks: &[], needs: MEMORY, body: DisplayBody(body) }
+    Scenario { name, about, breaks: &[], needs: PAGING, body: DisplayBody(body) }
 }
 
 /// An allocation of a few pages with these placement requirements.
@@ -56,21 +57,23 @@ fn create(
     test_client: &TestClient,
     requirements: &PlacementRequirements,
 ) -> Result<u32, ScenarioStopped> {
-    let private = vec![describe_in(SIZE, PAGE, requirements)];
+    let private = vec![test_client.private_data.placed(SIZE, PAGE, requirements)];
     Ok(test_client
         .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
         .allocations[0])
 }
 
-/// Submits work on a resident allocation and does not wait for it.
+/// Submits work on a resident allocation, if there is a context for it, and does not wait for it.
 fn work(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
-    context: u32,
+    context: Option<D3DKMT_HANDLE>,
     on: u32,
 ) -> Result<(), ScenarioStopped> {
+    let Some(context) = context else { return Ok(()) };
     let fill = Command::Fill { target: Handle(on), offset: 0, length: SIZE, value: 0xa5 };
-    let submitted = test_client.client.submit(testbed.at, context, &encode(&[fill]));
+    let packet = test_client.private_data.packet(&[fill])?;
+    let submitted = test_client.client.submit(testbed.at, context, &packet);
     expect_ok("D3DKMTSubmitCommand", submitted)
 }
 
@@ -107,7 +110,7 @@ fn destroy_after_unlock(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
 
 fn destroy_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     for requirements in [only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE])] {
         let it = create(testbed, &test_client, &requirements)?;
         test_client.make_resident(testbed.at, &[it])?;
@@ -122,12 +125,12 @@ fn destroy_locked(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         testbed.snapshot_live_objects("it waits for the work and is no longer locked");
         testbed.run_until_idle();
     }
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn destroy_offered(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     for busy in [false, true] {
         let it = create(testbed, &test_client, &anywhere())?;
         test_client.make_resident(testbed.at, &[it])?;
@@ -143,12 +146,12 @@ fn destroy_offered(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         destroy(testbed, &test_client, it, (false, false))?;
         testbed.run_until_idle();
     }
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn destroy_evicted(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     let it = create(testbed, &test_client, &anywhere())?;
     test_client.make_resident(testbed.at, &[it])?;
     work(testbed, &test_client, context, it)?;
@@ -156,12 +159,12 @@ fn destroy_evicted(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     testbed.run_until_idle();
     testbed.snapshot_live_objects("it is in system memory");
     destroy(testbed, &test_client, it, (false, true))?;
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn destroy_in_aperture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     // Packets use an allocation that stays alive when the destroyed one must be idle.
     let other = create(testbed, &test_client, &only_in(&[APERTURE]))?;
     test_client.make_resident(testbed.at, &[other])?;
@@ -173,7 +176,7 @@ fn destroy_in_aperture(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
         testbed.snapshot_live_objects("after the call");
         testbed.run_until_idle();
     }
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn destroy_during_transfer(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

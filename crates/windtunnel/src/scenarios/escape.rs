@@ -1,12 +1,12 @@
 //! Escapes: private data for the driver and from it.
 
+use crate::private_data::Escape;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ESCAPES, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
 use flight::{Passive, RuleId};
-use softgpu::format;
 use thunk::EscapeCall;
 
 /// Every scenario of this file.
@@ -37,9 +37,13 @@ pub(crate) const ALL: &[Scenario] = &[
 /// A handle that no handle table contains.
 const NO_PROCESS: u32 = 0x7fff_ff40;
 
-fn query(test_client: &TestClient, request: format::Escape, flags: u32) -> EscapeCall {
-    let private = format::escape(request);
-    EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() }
+fn query(
+    test_client: &TestClient,
+    request: Escape,
+    flags: u32,
+) -> Result<EscapeCall, ScenarioStopped> {
+    let private = test_client.private_data.escape(request)?;
+    Ok(EscapeCall { adapter: test_client.adapter, flags, private, ..EscapeCall::default() })
 }
 
 /// Sends an escape and checks the number that the driver returns.
@@ -49,14 +53,13 @@ fn query_result(
     escape: &EscapeCall,
 ) -> Result<u64, ScenarioStopped> {
     let text = expect_ok("D3DKMTEscape", test_client.client.escape(at, escape))?;
-    format::escape_answer(&text)
-        .ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
+    test_client.private_data.escape_answer(&text)
 }
 
 fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let context = test_client.create_context(testbed.at)?;
-    let mirror = query(&test_client, format::Escape::Mirror(1), 0);
+    let mirror = query(&test_client, Escape::Mirror(1), 0)?;
     for (device, context) in
         [(0, 0), (test_client.device, 0), (test_client.device, context), (0, context)]
     {
@@ -65,7 +68,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
             return Err(ScenarioStopped("the inverted bits of 1".to_owned()));
         }
     }
-    let packets = query(&test_client, format::Escape::Packets, Flags::HardwareAccess);
+    let packets = query(&test_client, Escape::Packets, Flags::HardwareAccess)?;
     let before = query_result(&test_client, testbed.at, &packets)?;
     for _ in 0..3 {
         test_client.submit(testbed.at, context, &[])?;
@@ -100,8 +103,8 @@ fn escape_during_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
         threads.push(Box::new(move |at| {
             for _ in 0..3 {
                 let flags = Flags::HardwareAccess;
-                let packets = query(&test_client, format::Escape::Packets, flags);
-                let mirror = query(&test_client, format::Escape::Mirror(2), 0);
+                let packets = query(&test_client, Escape::Packets, flags)?;
+                let mirror = query(&test_client, Escape::Mirror(2), 0)?;
                 match thread {
                     0 => drop(query_result(&test_client, at, &packets)?),
                     1 => drop(query_result(&test_client, at, &mirror)?),
@@ -118,7 +121,7 @@ fn escape_during_submit(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
 fn escape_conflicting_flags(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let flags = Flags::HardwareAccess | Flags::ChangeFrameLatency;
-    let both = query(&test_client, format::Escape::Mirror(3), flags);
+    let both = query(&test_client, Escape::Mirror(3), flags)?;
     let answer = test_client.client.escape(testbed.at, &both);
     expect_error("D3DKMTEscape", &answer, STATUS_INVALID_PARAMETER)?;
     test_client.close(testbed.at, &[])

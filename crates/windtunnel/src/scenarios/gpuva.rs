@@ -1,5 +1,6 @@
 //! Good clients of GPU virtual addresses: mappings stay valid wherever the allocation moves.
 
+use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ADDRESSES, POWER_AND_ADDRESSES, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
@@ -15,9 +16,8 @@ use abi::ukm::{
 };
 use kernel::power::PowerAction;
 use kernel::segment::PlacementRequirements;
-use softgpu::format::{Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{CreateAllocation, PagingStatus};
+use thunk::PagingStatus;
 
 pub(crate) const PAGE: u64 = 4096;
 pub(crate) const LARGE: u64 = 64 << 10;
@@ -97,11 +97,11 @@ pub(crate) fn create(
     test_client: &TestClient,
     requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private =
-        requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
-    Ok(test_client
-        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
-        .allocations)
+    let private = requirements
+        .iter()
+        .map(|requirements| test_client.private_data.placed(SIZE, PAGE, requirements))
+        .collect();
+    Ok(test_client.create_list(testbed.at, private)?.allocations)
 }
 
 /// A request that maps a whole allocation at any address.

@@ -1,7 +1,7 @@
 //! GPU virtual address updates that wait for a fence and signal it.
 
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ADDRESSES, Scenario};
+use crate::scenario::{ADDRESSES, PAGE_TABLES, Scenario};
 use crate::scenarios::gpuva::{
     LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, operation, reserve, work,
 };
@@ -31,14 +31,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "gpuva-update-queue-full",
         about: "queues updates until the next caller has to wait",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: PAGE_TABLES,
         body: DisplayBody(gpuva_update_queue_full),
     },
     Scenario {
         name: "gpuva-update-destroyed-allocation",
         about: "destroys allocations while updates that map them still wait",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: PAGE_TABLES,
         body: DisplayBody(gpuva_update_destroyed_allocation),
     },
 ];

@@ -3,9 +3,7 @@
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
-use crate::testbed::{
-    ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
-};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::kmt::{
     D3DKMT_CREATEALLOCATIONFLAGS as Flags, D3DKMT_CREATEKEYEDMUTEX2_FLAGS as KeyedFlags,
 };
@@ -135,7 +133,7 @@ fn end(client: &Client, at: &mut Passive) -> Result<(), ScenarioStopped> {
 
 fn keyed_mutex_alternate(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (maker, opener) = (testbed.test_client()?, testbed.test_client()?);
-    let create = CreateAllocation::new(maker.device, page_descriptions(1)).with_resource();
+    let create = CreateAllocation::new(maker.device, maker.private_data.pages(1)).with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created = maker.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
     let opened = opener.client.open_resource(testbed.at, opener.device, created.global);

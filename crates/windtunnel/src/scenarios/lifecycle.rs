@@ -1,15 +1,12 @@
 //! Allocation lifecycles: create, use, destroy, with no work in flight at the end.
 
+use crate::private_data::Command;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
-use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok, page_descriptions};
+use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
-use abi::status::{
-    STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER,
-    STATUS_NO_MEMORY,
-};
+use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
-use softgpu::format::{self, Command};
 use thunk::{CreateAllocation, DestroyAllocation};
 
 /// Every scenario of this file.
@@ -123,7 +120,7 @@ fn create_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 fn create_into_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let created = test_client.create_resource(testbed.at, 1)?;
-    let more = CreateAllocation::new(test_client.device, page_descriptions(2))
+    let more = CreateAllocation::new(test_client.device, test_client.private_data.pages(2))
         .into_resource(created.resource);
     test_client.create_with(testbed.at, &more)?;
     test_client.create_with(testbed.at, &more)?;
@@ -186,12 +183,13 @@ fn create_standard_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), Scen
 fn create_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let primary = InfoFlags::Primary;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(2))
+        .with_resource();
     let created = test_client.create_with(
         testbed.at,
         &CreateAllocation { allocation_flags: vec![0, primary], ..create },
     )?;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(1));
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(1));
     let alone = test_client
         .create_with(testbed.at, &CreateAllocation { allocation_flags: vec![primary], ..create })?;
     test_client.destroy_resource(testbed.at, created.resource)?;
@@ -201,7 +199,8 @@ fn create_primary(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 
 fn create_shared(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(2))
+        .with_resource();
     let flags = create.flags | Flags::CreateShared;
     let created =
         test_client.create_with(testbed.at, &CreateAllocation { flags, ..create.clone() })?;
@@ -214,14 +213,8 @@ fn create_shared(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 
 fn create_driver_failure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let good = format::describe(4096);
-    let mut client_frames = good.clone();
-    client_frames[4] ^= 0xff;
-    let bad: [(Vec<u8>, _); 3] = [
-        (vec![1, 2, 3], STATUS_INVALID_PARAMETER),
-        (client_frames, STATUS_GRAPHICS_DRIVER_MISMATCH),
-        (format::describe(u64::MAX), STATUS_NO_MEMORY),
-    ];
+    let good = test_client.private_data.allocation(4096);
+    let bad = test_client.private_data.rejected_allocations()?;
     let home = test_client.create_resource(testbed.at, 1)?;
     for (description, status) in bad {
         let list = vec![good.clone(), good.clone(), description];
@@ -266,14 +259,16 @@ fn submit_device_lost(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
         )
     };
     let before = state(testbed)?;
-    let nonsense = test_client.client.submit(testbed.at, context, b"no commands");
+    let rejected = test_client.private_data.rejected_packet()?;
+    let nonsense = test_client.client.submit(testbed.at, context, &rejected);
     expect_error("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
     if state(testbed)? == before {
         return Err(ScenarioStopped("the device to report that it is lost".to_owned()));
     }
-    let create = test_client
-        .client
-        .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));
+    let create = test_client.client.create(
+        testbed.at,
+        &CreateAllocation::new(test_client.device, test_client.private_data.pages(1)),
+    );
     expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
     test_client.destroy_resource(testbed.at, created.resource)?;
     expect_ok("D3DKMTDestroyContext", test_client.client.destroy_context(testbed.at, context))?;

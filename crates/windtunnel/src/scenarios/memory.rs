@@ -1,15 +1,15 @@
 //! Good clients of an adapter with memory: allocations become resident, are evicted, and return.
 
+use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{MEMORY, Scenario};
+use crate::scenario::{PAGING, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
-use softgpu::format::{Command, anywhere, describe_in, encode, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{AllocationSelection, CreateAllocation, DestroyAllocation};
+use thunk::{AllocationSelection, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
@@ -20,35 +20,35 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "residency-evict-and-restore",
         about: "fills, evicts and makes allocations resident again in memory segments and apertures",
         breaks: &[],
-        needs: MEMORY,
+        needs: PAGING,
         body: DisplayBody(residency_evict_and_restore),
     },
     Scenario {
         name: "residency-adjacent-allocations",
         about: "creates and destroys adjacent allocations independently",
         breaks: &[],
-        needs: MEMORY,
+        needs: PAGING,
         body: DisplayBody(residency_adjacent_allocations),
     },
     Scenario {
         name: "residency-reference-count",
         about: "calls Evict as often as MakeResident",
         breaks: &[],
-        needs: MEMORY,
+        needs: PAGING,
         body: DisplayBody(residency_reference_count),
     },
     Scenario {
         name: "residency-compaction",
         about: "destroys every second allocation, then compacts the unused allocations",
         breaks: &[],
-        needs: MEMORY,
+        needs: PAGING,
         body: DisplayBody(residency_compaction),
     },
     Scenario {
         name: "destroy-any-residency",
         about: "destroys allocations that are resident, locked, offered or evicted",
         breaks: &[],
-        needs: MEMORY,
+        needs: PAGING,
         body: DisplayBody(destroy_any_residency),
     },
 ];
@@ -65,25 +65,27 @@ fn create(
     test_client: &TestClient,
     requirements: &[PlacementRequirements],
 ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
-    let private =
-        requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
-    Ok(test_client
-        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
-        .allocations)
+    let private = requirements
+        .iter()
+        .map(|requirements| test_client.private_data.placed(SIZE, PAGE, requirements))
+        .collect();
+    Ok(test_client.create_list(testbed.at, private)?.allocations)
 }
 
+/// Fills allocations, if there is a context for it.
 fn fill(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
-    context: u32,
+    context: Option<D3DKMT_HANDLE>,
     list: &[D3DKMT_HANDLE],
 ) -> Result<(), ScenarioStopped> {
+    let Some(context) = context else { return Ok(()) };
     for (value, target) in (1..).zip(list) {
         let target = Handle(*target);
         let half = SIZE / 2;
         let low = Command::Fill { target, offset: 0, length: half, value };
         let high = Command::Fill { target, offset: half, length: half, value: !value };
-        let commands = encode(&[low, high]);
+        let commands = test_client.private_data.packet(&[low, high])?;
         expect_ok(
             "D3DKMTSubmitCommand",
             test_client.client.submit(testbed.at, context, &commands),
@@ -105,7 +107,7 @@ fn evict(
 
 fn residency_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     let requirements =
         [cpu_invisible(), only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
     let list = create(testbed, &test_client, &requirements)?;
@@ -117,12 +119,12 @@ fn residency_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     test_client.make_resident(testbed.at, &list)?;
     testbed.snapshot_live_objects("everything is resident again");
     test_client.destroy_list(testbed.at, &list)?;
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     let list = create(testbed, &test_client, &[cpu_invisible(); 4])?;
     test_client.make_resident(testbed.at, &list)?;
     fill(testbed, &test_client, context, &list)?;
@@ -137,7 +139,7 @@ fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), Scena
     testbed.run_until_idle();
     test_client.make_resident(testbed.at, &even)?;
     test_client.destroy_list(testbed.at, &list)?;
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn residency_reference_count(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -157,7 +159,7 @@ fn residency_reference_count(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
 
 fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     // The context allocation does not move: it lies below the others.
     let first = create(testbed, &test_client, &[cpu_invisible()])?;
     test_client.make_resident(testbed.at, &first)?;
@@ -178,12 +180,12 @@ fn residency_compaction(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     testbed.run_until_idle();
     test_client.make_resident(testbed.at, &even)?;
     test_client.destroy_list(testbed.at, &even)?;
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }
 
 fn destroy_any_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context(testbed.at)?;
+    let context = testbed.create_context_for_packets(&test_client)?;
     let requirements =
         [cpu_invisible(), only_in(&[APERTURE]), only_in(&[VISIBLE, APERTURE]), anywhere()];
     let list = create(testbed, &test_client, &requirements)?;
@@ -207,5 +209,5 @@ fn destroy_any_residency(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
         };
         test_client.destroy_with(testbed.at, &destroy)?;
     }
-    test_client.close(testbed.at, &[context])
+    test_client.close(testbed.at, context.as_slice())
 }

@@ -1,16 +1,14 @@
 //! Adapters that are restarted, powered down and up, surprise-removed, and shut down.
 
+use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, Scenario, WORK};
-use crate::testbed::{
-    ScenarioStopped, TestClient, Testbed, expect_error, expect_ok, page_descriptions,
-};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_DEVICE_REMOVED;
 use flight::Passive;
 use kernel::Handle;
 use kernel::power::PowerAction;
-use softgpu::format::{Command, anywhere, describe_in, only_in};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
 use thunk::CreateAllocation;
 
@@ -116,9 +114,10 @@ fn leave(
     test_client: &TestClient,
     contexts: &[D3DKMT_HANDLE],
 ) -> Result<(), ScenarioStopped> {
-    let create = test_client
-        .client
-        .create(testbed.at, &CreateAllocation::new(test_client.device, page_descriptions(1)));
+    let create = test_client.client.create(
+        testbed.at,
+        &CreateAllocation::new(test_client.device, test_client.private_data.pages(1)),
+    );
     expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
     test_client.close(testbed.at, contexts)
 }
@@ -154,11 +153,11 @@ fn power_preserves_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     let mut hidden = only_in(&[LOCAL]);
     hidden.flags.cpu_visible = false;
     let requirements = [hidden, only_in(&[VISIBLE, APERTURE]), only_in(&[APERTURE]), anywhere()];
-    let private =
-        requirements.iter().map(|requirements| describe_in(8 * PAGE, PAGE, requirements)).collect();
-    let list = test_client
-        .create_with(testbed.at, &CreateAllocation::new(test_client.device, private))?
-        .allocations;
+    let private = requirements
+        .iter()
+        .map(|requirements| test_client.private_data.placed(8 * PAGE, PAGE, requirements))
+        .collect();
+    let list = test_client.create_list(testbed.at, private)?.allocations;
     for (value, target) in (1..).zip(&list) {
         let target = Handle(*target);
         let fill = Command::Fill { target, offset: PAGE, length: 4 * PAGE, value };

@@ -1,5 +1,6 @@
 //! Good clients of allocation lists (WDDM 1.x): the allocations that a packet lists are resident.
 
+use crate::private_data::{Command, anywhere, list_handle as in_list, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
@@ -13,10 +14,8 @@ use abi::ukm::D3DDDICB_LOCKFLAGS as LockFlags;
 use flight::Passive;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
-use softgpu::format::{Command, anywhere, describe_in, encode, list_handle as in_list};
-use softgpu::format::{only_in, raw_fill};
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{CreateAllocation, RenderCommand, RenderContext, SyncObject};
+use thunk::{RenderCommand, RenderContext, SyncObject};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
@@ -119,12 +118,10 @@ impl RenderClient {
         at: &mut Passive,
         requirements: &[PlacementRequirements],
     ) -> Result<Vec<D3DKMT_HANDLE>, ScenarioStopped> {
+        let data = self.client.private_data;
         let private =
-            requirements.iter().map(|requirements| describe_in(SIZE, PAGE, requirements)).collect();
-        Ok(self
-            .client
-            .create_with(at, &CreateAllocation::new(self.client.device, private))?
-            .allocations)
+            requirements.iter().map(|requirements| data.placed(SIZE, PAGE, requirements)).collect();
+        Ok(self.client.create_list(at, private)?.allocations)
     }
 
     /// Whether the kernel makes listed allocations resident: with a WDDM 1.x driver.
@@ -134,9 +131,14 @@ impl RenderClient {
     }
 
     /// A packet with these commands and the allocations that they use.
-    pub(crate) fn packet(commands: &[Command], list: &[D3DKMT_HANDLE]) -> RenderCommand {
+    pub(crate) fn packet(
+        &self,
+        commands: &[Command],
+        list: &[D3DKMT_HANDLE],
+    ) -> Result<RenderCommand, ScenarioStopped> {
         let list = list.iter().map(|number| (*number, true)).collect();
-        RenderCommand { commands: encode(commands), list, ..RenderCommand::default() }
+        let commands = self.client.private_data.packet(commands)?;
+        Ok(RenderCommand { commands, list, ..RenderCommand::default() })
     }
 
     fn render(
@@ -145,8 +147,8 @@ impl RenderClient {
         commands: &[Command],
         list: &[D3DKMT_HANDLE],
     ) -> Result<(), ScenarioStopped> {
-        let rendered =
-            self.client.client.render(at, &mut self.context, &Self::packet(commands, list));
+        let packet = self.packet(commands, list)?;
+        let rendered = self.client.client.render(at, &mut self.context, &packet);
         expect_ok("D3DKMTRender", rendered).map(drop)
     }
 
@@ -208,7 +210,7 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     let more = RenderCommand {
         flags: flags | Flags::ResizePatchLocationList,
         resize: (1 << 20, 1 << 10, 1 << 10),
-        ..RenderClient::packet(&[fill(list[2], 9)], &[list[2]])
+        ..render_client.packet(&[fill(list[2], 9)], &[list[2]])?
     };
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &more);
@@ -219,13 +221,13 @@ fn render_fill_and_copy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped
     let later = RenderCommand {
         offset: 64,
         patches: vec![(0, 8), (1, 8)],
-        ..RenderClient::packet(&[copy(list[2], list[3])], &[list[2], list[3]])
+        ..render_client.packet(&[copy(list[2], list[3])], &[list[2], list[3]])?
     };
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &later);
     expect_ok("D3DKMTRender with an offset", rendered)?;
     let null =
-        RenderCommand { flags: Flags::NullRendering, ..RenderClient::packet(&some, &[list[1]]) };
+        RenderCommand { flags: Flags::NullRendering, ..render_client.packet(&some, &[list[1]])? };
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &null);
     expect_ok("D3DKMTRender of nothing", rendered)?;
@@ -249,7 +251,7 @@ fn render_memory_pressure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
         let commands = [fill(one, value), copy(one, two)];
         render_client.render(testbed.at, &commands, &[one, two])?;
         let other = list[(turn + 3) % 6];
-        let packet = RenderClient::packet(&[fill(other, !value)], &[other]);
+        let packet = render_client.packet(&[fill(other, !value)], &[other])?;
         let rendered = render_client.client.client.render(testbed.at, &mut second, &packet);
         expect_ok("D3DKMTRender on node 1", rendered)?;
     }
@@ -294,7 +296,7 @@ fn render_locked_allocation(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
         expect_ok("D3DKMTLock", taken)?;
     }
     render_client.render(testbed.at, &[fill(mapped, 3)], &[mapped])?;
-    let packet = RenderClient::packet(&[fill(away, 3)], &[away]);
+    let packet = render_client.packet(&[fill(away, 3)], &[away])?;
     let rendered = client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender of what is locked", &rendered, STATUS_GRAPHICS_ALLOCATION_BUSY)?;
     testbed.run_until_idle();
@@ -315,12 +317,12 @@ fn render_privileged_command(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
         (render_client.client.client.session().clone(), render_client.client.client.clone());
     let address = testbed.kernel.address_of(session.process(), Handle(list[0]));
     // At an address of an allocation that this packet does not list.
-    let commands = raw_fill(address.unwrap_or(0), 64, 0xee);
+    let data = render_client.client.private_data;
+    let commands = data.privileged_packet(address.unwrap_or(0))?;
     let raw = RenderCommand { commands, ..RenderCommand::default() };
     let rendered = client.render(testbed.at, &mut render_client.context, &raw);
     expect_error("D3DKMTRender of privileged commands", &rendered, STATUS_PRIVILEGED_INSTRUCTION)?;
-    let unknown = [1_u32, 99].into_iter().flat_map(u32::to_le_bytes).collect();
-    let unknown = RenderCommand { commands: unknown, ..RenderCommand::default() };
+    let unknown = RenderCommand { commands: data.unknown_packet()?, ..RenderCommand::default() };
     let rendered = client.render(testbed.at, &mut render_client.context, &unknown);
     expect_error("D3DKMTRender of unknown commands", &rendered, STATUS_ILLEGAL_INSTRUCTION)?;
     render_client.render(testbed.at, &[fill(list[0], 2)], &list)?;
@@ -339,11 +341,11 @@ fn render_exceeds_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
     let list = render_client.create(testbed.at, &[cpu_invisible(); 6])?;
     render_client.render(testbed.at, &[fill(list[0], 1)], &list[..1])?;
     let client = render_client.client.client.clone();
-    let packet = RenderClient::packet(&[fill(list[0], 2)], &list);
+    let packet = render_client.packet(&[fill(list[0], 2)], &list)?;
     // The packet is accepted, or the call fails at once.
     let _ = client.render(testbed.at, &mut render_client.context, &packet);
     testbed.run_until_idle();
-    let packet = RenderClient::packet(&[fill(list[0], 3)], &list[..1]);
+    let packet = render_client.packet(&[fill(list[0], 3)], &list[..1])?;
     let rendered = client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender on a lost device", &rendered, STATUS_DEVICE_REMOVED)?;
     render_client.client.destroy_list(testbed.at, &list)?;
@@ -382,10 +384,8 @@ fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     newest = render_client.discard(testbed.at, older)?;
     let both = RenderCommand {
         patches: vec![(0, 8), (1, 8)],
-        ..RenderClient::packet(
-            &[fill_list_entry(0, 1), fill_list_entry(1, 2)],
-            &[older, newest, target],
-        )
+        ..render_client
+            .packet(&[fill_list_entry(0, 1), fill_list_entry(1, 2)], &[older, newest, target])?
     };
     let rendered =
         render_client.client.client.render(testbed.at, &mut render_client.context, &both);

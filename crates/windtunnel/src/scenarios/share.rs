@@ -2,7 +2,7 @@
 
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario, WORK};
-use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok, page_descriptions};
+use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
 
@@ -43,7 +43,8 @@ fn shared(
     test_client: &TestClient,
     testbed: &mut Testbed<'_>,
 ) -> Result<CreatedAllocation, ScenarioStopped> {
-    let create = CreateAllocation::new(test_client.device, page_descriptions(2)).with_resource();
+    let create = CreateAllocation::new(test_client.device, test_client.private_data.pages(2))
+        .with_resource();
     let (flags, runtime) = (create.flags | Flags::CreateShared, b"of the runtime".to_vec());
     test_client.create_with(testbed.at, &CreateAllocation { flags, runtime, ..create })
 }

@@ -1,6 +1,7 @@
 //! Arguments of a submission besides its commands: broadcast contexts, private data and written
 //! primaries. Bad clients pass invalid ones and are reported.
 
+use crate::private_data::Command;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{
     ALLOCATION_LISTS, PRIMARIES_AT_ADDRESSES, PRIMARIES_IN_MEMORY, Scenario, WORK,
@@ -13,7 +14,6 @@ use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags, D3DDDI_MAPGPUVIRTUALADDRESS as Map};
 use flight::RuleId;
-use softgpu::format::{Command, describe, describe_in, encode};
 use thunk::{CreateAllocation, RenderCommand, RenderContext};
 
 /// Every good scenario of this file.
@@ -67,7 +67,7 @@ pub(crate) const BAD: &[Scenario] = &[
             "submit-without-context",
             "submits a packet to no context",
             &[RuleId::SUBMIT_CMD_002],
-            |testbed| expect_packet_error(testbed, |_| (Vec::new(), encode(&[]))),
+            |testbed| expect_packet_error(testbed, |_| (Vec::new(), Vec::new())),
         )
     },
     Scenario {
@@ -95,7 +95,7 @@ fn primary(
     testbed: &mut Testbed<'_>,
     test_client: &TestClient,
 ) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
-    let private = vec![describe_in(2 * PAGE, PAGE, &cpu_invisible())];
+    let private = vec![test_client.private_data.placed(2 * PAGE, PAGE, &cpu_invisible())];
     let create = CreateAllocation::new(test_client.device, private);
     let create = CreateAllocation { allocation_flags: vec![InfoFlags::Primary], ..create };
     Ok(test_client.create_with(testbed.at, &create)?.allocations[0])
@@ -105,7 +105,7 @@ fn submit_broadcast(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let created = test_client.create_with(
         testbed.at,
-        &CreateAllocation::new(test_client.device, vec![describe(PAGE)]),
+        &CreateAllocation::new(test_client.device, test_client.private_data.pages(1)),
     )?;
     let contexts =
         [test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?];
@@ -114,7 +114,8 @@ fn submit_broadcast(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     }
     let target = kernel::Handle(created.allocations[0]);
     let fill = Command::Fill { target, offset: 0, length: PAGE, value: 7 };
-    let given = test_client.client.submit_to(testbed.at, &contexts, &encode(&[fill]), &[]);
+    let packet = test_client.private_data.packet(&[fill])?;
+    let given = test_client.client.submit_to(testbed.at, &contexts, &packet, &[]);
     expect_ok("D3DKMTSubmitCommand to two contexts", given)?;
     testbed.run_until_idle();
     test_client.destroy_list(testbed.at, &created.allocations)?;
@@ -131,7 +132,8 @@ fn submit_written_primaries(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
         Command::Fill { target: from, offset: 0, length: PAGE, value: 3 },
         Command::Copy { from, from_offset: 0, to, to_offset: PAGE, length: PAGE },
     ];
-    let given = test_client.client.submit_to(testbed.at, &[context], &encode(&commands), &list);
+    let packet = test_client.private_data.packet(&commands)?;
+    let given = test_client.client.submit_to(testbed.at, &[context], &packet, &list);
     expect_ok("D3DKMTSubmitCommand", given)?;
     testbed.run_until_idle();
     test_client.destroy_list(testbed.at, &list)?;
@@ -144,7 +146,7 @@ fn draw_mapped(testbed: &mut Testbed<'_>, named: bool) -> Result<(), ScenarioSto
     let context = test_client.create_context(testbed.at)?;
     test_client.make_resident(testbed.at, &[one])?;
     let address = map(testbed, &test_client, &Map { SizeInPages: 2, ..whole(one) })?;
-    let commands = encode(&[fill(address + PAGE, PAGE, 5)]);
+    let commands = test_client.private_data.packet(&[fill(address + PAGE, PAGE, 5)])?;
     let names: &[D3DKMT_HANDLE] = if named { &[one] } else { &[] };
     let given = test_client.client.submit_to(testbed.at, &[context], &commands, names);
     expect_ok("D3DKMTSubmitCommand", given)?;
@@ -155,8 +157,7 @@ fn draw_mapped(testbed: &mut Testbed<'_>, named: bool) -> Result<(), ScenarioSto
 
 fn submit_virtual_to_list_context(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let render_client = RenderClient::open(testbed)?;
-    let given =
-        render_client.client.client.submit(testbed.at, render_client.context.context, &encode(&[]));
+    let given = render_client.client.client.submit(testbed.at, render_client.context.context, &[]);
     expect_error("D3DKMTSubmitCommand", &given, STATUS_INVALID_PARAMETER)?;
     render_client.close(testbed.at)
 }

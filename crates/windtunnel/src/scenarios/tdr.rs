@@ -1,5 +1,6 @@
 //! Hangs, preemption, and their effect on other devices.
 
+use crate::private_data::Command;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{MEMORY_RECOVERY, RECOVERY, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
@@ -9,7 +10,6 @@ use abi::kmt::{
     D3DKMT_DEVICEEXECUTION_STATE,
 };
 use abi::status::STATUS_DEVICE_REMOVED;
-use softgpu::format::{self, Command};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -104,7 +104,8 @@ fn try_submit(
     context: D3DKMT_HANDLE,
     commands: &[Command],
 ) -> bool {
-    test_client.client.submit(testbed.at, context, &format::encode(commands)).is_ok()
+    let packet = test_client.private_data.packet(commands);
+    packet.is_ok_and(|bytes| test_client.client.submit(testbed.at, context, &bytes).is_ok())
 }
 
 fn fill(target: D3DKMT_HANDLE, offset: u64, value: u8) -> Command {
@@ -117,7 +118,7 @@ fn is_lost(
     testbed: &mut Testbed<'_>,
     context: D3DKMT_HANDLE,
 ) -> Result<(), ScenarioStopped> {
-    let submitted = test_client.client.submit(testbed.at, context, &format::encode(&[]));
+    let submitted = test_client.client.submit(testbed.at, context, &[]);
     expect_error("D3DKMTSubmitCommand", &submitted, STATUS_DEVICE_REMOVED)
 }
 

@@ -61,10 +61,10 @@ fn process_two_threads(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped>
 }
 
 fn process_two_processes(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
-    let (one, two) = (testbed.client(), testbed.client());
+    let (one, two, data) = (testbed.client(), testbed.client(), testbed.private_data);
     let body = |client, turn| {
         move |at: &mut Passive| {
-            let test_client = TestClient::open(client, at)?;
+            let test_client = TestClient::open_with(client, at, data)?;
             life(&test_client, at, turn)?;
             test_client.close(at, &[])
         }

@@ -1,0 +1,253 @@
+//! The private data of a client: bytes that only a driver's own user-mode driver understands.
+//!
+//! Scenarios do not write private data themselves. They ask the [`PrivateData`] of their flight for
+//! that of an allocation, a packet or an escape, in the format of the driver under test.
+//!
+//! Without private data, allocations have the size and the place that the driver chooses, and
+//! packets have no commands. What cannot be asked of a driver in this way stops the scenario;
+//! [`need_of`] knows the scenarios that are not flown for that reason.
+
+use crate::testbed::ScenarioStopped;
+use abi::NTSTATUS;
+use abi::status::{STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use kernel::segment::PlacementRequirements;
+use softgpu::format;
+
+pub(crate) use softgpu::format::{Command, Escape, anywhere, list_handle, only_in};
+
+/// A text that a driver file contains if it takes the format of the built-in GPU.
+const MARK: &[u8] = b"windtunnel private data: builtin";
+
+/// The size of a page.
+const PAGE: u64 = 4096;
+
+/// Provides the private data of allocations, packets and escapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrivateData {
+    /// In the format of the built-in GPU (`windtunnel/softgpu.h`).
+    #[default]
+    BuiltIn,
+    /// None: each size is zero.
+    None,
+}
+
+impl PrivateData {
+    /// What a driver file takes: the built-in format if the file has the mark for it, else none.
+    pub(crate) fn of_file(bytes: &[u8]) -> Self {
+        let marked = bytes.windows(MARK.len()).any(|window| window == MARK);
+        if marked { PrivateData::BuiltIn } else { PrivateData::None }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PrivateData::BuiltIn => "builtin",
+            PrivateData::None => "none",
+        }
+    }
+
+    /// The private data of an allocation of `size` bytes.
+    pub(crate) fn allocation(self, size: u64) -> Vec<u8> {
+        match self {
+            PrivateData::BuiltIn => format::describe(size),
+            PrivateData::None => Vec::new(),
+        }
+    }
+
+    /// The private data of `count` one-page allocations.
+    pub(crate) fn pages(self, count: usize) -> Vec<Vec<u8>> {
+        vec![self.allocation(PAGE); count]
+    }
+
+    /// The private data of an allocation with placement requirements.
+    pub(crate) fn placed(
+        self,
+        size: u64,
+        alignment: u64,
+        requirements: &PlacementRequirements,
+    ) -> Vec<u8> {
+        match self {
+            PrivateData::BuiltIn => format::describe_in(size, alignment, requirements),
+            PrivateData::None => Vec::new(),
+        }
+    }
+
+    /// The private data of a packet. Without private data the packet does nothing; so it cannot
+    /// hang.
+    pub(crate) fn packet(self, commands: &[Command]) -> Result<Vec<u8>, ScenarioStopped> {
+        match self {
+            PrivateData::BuiltIn => Ok(format::encode(commands)),
+            PrivateData::None if commands.contains(&Command::Hang) => Err(needed(A_HANG)),
+            PrivateData::None => Ok(Vec::new()),
+        }
+    }
+
+    /// The private data of an escape.
+    pub(crate) fn escape(self, request: Escape) -> Result<Vec<u8>, ScenarioStopped> {
+        match self {
+            PrivateData::BuiltIn => Ok(format::escape(request)),
+            PrivateData::None => Err(needed(ESCAPES)),
+        }
+    }
+
+    /// The number in the driver's answer to an escape.
+    pub(crate) fn escape_answer(self, bytes: &[u8]) -> Result<u64, ScenarioStopped> {
+        let answer = match self {
+            PrivateData::BuiltIn => format::escape_answer(bytes),
+            PrivateData::None => return Err(needed(ESCAPES)),
+        };
+        answer.ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
+    }
+
+    /// Private data of allocations that the driver rejects, with the status of each.
+    pub(crate) fn rejected_allocations(self) -> Result<[(Vec<u8>, NTSTATUS); 3], ScenarioStopped> {
+        if self == PrivateData::None {
+            return Err(needed(REJECTED));
+        }
+        let mut other_version = format::describe(PAGE);
+        other_version[4] ^= 0xff;
+        Ok([
+            (vec![1, 2, 3], STATUS_INVALID_PARAMETER),
+            (other_version, STATUS_GRAPHICS_DRIVER_MISMATCH),
+            (format::describe(u64::MAX), STATUS_NO_MEMORY),
+        ])
+    }
+
+    /// The private data of a packet that the driver rejects.
+    pub(crate) fn rejected_packet(self) -> Result<Vec<u8>, ScenarioStopped> {
+        match self {
+            PrivateData::BuiltIn => Ok(b"no commands".to_vec()),
+            PrivateData::None => Err(needed(REJECTED)),
+        }
+    }
+
+    /// A packet with a command that no client may use: it fills bytes at a GPU address.
+    pub(crate) fn privileged_packet(self, address: u64) -> Result<Vec<u8>, ScenarioStopped> {
+        match self {
+            PrivateData::BuiltIn => Ok(format::raw_fill(address, 64, 0xee)),
+            PrivateData::None => Err(needed(REJECTED)),
+        }
+    }
+
+    /// A packet with a command that does not exist.
+    pub(crate) fn unknown_packet(self) -> Result<Vec<u8>, ScenarioStopped> {
+        match self {
+            PrivateData::BuiltIn => {
+                Ok([1_u32, 99].into_iter().flat_map(u32::to_le_bytes).collect())
+            }
+            PrivateData::None => Err(needed(REJECTED)),
+        }
+    }
+}
+
+/// Packets that hang.
+pub(crate) const A_HANG: &str = "packets that hang";
+
+/// Escapes.
+pub(crate) const ESCAPES: &str = "escapes";
+
+/// Private data that the driver rejects.
+pub(crate) const REJECTED: &str = "allocations or packets that the driver rejects";
+
+/// The scenarios that need private data in the format of the driver, by what they need it for.
+const WITH_PRIVATE_DATA: &[(&str, &[&str])] = &[
+    (REJECTED, &["create-driver-failure", "submit-device-lost", "render-privileged-command"]),
+    (ESCAPES, &["escape-hardware-access", "escape-during-submit", "escape-conflicting-flags"]),
+    (
+        A_HANG,
+        &[
+            "tdr-hang",
+            "tdr-hang-after-work",
+            "tdr-hang-shared-node",
+            "tdr-cancel-queued",
+            "tdr-adapter-reset",
+            "tdr-paging-hang",
+        ],
+    ),
+    (
+        "packets with commands",
+        &[
+            "render-fill-and-copy",
+            "residency-use-never-resident",
+            "residency-use-evicted",
+            "gpuva-use-unmapped",
+        ],
+    ),
+    (
+        "allocations of a given size or in a given segment",
+        &[
+            "gpuva-map-and-submit",
+            "gpuva-evict-and-restore",
+            "gpuva-map-bounds",
+            "gpuva-update",
+            "gpuva-free",
+            "gpuva-destroy-mapped",
+            "gpuva-power-transition",
+            "gpuva-two-processes",
+            "gpuva-update-fenced",
+            "gpuva-map-partly-used-range",
+            "gpuva-map-zero-over-mapping",
+            "gpuva-use-before-reserved",
+            "gpuva-free-in-use",
+            "gpuva-free-after-destroy",
+            "submit-mapped-primary",
+            "submit-unlisted-written-primary",
+            "render-locked-allocation",
+            "render-exceeds-memory",
+            "lock-discard-instances",
+            "lock-aperture-only-allocation",
+            "lock-ignore-sync-without-aperture",
+        ],
+    ),
+    ("allocations with private data", &["share-open-short-buffer"]),
+];
+
+/// What a scenario needs that a flight without private data does not have.
+pub(crate) fn need_of(scenario: &str) -> Option<String> {
+    let row = WITH_PRIVATE_DATA.iter().find(|(_, names)| names.contains(&scenario));
+    row.map(|(what, _)| need(what))
+}
+
+fn need(what: &str) -> String {
+    format!("private data in the format of this driver, for {what}")
+}
+
+fn needed(what: &str) -> ScenarioStopped {
+    ScenarioStopped(need(what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::find;
+
+    #[test]
+    fn each_scenario_with_private_data_exists_and_has_one_reason() {
+        let names = || WITH_PRIVATE_DATA.iter().flat_map(|(_, names)| *names);
+        for name in names() {
+            assert!(find(name).is_some(), "there is no scenario {name}");
+            assert_eq!(names().filter(|other| *other == name).count(), 1, "{name}");
+        }
+        let reason = "private data in the format of this driver, for packets that hang";
+        assert_eq!(need_of("tdr-hang").as_deref(), Some(reason));
+        assert_eq!(need_of("create-standalone"), None);
+    }
+
+    #[test]
+    fn a_file_with_the_mark_takes_the_built_in_format() {
+        let file = [b"MZ\0", MARK, b"\0"].concat();
+        assert_eq!(PrivateData::of_file(&file), PrivateData::BuiltIn);
+        assert_eq!(PrivateData::of_file(&file[..file.len() - 2]), PrivateData::None);
+        assert_eq!(PrivateData::of_file(b""), PrivateData::None);
+    }
+
+    #[test]
+    fn without_private_data_every_size_is_zero_and_no_packet_hangs() {
+        let none = PrivateData::None;
+        assert_eq!(none.pages(2), vec![Vec::<u8>::new(); 2]);
+        assert!(none.placed(PAGE, PAGE, &anywhere()).is_empty());
+        let fill = Command::FillAt { address: 0, length: 1, value: 2 };
+        assert_eq!(none.packet(&[fill]), Ok(Vec::new()));
+        assert_eq!(none.packet(&[fill, Command::Hang]), Err(needed(A_HANG)));
+    }
+}

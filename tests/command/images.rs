@@ -318,6 +318,37 @@ fn a_file_is_flown_in_this_process_without_deadline_with_a_folder_of_files() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// The driver opens a file below the folder of its files and one beside that folder.
+#[test]
+fn a_driver_reads_files_below_the_folder_only() {
+    let folder = new_folder("reads-file");
+    let files = folder.join("files");
+    fs::create_dir_all(files.join("settings")).unwrap();
+    fs::write(folder.join("outside.txt"), "outside").unwrap();
+    for name in ["bad/reads-file.sys", "bad/reads-file.so"] {
+        let path = driver(name);
+        let check = ["check", &path, "--scenario", "ks-state-transitions"];
+        let with_files = [&check[..], &["--files", files.to_str().unwrap()]].concat();
+        let needs = |status: &str| {
+            serde_json::json!([format!("DriverEntry to succeed; it returned {status}")])
+        };
+        let missing = needs("STATUS_OBJECT_NAME_NOT_FOUND");
+        let (code, report) = json(&check);
+        assert_eq!((code, &report["scenarios"][0]["needs"]), (2, &missing), "{name}: no folder");
+        _ = fs::remove_file(files.join("settings/capture.txt"));
+        let (code, report) = json(&with_files);
+        assert_eq!((code, &report["scenarios"][0]["needs"]), (2, &missing), "{name}: no file");
+        fs::write(files.join("settings/capture.txt"), "640x480\n").unwrap();
+        let (code, report) = json(&with_files);
+        assert_eq!((code, &report["scenarios"][0]["result"]), (0, &"clean".into()), "{name}");
+        fs::write(files.join("settings/capture.txt"), "320x200\n").unwrap();
+        let (code, report) = json(&with_files);
+        let other = needs("STATUS_UNSUCCESSFUL");
+        assert_eq!((code, &report["scenarios"][0]["needs"]), (2, &other), "{name}: other bytes");
+    }
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A PE file, with the places of its headers. WINDOWS: the offsets are documented ("PE format").
 struct PeFile {
     bytes: Vec<u8>,

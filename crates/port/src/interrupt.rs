@@ -214,7 +214,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
                 nt::processor::run_nested(&**services.host(), || unsafe { routine(context) })
             };
             let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
-            match at_device_level(&**services.host(), at, guarded) {
+            services.begin_synchronized();
+            let ran = at_device_level(&**services.host(), at, guarded);
+            services.end_synchronized();
+            match ran {
                 Ok(answer) => {
                     // SAFETY: The caller guarantees the same.
                     unsafe { write(value, answer) };

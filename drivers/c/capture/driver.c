@@ -120,7 +120,52 @@ static const KSDEVICE_DESCRIPTOR Device = {
     .Version = KSDEVICE_DESCRIPTOR_VERSION,
 };
 
+#ifdef FLAW_READS_FILE
+/* Opens a file, and compares its first bytes with these. */
+static NTSTATUS CompareFile(UNICODE_STRING name, PCSTR expected, ULONG length)
+{
+    OBJECT_ATTRIBUTES attributes;
+    IO_STATUS_BLOCK io_status;
+    HANDLE file;
+    CHAR bytes[16] = {0};
+    NTSTATUS status;
+
+    InitializeObjectAttributes(&attributes, &name, OBJ_CASE_INSENSITIVE | OBJ_KERNEL_HANDLE, NULL,
+                               NULL);
+    status = ZwCreateFile(&file, GENERIC_READ | SYNCHRONIZE, &attributes, &io_status, NULL, 0,
+                          FILE_SHARE_READ, FILE_OPEN,
+                          FILE_SYNCHRONOUS_IO_NONALERT | FILE_NON_DIRECTORY_FILE, NULL, 0);
+    if (!NT_SUCCESS(status))
+        return status;
+    status = ZwReadFile(file, NULL, NULL, NULL, &io_status, bytes, length, NULL, NULL);
+    ZwClose(file);
+    if (NT_SUCCESS(status) &&
+        (io_status.Information != length || !RtlEqualMemory(bytes, expected, length)))
+        status = STATUS_UNSUCCESSFUL;
+    return status;
+}
+
+/* One file is below the folder of the driver, the other one is not. */
+static NTSTATUS ReadFiles(void)
+{
+    UNICODE_STRING below = RTL_CONSTANT_STRING(L"\\SystemRoot\\Settings\\Capture.txt");
+    UNICODE_STRING outside = RTL_CONSTANT_STRING(L"\\??\\C:\\..\\outside.txt");
+    NTSTATUS status = CompareFile(below, "640x480", 7);
+
+    if (!NT_SUCCESS(status))
+        return status;
+    status = CompareFile(outside, "", 0);
+    return status == STATUS_OBJECT_NAME_NOT_FOUND ? STATUS_SUCCESS : STATUS_UNSUCCESSFUL;
+}
+#endif
+
 EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
 {
+#ifdef FLAW_READS_FILE
+    NTSTATUS status = ReadFiles();
+
+    if (!NT_SUCCESS(status))
+        return status;
+#endif
     return KsInitializeDriver(driver, registry_path, &Device);
 }

@@ -977,6 +977,12 @@ typedef struct _KEY_VALUE_PARTIAL_INFORMATION {
 
 #define REG_DWORD 4
 
+/* Files. */
+#define FILE_SHARE_READ 0x1
+#define FILE_OPEN 1
+#define FILE_SYNCHRONOUS_IO_NONALERT 0x20
+#define FILE_NON_DIRECTORY_FILE 0x40
+
 /* A variable of the kernel: an image reads its address from its import table. */
 #ifdef _WIN32
 extern POBJECT_TYPE *PsThreadType;
@@ -997,11 +1003,18 @@ NTKERNELAPI LONG_PTR NTAPI ObfDereferenceObject(PVOID object);
 #define ObReferenceObject(object) ObfReferenceObject(object)
 #define ObDereferenceObject(object) ObfDereferenceObject(object)
 NTSYSAPI NTSTATUS NTAPI ZwClose(HANDLE handle);
+NTSYSAPI NTSTATUS NTAPI ZwCreateFile(PHANDLE file, ACCESS_MASK access, POBJECT_ATTRIBUTES attributes,
+                                     PIO_STATUS_BLOCK io_status, PLARGE_INTEGER allocation_size,
+                                     ULONG file_attributes, ULONG share, ULONG disposition,
+                                     ULONG options, PVOID ea_buffer, ULONG ea_length);
 NTSYSAPI NTSTATUS NTAPI ZwLoadDriver(PUNICODE_STRING service);
 NTSYSAPI NTSTATUS NTAPI ZwOpenKey(PHANDLE key, ACCESS_MASK access, POBJECT_ATTRIBUTES attributes);
 NTSYSAPI NTSTATUS NTAPI ZwQueryValueKey(HANDLE key, PUNICODE_STRING name,
                                         KEY_VALUE_INFORMATION_CLASS information_class, PVOID buffer,
                                         ULONG length, PULONG result_length);
+NTSYSAPI NTSTATUS NTAPI ZwReadFile(HANDLE file, HANDLE event, PVOID apc_routine, PVOID apc_context,
+                                   PIO_STATUS_BLOCK io_status, PVOID buffer, ULONG length,
+                                   PLARGE_INTEGER offset, PULONG key);
 
 #pragma GCC diagnostic pop
 

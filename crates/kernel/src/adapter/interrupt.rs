@@ -135,6 +135,28 @@ impl KernelCallbacks {
         })
     }
 
+    /// A routine of the driver begins under `DxgkCbSynchronizeExecution`, on this thread.
+    pub fn begin_synchronized(&self) {
+        // The driver may outlive the kernel, and its adapter may be removed.
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        if let Some(it) = kernel.state.lock().adapters.get_mut(self.adapter) {
+            it.interrupts.begin_synchronized();
+        }
+    }
+
+    /// The routine has returned, or was unwound. Judges that the DPC behind its report is queued;
+    /// a driver that queues it later is judged when its node is late, or when it has stopped.
+    pub fn end_synchronized(&self) {
+        // As above.
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let now = kernel.host.now();
+        let mut state = kernel.state.lock();
+        let Some(it) = state.adapters.get_mut(self.adapter) else { return };
+        if it.interrupts.end_synchronized(now) == Some(true) {
+            it.driver.judge_synchronized(true);
+        }
+    }
+
     /// Queues the DPC (`DxgkCbQueueDpc`), at any IRQL. Returns false if it was already queued.
     pub fn queue_dpc(&self) -> bool {
         self.kernel.upgrade().is_some_and(|kernel| kernel.queue_dpc(self.adapter))
@@ -168,6 +190,7 @@ impl Kernel {
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };
         it.interrupts.dpc_unhandled = true;
+        it.interrupts.note_synchronized_report();
         if let Some(InterruptRun::Isr(run)) = it.interrupts.current_run() {
             let late = run.vsync && cause != InterruptCause::Vsync;
             run.some = true;

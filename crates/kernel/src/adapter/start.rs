@@ -727,6 +727,7 @@ fn stop(at: &mut Passive, driver: &Driver, permit: &DdiPermit<'_>, ending: Adapt
         let _ = driver.stop_device(at, permit);
     }
     if ending != AdapterEnding::SurpriseRemoved {
+        driver.judge_unqueued_reports();
         driver.report_interrupt_left();
     }
 }

@@ -166,6 +166,10 @@ impl Kernel {
                 }
             };
             watch.since = now;
+            // What was reported long ago completes in a DPC only.
+            if it.interrupts.take_unqueued(Some(now.saturating_sub(TDR_DELAY / 2))) {
+                it.driver.judge_synchronized(false);
+            }
             let fence = front.unwrap_or(node.reported);
             let stage = message.into();
             self.log.emit(node.subject(), EventKind::NodeTimedOut { fence, stage, now });

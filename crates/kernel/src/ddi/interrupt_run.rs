@@ -3,7 +3,7 @@
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
-use flight::{CallGuard, Component, EventKind, RuleId};
+use flight::{CallGuard, Component, EventKind, RuleId, current_thread};
 use smallvec::SmallVec;
 
 /// The interrupt state of an adapter.
@@ -18,6 +18,17 @@ pub(crate) struct Interrupts {
     /// Whether a vsync was reported since vsync reports were enabled. `None` while they are
     /// disabled.
     pub(crate) vsync: Option<bool>,
+    /// The synchronized routines that have not returned, by their threads.
+    synchronized: SmallVec<[(u32, SynchronizedRun); 1]>,
+    /// Since when a report of a synchronized routine waits for a DPC that is not queued.
+    unqueued_since: Option<u64>,
+}
+
+/// What a routine under `DxgkCbSynchronizeExecution` has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct SynchronizedRun {
+    reported: bool,
+    queued: bool,
 }
 
 /// One run of an interrupt routine or a DPC.
@@ -99,6 +110,7 @@ impl Driver {
     pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
         let listed = self.begin_interrupt_run(|it| {
             it.pending = false;
+            it.unqueued_since = None;
             InterruptRun::Dpc { follows: std::mem::take(&mut it.dpc_unhandled), notified: false }
         });
         let result = routine();
@@ -112,6 +124,27 @@ impl Driver {
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiDpcRoutine", broken);
         }
         result
+    }
+
+    /// Judges, when the driver has stopped, that each report of a synchronized routine has a DPC.
+    pub(crate) fn judge_unqueued_reports(&self) {
+        // The driver may outlive the kernel, and its adapter may be removed.
+        let Some(kernel) = self.kernel.upgrade() else { return };
+        let mut state = kernel.state.lock();
+        let Some(it) = state.adapters.get_mut(self.adapter) else { return };
+        if it.interrupts.take_unqueued(None) {
+            self.judge_synchronized(false);
+        }
+    }
+
+    /// Judges that the DPC behind a report of a synchronized routine is queued.
+    pub(crate) fn judge_synchronized(&self, queued: bool) {
+        let broken = (!queued).then(|| {
+            "the driver reported an interrupt under DxgkCbSynchronizeExecution, but did not queue \
+             the DPC then or later"
+                .to_owned()
+        });
+        self.judge(RuleId::KMD_ISR_006, "DxgkCbSynchronizeExecution", broken);
     }
 
     /// Logs that the hardware can still interrupt after the driver stopped it.
@@ -168,6 +201,44 @@ impl Interrupts {
         self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
     }
 
+    /// A routine begins under `DxgkCbSynchronizeExecution` on this thread.
+    pub(crate) fn begin_synchronized(&mut self) {
+        self.synchronized.push((current_thread(), SynchronizedRun::default()));
+    }
+
+    /// The routine has returned. Returns whether its DPC is queued, or `None` if it reported
+    /// nothing. A DPC that is queued later is not too late.
+    pub(crate) fn end_synchronized(&mut self, now: u64) -> Option<bool> {
+        let thread = current_thread();
+        let at = self.synchronized.iter().rposition(|(on, _)| *on == thread)?;
+        let (_, run) = self.synchronized.remove(at);
+        let queued = run.queued || self.pending;
+        if run.reported && !queued {
+            self.unqueued_since.get_or_insert(now);
+        }
+        run.reported.then_some(queued)
+    }
+
+    /// Records a report of the synchronized routine of this thread, if there is one.
+    pub(crate) fn note_synchronized_report(&mut self) {
+        if let Some(it) = self.current_synchronized() {
+            it.reported = true;
+        }
+    }
+
+    /// Whether a report has waited for a DPC since this time or longer; with `None`, for any time.
+    /// The wait is then forgotten.
+    pub(crate) fn take_unqueued(&mut self, since: Option<u64>) -> bool {
+        let long = |waits: &mut u64| since.is_none_or(|since| *waits <= since);
+        self.unqueued_since.take_if(long).is_some()
+    }
+
+    fn current_synchronized(&mut self) -> Option<&mut SynchronizedRun> {
+        let thread = current_thread();
+        let mut runs = self.synchronized.iter_mut().rev();
+        runs.find(|(on, _)| *on == thread).map(|(_, run)| run)
+    }
+
     /// The current DPC called `DxgkCbNotifyDpc`.
     pub(crate) fn note_dpc_notified(&mut self) {
         if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
@@ -180,6 +251,46 @@ impl Interrupts {
         if let Some(InterruptRun::Isr(it)) = self.current_run() {
             it.queued = true;
         }
+        if let Some(it) = self.current_synchronized() {
+            it.queued = true;
+        }
+        self.unqueued_since = None;
         !refused && !std::mem::replace(&mut self.pending, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a synchronized routine that reports, and perhaps queues its DPC, at time 7.
+    fn synchronized(it: &mut Interrupts, queues: bool) -> Option<bool> {
+        it.begin_synchronized();
+        if queues {
+            it.request_dpc(false);
+        }
+        it.note_synchronized_report();
+        it.end_synchronized(7)
+    }
+
+    #[test]
+    fn a_report_without_a_dpc_is_known_until_a_dpc_is_queued() {
+        let mut it = Interrupts::default();
+        it.begin_synchronized();
+        assert_eq!(it.end_synchronized(7), None, "it reported nothing");
+        assert_eq!(synchronized(&mut it, false), Some(false));
+        assert!(!it.take_unqueued(Some(6)), "not long enough");
+        assert!(it.take_unqueued(Some(7)) && !it.take_unqueued(None), "it is judged once");
+        assert_eq!(synchronized(&mut it, false), Some(false));
+        it.request_dpc(false);
+        assert!(!it.take_unqueued(None), "queued after the routine has returned");
+    }
+
+    #[test]
+    fn a_dpc_that_is_queued_before_the_report_follows_it() {
+        let mut it = Interrupts::default();
+        assert_eq!(synchronized(&mut it, true), Some(true));
+        assert_eq!(synchronized(&mut it, false), Some(true), "it is still pending");
+        assert!(!it.take_unqueued(None));
     }
 }

@@ -153,8 +153,8 @@ fn live_objects(objects: &[LiveEnd]) -> LiveObjects {
 
 /// A text that stays until the process ends. Equal texts are kept once.
 fn kept_text(text: &str) -> &'static str {
-    static KEPT: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    static TEXTS: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+    let mut kept = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept.get(text) {
         return known;
     }

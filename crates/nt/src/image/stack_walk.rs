@@ -48,13 +48,13 @@ impl MappedObjects {
         let mut objects: Vec<MappedObject> = Vec::new();
         for line in maps.lines() {
             let Some((range, offset, path)) = mapping(line) else { continue };
-            if offset == 0 {
-                let object = MappedObject { path: path.into(), base: range.0, end: range.1 };
-                objects.push(object);
-            } else if let Some(last) = objects.last_mut()
-                && last.path == Path::new(path)
-            {
-                last.end = range.1;
+            // A small object has its first page in several mappings.
+            match objects.last_mut().filter(|last| last.path == Path::new(path)) {
+                Some(last) => last.end = range.1,
+                None if offset == 0 => {
+                    objects.push(MappedObject { path: path.into(), base: range.0, end: range.1 });
+                }
+                None => (),
             }
         }
         Self(objects)
@@ -251,12 +251,16 @@ mod tests {
 55d0c0001000-55d0c0009000 r-xp 00001000 fe:01 12 /usr/bin/tool
 55d0c1000000-55d0c1021000 rw-p 00000000 00:00 0  [heap]
 7f0000000000-7f0000002000 r--p 00000000 fe:01 14 /tmp/my driver.so (deleted)
-7f0000002000-7f0000003000 r-xp 00002000 fe:01 14 /tmp/my driver.so (deleted)
+7f0000002000-7f0000003000 r-xp 00000000 fe:01 14 /tmp/my driver.so (deleted)
 7f00000";
         let objects = MappedObjects::parse(maps);
         let path = |address| objects.find(address).map(|object| object.path.to_str().unwrap());
         assert_eq!(path(0x55d0_c000_8fff), Some("/usr/bin/tool"));
         assert_eq!(path(0x7f00_0000_2fff), Some("/tmp/my driver.so"));
+        assert_eq!(
+            objects.find(0x7f00_0000_2fff).map(|object| object.base),
+            Some(0x7f00_0000_0000)
+        );
         assert_eq!(path(0x55d0_c100_0000), None);
         assert!(objects.has(Path::new("/usr/bin/tool")) && !objects.has(Path::new("/usr/bin")));
     }

@@ -11,7 +11,7 @@ use nt::image::{Channel, Module};
 use nt::ke_time::KeQueryTimeIncrement;
 use nt::{ExAllocatePool2, ExFreePoolWithTag, KeGetCurrentIrql, POOL_FLAG_NON_PAGED, processor};
 use std::hint::black_box;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The size of a pool block, as in the driver.
 const BLOCK_SIZE: usize = 64;
@@ -57,8 +57,18 @@ impl ImportLoops {
         },
     };
 
-    /// Loads the driver, and emulates privileged instructions from now on.
-    pub(crate) fn load(folder: &DriverFolder) -> Result<Self, MeasureError> {
+    /// The loaded driver. Loads it the first time; privileged instructions are emulated from then
+    /// on.
+    pub(crate) fn loaded(folder: &DriverFolder) -> Result<&'static Self, MeasureError> {
+        static LOADED: OnceLock<ImportLoops> = OnceLock::new();
+        if let Some(loaded) = LOADED.get() {
+            return Ok(loaded);
+        }
+        let loaded = Self::load(folder)?;
+        Ok(LOADED.get_or_init(|| loaded))
+    }
+
+    fn load(folder: &DriverFolder) -> Result<Self, MeasureError> {
         let path = folder.imports();
         let module = drivers::load_driver(&path, &read(&path)?)
             .map_err(|why| MeasureError(format!("{}, which {why}", path.display())))?;

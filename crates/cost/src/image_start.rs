@@ -55,7 +55,7 @@ pub(crate) fn command_to_first_ddi(
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn();
         let mut child = child.map_err(|why| MeasureError(format!("a command: {why}")))?;
-        let called = wait_for_first_ddi(&child, start);
+        let called = wait_for_first_ddi(&mut child, start);
         let status = child.wait().map_err(|why| MeasureError(format!("a command: {why}")))?;
         turns.push(called?);
         if !status.success() {
@@ -75,15 +75,19 @@ fn program() -> Result<PathBuf, MeasureError> {
 
 /// Looks at the events of the command's flight until the first DDI is called. Returns the time since
 /// the start.
-fn wait_for_first_ddi(command: &Child, start: Instant) -> Result<Duration, MeasureError> {
+fn wait_for_first_ddi(command: &mut Child, start: Instant) -> Result<Duration, MeasureError> {
     let mut channel = None;
     while start.elapsed() < TOO_LONG {
+        let ended = matches!(command.try_wait(), Ok(Some(_)));
         if let Some(channel) = &channel {
             if is_called(channel) {
                 return Ok(start.elapsed());
             }
         } else {
             channel = flight_channel(command);
+        }
+        if ended {
+            return Err(MeasureError("a command that calls a DDI; it ended before".to_owned()));
         }
         std::thread::sleep(INTERVAL);
     }

@@ -134,15 +134,6 @@ pub(crate) fn measure(
         let time = ddi_of_image(&calls, folder)?;
         say(ImageRow { what: DDI, time, beside, wanted: Some(ADDED), unit });
     }
-    let loops = ImportLoops::load(folder)?;
-    for (what, import) in
-        [(IMPORT, ImportLoops::TIME), (POOL_BLOCK, ImportLoops::POOL), (IRQL, ImportLoops::IRQL)]
-    {
-        if extent.asks(what) {
-            let (time, beside) = loops.measure(&calls, import)?;
-            say(ImageRow { what, time, beside: Some(beside), wanted: None, unit });
-        }
-    }
     if extent.asks(LOAD) {
         let time = image_start::load(extent, folder)?;
         let unit = TimeUnit::Microseconds;
@@ -152,6 +143,15 @@ pub(crate) fn measure(
         let time = image_start::command_to_first_ddi(extent, folder)?;
         let (wanted, unit) = (Some(FIRST_DDI), TimeUnit::Milliseconds);
         say(ImageRow { what: COMMAND, time, beside: None, wanted, unit });
+    }
+    // After the command, which would inherit the shared memory for faults in this process.
+    for (what, import) in
+        [(IMPORT, ImportLoops::TIME), (POOL_BLOCK, ImportLoops::POOL), (IRQL, ImportLoops::IRQL)]
+    {
+        if extent.asks(what) {
+            let (time, beside) = ImportLoops::loaded(folder)?.measure(&calls, import)?;
+            say(ImageRow { what, time, beside: Some(beside), wanted: None, unit });
+        }
     }
     Ok(rows)
 }

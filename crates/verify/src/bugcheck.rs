@@ -57,6 +57,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "a deferred procedure call waited",
     },
     BugCheck {
+        code: 0xC1,
+        name: "SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION",
+        about: "a driver wrote next to a block of special pool, found when the block was freed",
+    },
+    BugCheck {
         code: 0xC2,
         name: "BAD_POOL_CALLER",
         about: "a driver freed or took pool in a way that cannot be right, as a second free",
@@ -90,6 +95,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         code: 0xD5,
         name: "DRIVER_PAGE_FAULT_IN_FREED_SPECIAL_POOL",
         about: "a driver touched pool that it had freed",
+    },
+    BugCheck {
+        code: 0xD6,
+        name: "DRIVER_PAGE_FAULT_BEYOND_END_OF_ALLOCATION",
+        about: "a driver touched memory behind the end of a pool block",
     },
     BugCheck {
         code: 0xE3,

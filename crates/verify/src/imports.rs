@@ -6,12 +6,11 @@ use flight::{Component, Event, EventKind, RuleId};
 
 /// The history rules on imports; the level of a call is judged by the import.
 pub(crate) static RULES: &[Rule] =
-    &[Rule::on(&["driver.misuse"], RuleId::WT_MISUSE_001, no_misuse)];
+    &[Rule::on(&["driver.misuse", "adapter.stopped"], RuleId::WT_MISUSE_001, no_misuse)];
 
 fn no_misuse(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DriverMisuse { import, why } = &event.kind else {
-        return Verdict::NotApplicable;
-    };
+    // A driver that has stopped has used its imports.
+    let EventKind::DriverMisuse { import, why } = &event.kind else { return Verdict::Holds };
     let message = format!("the driver called {import} {why}");
     Verdict::Broken(Component::Driver, import.clone(), message)
 }
@@ -30,5 +29,7 @@ mod tests {
             ["the driver called KeReleaseMutex on a thread without it"]
         );
         assert_eq!(judge_count(id, "call:1 driver.printed text=hello\n"), 0);
+        let stopped = "adapter:1 adapter.stopped\n";
+        assert_eq!((messages(id, stopped).len(), judge_count(id, stopped)), (0, 1));
     }
 }

@@ -159,6 +159,8 @@ fn a_page_fault_is_heard() {
          known: then it is zero",
         "KMD-ISR-010: the driver reported DXGK_INTERRUPT_DMA_FAULTED, which is reserved: a fault \
          is reported as DXGK_INTERRUPT_DMA_PAGE_FAULTED",
+        "KMD-ISR-006: the driver reported an interrupt under DxgkCbSynchronizeExecution, but did \
+         not queue the DPC then or later",
     ];
     assert_eq!(messages, expected);
 }

@@ -150,6 +150,8 @@ impl Log {
         self.record_locked(&mut self.inner(), subject, what);
     }
 
+    #[expect(clippy::inline_always, reason = "a call would copy each event once more")]
+    #[inline(always)]
     fn record_locked(&self, inner: &mut LogState, subject: Subject, what: EventKind) {
         let (thread, call) = (thread::current(), thread::call());
         inner.last += 1;
@@ -185,6 +187,7 @@ impl Log {
         }
     }
 
+    #[cold]
     fn record_breach(&self, about: Subject, place: BreachPlace, message: String) {
         let inner = &mut *self.inner();
         let breaches = inner.breaches.entry(place).or_default();
@@ -200,6 +203,7 @@ impl Log {
         }
     }
 
+    #[cold]
     fn record_repeated(
         &self,
         inner: &mut LogState,

@@ -50,6 +50,11 @@ pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 /// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` states no level: it
 /// is read as that of `DxgkDdiSubmitCommand`.
 const LEVELS: &[(&str, Irql)] = &[
+    // The DDIs of every packet are first, because the list is searched in order.
+    (SUBMIT, Irql::Dispatch),
+    ("DxgkDdiSubmitCommand", Irql::Dispatch),
+    ("DxgkDdiInterruptRoutine", Irql::Device),
+    (DPC, Irql::Dispatch),
     (ADD_DEVICE, Irql::Passive),
     ("DxgkDdiStartDevice", Irql::Passive),
     ("DxgkDdiQueryAdapterInfo", Irql::Passive),
@@ -76,13 +81,9 @@ const LEVELS: &[(&str, Irql)] = &[
     (OPEN_ALLOCATION, Irql::Passive),
     (CLOSE_ALLOCATION, Irql::Passive),
     (ESCAPE, Irql::Passive),
-    (SUBMIT, Irql::Dispatch),
     ("DxgkDdiRender", Irql::Passive),
     ("DxgkDdiPatch", Irql::Passive),
     ("DxgkDdiBuildPagingBuffer", Irql::Passive),
-    ("DxgkDdiSubmitCommand", Irql::Dispatch),
-    ("DxgkDdiInterruptRoutine", Irql::Device),
-    (DPC, Irql::Dispatch),
     ("DxgkDdiControlInterrupt", Irql::Passive),
     ("DxgkDdiPreemptCommand", Irql::Dispatch),
     ("DxgkDdiQueryCurrentFence", Irql::Passive),

@@ -200,7 +200,7 @@ pub(crate) fn paging_flaw(flaw: Flaw, log: &Arc<Log>) -> DriverSetup {
     around(small_buffers(), log, |inner, _| PagingFlawDriver::new(inner, flaw))
 }
 
-/// Less memory, because all of it is written initially.
+/// Less memory than the default, so that it is full sooner.
 fn gpummu_plan(mmu: MmuPlan) -> MemoryPlan {
     MemoryPlan { visible: 8 << 20, local: 8 << 20, mmu: Some(mmu), ..MemoryPlan::default() }
 }

@@ -8,14 +8,19 @@
 //! 2. Free pages contain zeros.
 //! 3. A thread that waits for the count holds no lock.
 //! 4. While the state is locked, the first `visible_bytes` bytes of a view are mapped.
+//! 5. No page of a view or a loan waits for its fill: a fill is deferred only while the state is
+//!    locked and there is neither, and both begin by finishing the fill of their pages under that
+//!    lock.
 #![expect(unsafe_code, reason = "lends checked bytes")]
 
 mod backing_store;
+mod late_fill;
 mod page_runs;
 
 use backing_store::{AddressWindow, BackingStore, Span, round_to_pages};
 use flight::Run;
-use page_runs::{LivePages, PageRuns};
+use late_fill::LateFill;
+use page_runs::{PageBits, PageRuns};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +39,9 @@ const RELEASE_THRESHOLD: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Ram {
     store: BackingStore,
-    live: LivePages,
+    /// The pages that may be accessed.
+    live: PageBits,
+    late_fill: LateFill,
     accessors: AtomicUsize,
     /// Number of lent runs.
     loan_count: AtomicUsize,
@@ -102,8 +109,10 @@ impl Ram {
         let pages = PageRuns::new(size as u64);
         let state = RamState { pages, loans: Vec::new(), views: BTreeMap::new() };
         let (accessors, lent) = Default::default();
-        let live = LivePages::new(size as u64);
-        Ok(Arc::new(Self { store, live, accessors, loan_count: lent, state: Mutex::new(state) }))
+        let live = PageBits::new(size as u64);
+        let late_fill = LateFill::new(size as u64);
+        let state = Mutex::new(state);
+        Ok(Arc::new(Self { store, live, late_fill, accessors, loan_count: lent, state }))
     }
 
     /// Number of allocated bytes.
@@ -111,11 +120,31 @@ impl Ram {
         self.state().pages.allocated_bytes()
     }
 
-    /// The bytes of the run, if all of them are allocated.
+    /// The bytes of the run, if all of them are allocated, for an access to them.
     fn allocated_span(&self, run: Run) -> Option<Span> {
+        let (offset, span) = self.allocated_offset(run)?;
+        self.late_fill.finish(&self.store, offset, run.bytes);
+        Some(span)
+    }
+
+    fn allocated_offset(&self, run: Run) -> Option<(u64, Span)> {
         let offset = run.start.checked_sub(BASE)?;
         let span = self.store.span(offset, run.bytes)?;
-        self.live.covers(offset, run.bytes).then_some(span)
+        self.live.covers(offset, run.bytes).then_some((offset, span))
+    }
+
+    /// Defers the fill of a large run of pages until each is accessed. Returns false if the caller
+    /// has to fill it.
+    fn defer_fill(&self, run: Run, pattern: u32) -> bool {
+        let whole = (run.start | run.bytes).is_multiple_of(PAGE);
+        if !whole || run.bytes < RELEASE_THRESHOLD {
+            return false;
+        }
+        let state = self.state();
+        let Some((offset, _)) = self.allocated_offset(run) else { return false };
+        // A view shows the bytes without asking.
+        let unseen = state.views.is_empty() && state.loans.is_empty();
+        unseen && self.late_fill.defer(offset, run.bytes, pattern)
     }
 
     /// Counts the caller as an accessor and calls `body`, which checks and accesses the runs.
@@ -163,6 +192,7 @@ impl flight::Ram for Ram {
                 return;
             }
             self.live.set(offset, run.bytes, false);
+            self.late_fill.forget(offset, run.bytes);
         }
         self.wait_for_accessors();
         if let Some(span) = self.store.span(offset, run.bytes)
@@ -187,7 +217,10 @@ impl flight::Ram for Ram {
 
     fn fill(&self, run: Run, pattern: u32) -> bool {
         self.with_span(&[run], || {
-            self.allocated_span(run).map(|span| self.store.fill(span, pattern))
+            let deferred = self.defer_fill(run, pattern);
+            deferred
+                .then_some(())
+                .or_else(|| self.allocated_span(run).map(|span| self.store.fill(span, pattern)))
         })
     }
 
@@ -216,19 +249,21 @@ impl flight::Ram for Ram {
     }
 
     fn map(&self, runs: &[Run]) -> Option<usize> {
+        let mut state = self.state();
         let pieces = self.page_spans(runs).filter(|spans| !spans.is_empty())?;
         let window = AddressWindow::new(runs.iter().map(|run| run.bytes).sum())?;
         if !self.store.map_pieces(&window, &pieces) {
             return None;
         }
         let (address, visible_bytes) = (window.address(), window.length());
-        self.state().views.insert(address, MappedView { window, visible_bytes });
+        state.views.insert(address, MappedView { window, visible_bytes });
+        drop(state);
         Some(address)
     }
 
     fn remap(&self, view: usize, runs: &[Run]) -> bool {
-        let Some(pieces) = self.page_spans(runs) else { return false };
         let mut state = self.state();
+        let Some(pieces) = self.page_spans(runs) else { return false };
         let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else {
             return false;
         };

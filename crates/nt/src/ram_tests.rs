@@ -213,3 +213,42 @@ fn threads_that_take_and_give_see_zeroes_and_their_own_bytes() {
     });
     assert!(ram.allocate(SIZE).is_some());
 }
+
+#[test]
+fn a_deferred_fill_is_seen_by_every_kind_of_access() {
+    const LARGE: u64 = 16 * PAGE;
+    const PATTERN: u32 = 0x0403_0201;
+    let expected = |at: u64| (at % 4 + 1) as u8;
+    let filled = || {
+        let ram = ram();
+        let run = ram.allocate(LARGE).unwrap();
+        assert!(ram.write(run.start, &[9; 3 * 4096]));
+        assert!(ram.fill(run, PATTERN) && ram.late_fill.waits(run.start - BASE, LARGE), "deferred");
+        (ram, run)
+    };
+    let (ram, run) = filled();
+    let read = bytes(&ram, run.start + PAGE - 1, 3).unwrap();
+    assert_eq!(read, [PAGE - 1, PAGE, PAGE + 1].map(expected));
+    assert!(ram.write(run.start + 5 * PAGE + 1, &[7]));
+    let read = bytes(&ram, run.start + 5 * PAGE, 3).unwrap();
+    assert_eq!(read, [1, 7, 3], "a write leaves the rest of the page filled");
+    assert!(ram.copy(run.start + 7 * PAGE + 1, run.start + 9 * PAGE, 2));
+    assert_eq!(bytes(&ram, run.start + 9 * PAGE, 4).unwrap(), [2, 3, 3, 4]);
+    assert!(ram.with_slice(run, &mut |bytes| assert_eq!(bytes[15 * 4096 + 2], 3)));
+
+    let (ram, run) = filled();
+    let view = ram.map(&[run]).unwrap();
+    assert_eq!(visible_bytes(view + 12 * 4096 + 3), 4);
+    poke(view + 12 * 4096 + 3, 8);
+    assert_eq!(bytes(&ram, run.start + 12 * PAGE + 3, 1).unwrap(), [8], "not filled again");
+    assert!(ram.fill(run, 0x0505_0505));
+    assert_eq!(visible_bytes(view + 12 * 4096 + 3), 5, "a view sees the fill at once");
+
+    let (ram, run) = filled();
+    assert!(ram.fill(run, 0x0606_0606), "another pattern");
+    assert_eq!(bytes(&ram, run.start + PAGE, 1).unwrap(), [6]);
+    let (ram, run) = filled();
+    ram.free(run);
+    let again = ram.allocate(LARGE).unwrap();
+    assert_eq!((again, bytes(&ram, again.start + PAGE, 2)), (run, Some(vec![0, 0])));
+}

@@ -77,26 +77,36 @@ impl PageRuns {
     }
 }
 
-/// One bit for each page, set if the page may be accessed. Read without a lock.
+/// One bit for each page, for example whether the page may be accessed. Read without a lock.
 #[derive(Debug)]
-pub(super) struct LivePages(Box<[AtomicU64]>);
+pub(super) struct PageBits(Box<[AtomicU64]>);
 
-impl LivePages {
+impl PageBits {
     pub(super) fn new(bytes: u64) -> Self {
         let words = (bytes / PAGE).div_ceil(64);
         Self((0..words).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Whether all pages of these bytes may be accessed.
+    /// Whether the bits of all pages of these bytes are set.
     pub(super) fn covers(&self, offset: u64, bytes: u64) -> bool {
         bytes == 0 || words(offset, bytes).all(|(word, mask)| self.word(word) & mask == mask)
     }
 
-    /// Sets whether these pages may be accessed.
-    pub(super) fn set(&self, offset: u64, bytes: u64, live: bool) {
+    /// Whether the bit of one of these pages is set.
+    pub(super) fn intersects(&self, offset: u64, bytes: u64) -> bool {
+        bytes != 0 && words(offset, bytes).any(|(word, mask)| self.word(word) & mask != 0)
+    }
+
+    /// Whether no bit is set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| word.load(Ordering::SeqCst) == 0)
+    }
+
+    /// Sets or clears the bits of these pages.
+    pub(super) fn set(&self, offset: u64, bytes: u64, value: bool) {
         for (word, mask) in words(offset, bytes) {
             let Some(word) = self.0.get(word) else { continue };
-            if live {
+            if value {
                 word.fetch_or(mask, Ordering::SeqCst);
             } else {
                 word.fetch_and(!mask, Ordering::SeqCst);
@@ -147,7 +157,7 @@ mod tests {
 
     #[test]
     fn live_pages_are_known_one_by_one() {
-        let live = LivePages::new(200 * PAGE);
+        let live = PageBits::new(200 * PAGE);
         live.set(3 * PAGE, 130 * PAGE, true);
         assert!(live.covers(3 * PAGE, 130 * PAGE) && live.covers(64 * PAGE - 1, 2));
         assert!(!live.covers(3 * PAGE - 1, 2) && !live.covers(132 * PAGE, PAGE + 1));

@@ -35,9 +35,8 @@ impl LateFill {
             return;
         }
         let pattern = self.pattern();
-        let first = offset / PAGE * PAGE;
-        let last = offset.saturating_add(bytes).div_ceil(PAGE) * PAGE;
-        for page in (first..last).step_by(PAGE as usize) {
+        let (first, end) = (offset / PAGE, offset.saturating_add(bytes).div_ceil(PAGE));
+        for page in (first..end).map(|index| index * PAGE) {
             if self.waits(page, PAGE)
                 && let Some(span) = store.span(page, PAGE)
             {

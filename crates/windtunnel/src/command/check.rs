@@ -111,7 +111,8 @@ impl Arguments {
 /// How the threads of a flight run.
 #[derive(Args)]
 pub(crate) struct HostOptions {
-    /// How the threads of the flight run
+    /// How the threads of the flight run: 'deterministic' (one at a time, in an order drawn from
+    /// the seed, which repeats) or 'threads' (side by side, as the OS schedules them)
     #[arg(long, value_name = "HOST", default_value = "deterministic", value_parser = host_argument)]
     host: HostArgument,
     /// The seed that determines the order of threads and hardware [default: 1]; only with

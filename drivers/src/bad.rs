@@ -23,6 +23,7 @@ pub(crate) mod memory;
 pub(crate) mod page_tables;
 pub(crate) mod paging;
 pub(crate) mod pnp;
+pub(crate) mod pool;
 pub(crate) mod query;
 pub(crate) mod render;
 pub(crate) mod standard;

@@ -40,7 +40,7 @@ mod whole_engine_reset;
 
 pub use board::Board;
 pub use native::{load_driver, load_umd, run_driver_entry, umd_from_rust};
-pub use registry::{ALL, Listed, find};
+pub use registry::{ALL, GUARDED, Listed, find};
 pub use setup::set_up;
 pub use stream::{ListedStream, STREAMS, find_stream};
 pub use table::GOOD;

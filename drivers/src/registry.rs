@@ -6,7 +6,7 @@ use crate::bad::paging::Flaw as Paging;
 use crate::bad::{
     adapter, allocation_lists, callback, context_allocation, context_allocation_callbacks, create,
     describe, destroy, device, display_only, escape, gpummu, handle, interrupt, irql, memory, pnp,
-    query, render, standard, submit, tdr, view,
+    pool, query, render, standard, submit, tdr, view,
 };
 use crate::faulty_driver::Fault;
 use crate::free_list;
@@ -62,6 +62,51 @@ macro_rules! drivers {
         }),*]
     };
 }
+
+/// Bad drivers whose fault only guarded memory shows, and that would damage the memory of a process
+/// that flies other drivers. They are not in [`ALL`].
+pub const GUARDED: &[Listed] = drivers! {
+    "kmd-writes-pool-1-behind" "writes memory 1 byte behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<64>(), log);
+    "kmd-writes-pool-1-before" "writes memory 1 byte before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<-1>(), log);
+    "kmd-writes-pool-4-behind" "writes memory 4 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<67>(), log);
+    "kmd-writes-pool-4-before" "writes memory 4 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<-4>(), log);
+    "kmd-writes-pool-16-behind" "writes memory 16 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<79>(), log);
+    "kmd-writes-pool-16-before" "writes memory 16 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<-16>(), log);
+    "kmd-writes-pool-4096-behind" "writes memory 4096 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<4159>(), log);
+    "kmd-writes-pool-4096-before" "writes memory 4096 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::writes_at::<-4096>(), log);
+    "kmd-reads-pool-1-behind" "reads memory 1 byte behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<64>(), log);
+    "kmd-reads-pool-1-before" "reads memory 1 byte before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<-1>(), log);
+    "kmd-reads-pool-4-behind" "reads memory 4 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<67>(), log);
+    "kmd-reads-pool-4-before" "reads memory 4 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<-4>(), log);
+    "kmd-reads-pool-16-behind" "reads memory 16 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<79>(), log);
+    "kmd-reads-pool-16-before" "reads memory 16 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<-16>(), log);
+    "kmd-reads-pool-4096-behind" "reads memory 4096 bytes behind the end of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<4159>(), log);
+    "kmd-reads-pool-4096-before" "reads memory 4096 bytes before the start of a pool block" [WT_POOL_004]
+        |log| setup::table(&pool::reads_at::<-4096>(), log);
+    "kmd-writes-freed-pool" "writes to a freed pool block" [WT_POOL_002]
+        |log| setup::table(&pool::WRITES_FREED, log);
+    "kmd-reads-freed-pool" "reads a freed pool block" [WT_POOL_002]
+        |log| setup::table(&pool::READS_FREED, log);
+    "kmd-frees-pool-block-twice" "frees a pool block twice" [WT_POOL_001]
+        |log| setup::table(&pool::FREES_TWICE, log);
+    "kmd-frees-pool-with-wrong-tag" "frees a pool block with a tag that the block does not have" [WT_POOL_001]
+        |log| setup::table(&pool::FREES_WITH_WRONG_TAG, log);
+};
 
 /// Every driver: the good ones first.
 pub const ALL: &[Listed] = drivers! {
@@ -194,6 +239,8 @@ pub const ALL: &[Listed] = drivers! {
 
     "kmd-reads-hardware-in-escape" "reads its hardware in an escape without HardwareAccess" [DEV_LIFE_011]
         |log| setup::table(&escape::READS_HARDWARE_IN_ESCAPE, log);
+    "kmd-writes-behind-escape-data" "writes one byte behind the private data of an escape" [WT_BUFFER_001]
+        |log| setup::table(&escape::WRITES_BEHIND_ESCAPE_DATA, log);
     "kmd-assumes-escape-process" "assumes that an escape has an hKmdProcessHandle" [DEV_LIFE_012]
         |log| setup::table(&escape::ASSUMES_ESCAPE_PROCESS, log);
 

@@ -67,6 +67,36 @@ static void fault(const char *place)
     }
 }
 
+static D3DDDI_DEVICECALLBACKS callbacks;
+static D3DKMT_HANDLE last_allocation;
+
+static HRESULT APIENTRY remembering_allocate(HANDLE runtime, D3DDDICB_ALLOCATE *args)
+{
+    HRESULT result = callbacks.pfnAllocateCb(runtime, args);
+    if (SUCCEEDED(result)) {
+        last_allocation = args->pAllocationInfo[0].hAllocation;
+    }
+    return result;
+}
+
+/* Locks the last allocation, ends the lock, and writes to its memory. */
+static void write_after_lock(Device *device, Resource *resource, int destroys)
+{
+    D3DDDICB_LOCK lock = {.hAllocation = last_allocation, .Flags = {.LockEntire = 1}};
+    HRESULT result = callbacks.pfnLockCb(device->runtime, &lock);
+    if (FAILED(result)) {
+        return;
+    }
+    if (destroys) {
+        D3DDDICB_DEALLOCATE request = {.hResource = resource->runtime};
+        callbacks.pfnDeallocateCb(device->runtime, &request);
+    } else {
+        D3DDDICB_UNLOCK unlock = {.NumAllocations = 1, .phAllocations = &lock.hAllocation};
+        callbacks.pfnUnlockCb(device->runtime, &unlock);
+    }
+    ((volatile char *)lock.pData)[16] = 1;
+}
+
 static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERESOURCE *args)
 {
     fault("create_resource");
@@ -74,7 +104,13 @@ static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERE
         ((Device *)handle)->allocate((HANDLE)(uintptr_t)8, NULL); /* not a device: a finding */
         write_null();
     }
-    return create_resource(handle, args);
+    HRESULT result = create_resource(handle, args);
+    if (is_chosen("unlocked", "create_resource")) {
+        write_after_lock((Device *)handle, (Resource *)args->hResource, 0);
+    } else if (is_chosen("destroyed", "create_resource")) {
+        write_after_lock((Device *)handle, (Resource *)args->hResource, 1);
+    }
+    return result;
 }
 
 static HRESULT APIENTRY faulty_destroy_device(HANDLE handle)
@@ -86,7 +122,9 @@ static HRESULT APIENTRY faulty_destroy_device(HANDLE handle)
 static HRESULT APIENTRY faulty_create_device(HANDLE handle, D3DDDIARG_CREATEDEVICE *args)
 {
     fault("create_device");
+    callbacks = *args->pCallbacks;
     HRESULT result = create_device(handle, args);
+    ((Device *)args->hDevice)->allocate = remembering_allocate;
     args->pDeviceFuncs->pfnCreateResource = faulty_create_resource;
     args->pDeviceFuncs->pfnDestroyDevice = faulty_destroy_device;
     return result;

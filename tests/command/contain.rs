@@ -79,6 +79,20 @@ fn a_fault_in_any_function_of_a_user_mode_driver_is_a_finding() {
     }
 }
 
+/// An access to memory whose lock has ended names the lock.
+#[test]
+fn a_user_mode_driver_that_writes_after_its_lock_is_told_which_lock() {
+    for (kind, ended) in [("unlocked", "an unlock"), ("destroyed", "a destroy")] {
+        let found = findings(&format!("{kind}@create_resource"));
+        let found = found.iter().find(|found| found["rule"] == "WT-CRASH-001").unwrap();
+        let message = found["message"].as_str().unwrap();
+        let start = "the user-mode driver wrote to offset 16 of the memory of a lock of view:";
+        let end = format!("which {ended} had ended, in write_after_lock (faulty_umd.c:");
+        assert!(message.starts_with(start) && message.contains(&end), "{kind}: {message}");
+        assert_eq!(found["who"], "umd", "{kind}: {found}");
+    }
+}
+
 #[test]
 fn other_ends_of_a_user_mode_driver_are_findings() {
     let exit = "the user-mode driver ended the process with exit status 0";

@@ -35,7 +35,7 @@ pub(crate) fn drivers_folder() -> &'static Path {
 }
 
 /// A driver of the folder, such as `compute.sys`.
-fn driver(name: &str) -> String {
+pub(crate) fn driver(name: &str) -> String {
     DRIVERS.join(name).into_os_string().into_string().unwrap()
 }
 
@@ -208,7 +208,8 @@ fn the_finding_of_the_page_is_real() {
 
 /// Bad drivers that are not found as `flaws.toml` says, with the reason. A name without an
 /// extension means both forms.
-const LEFT_OUT: &[(&str, &str)] = &[];
+const LEFT_OUT: &[(&str, &str)] =
+    &[("calls-init.so", "the sections of a shared object are not discarded after DriverEntry")];
 
 /// A row of `flaws.toml`.
 struct BadDriver {

@@ -8,6 +8,7 @@ mod entries;
 mod golden;
 mod house;
 mod images;
+mod memory_faults;
 mod report;
 mod run;
 mod samples;

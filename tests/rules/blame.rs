@@ -13,7 +13,15 @@ use windtunnel::{
 fn checked(driver: Driver) -> CheckReport {
     let scenarios = default_scenarios(driver.streams(), false);
     let (host, seeds) = (HostKind::deterministic(1), 1);
-    let plan = CheckPlan { driver, umd: None, scenarios: &scenarios, host, seeds, allow: None };
+    let plan = CheckPlan {
+        driver,
+        umd: None,
+        scenarios: &scenarios,
+        host,
+        seeds,
+        allow: None,
+        own_process: None,
+    };
     check(&plan, |_| ())
 }
 

@@ -612,8 +612,8 @@ events! {
     /// A block was written after it was freed.
     PoolCorrupted "pool.corrupted" { offset: u64 }
     /// A byte next to a block was written: `distance` bytes before or behind it. Noticed when the
-    /// block is freed.
-    PoolOverrun "pool.overrun" { distance: u64, before: bool }
+    /// block is freed. `allocated` is the place in the driver that allocated it, or empty.
+    PoolOverrun "pool.overrun" { distance: u64, before: bool, allocated: Text }
     /// This many blocks were to be guarded, but there was no room for their inaccessible pages.
     PoolUnguarded "pool.unguarded" { blocks: u64 }
     /// A block that was allocated since the adapter started is still allocated after the driver

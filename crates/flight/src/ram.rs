@@ -38,8 +38,21 @@ pub trait Ram: Send + Sync {
     /// Maps these pieces for the CPU, contiguously, and returns the address.
     fn map(&self, runs: &[Run]) -> Option<usize>;
 
+    /// As [`Ram::map`], for a DMA buffer of this size at the start of the pieces, between
+    /// inaccessible addresses. `None` if memory is not guarded.
+    fn map_guarded(&self, _runs: &[Run], _bytes: usize) -> Option<usize> {
+        None
+    }
+
+    /// The mapping at this address is passed to the current driver call.
+    fn pass_mapped(&self, _view: usize) {}
+
     /// Maps other pieces at the address of a mapping, or nothing: then every access traps.
     fn remap(&self, view: usize, runs: &[Run]) -> bool;
+
+    /// The client's lock at the address of a mapping ends, by an unlock or a destroy. `locked` is
+    /// the number of the view that was locked.
+    fn lock_ended(&self, _view: usize, _locked: u32, _destroyed: bool) {}
 
     /// Removes a mapping.
     fn unmap(&self, view: usize);

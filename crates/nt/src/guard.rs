@@ -13,6 +13,7 @@
 //!    of a fault reads them.
 #![expect(unsafe_code, reason = "maps memory")]
 
+use crate::ended_locks;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -27,8 +28,9 @@ const GAP: usize = 2;
 const RECORDS: usize = PAGES / (1 + GAP);
 /// The system allows about 65,000 mappings: each block adds two.
 const MAX_LIVE: usize = 16_384;
-/// A block below the size of a page is aligned to this.
-const ALIGNMENT: usize = 16;
+/// Where the addresses are reserved, if they are free: a driver may keep addresses in data that a
+/// trace shows, and the same flight must have the same trace.
+const BASE: usize = 0x6400_0000_0000;
 
 /// How much memory of a driver is guarded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,63 @@ impl Guard {
             Self::Off => false,
         }
     }
+}
+
+/// What a guarded block is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum BlockKind {
+    /// Pool that the driver allocated.
+    #[default]
+    Pool = 0,
+    /// The structure that a call passes.
+    Arguments = 1,
+    /// Private driver data.
+    PrivateData = 2,
+    /// A buffer that the driver fills for the system.
+    Output = 3,
+    /// An array that an argument structure points to.
+    List = 4,
+    /// A DMA buffer.
+    DmaBuffer = 5,
+    /// A structure of AVStream, such as a pin or a stream header.
+    StreamObject = 6,
+    /// The memory of a client's lock that has ended; the tag is the number of its view.
+    EndedLock = 7,
+}
+
+impl BlockKind {
+    const ALL: [Self; 8] = [
+        Self::Pool,
+        Self::Arguments,
+        Self::PrivateData,
+        Self::Output,
+        Self::List,
+        Self::DmaBuffer,
+        Self::StreamObject,
+        Self::EndedLock,
+    ];
+}
+
+/// Where a block lies in its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// At the start of the first page.
+    Start,
+    /// At the end of the last page, as near as this alignment of the start allows.
+    End(usize),
+}
+
+/// What a block is and who allocated it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) kind: BlockKind,
+    /// The tag of a pool block.
+    pub(crate) tag: u32,
+    /// The return address of the call that allocated it.
+    pub(crate) allocated_by: u64,
+    /// The number of the driver call that the block is passed to.
+    pub(crate) call: u32,
 }
 
 /// The reserved addresses of the process, once memory is guarded.
@@ -80,6 +139,8 @@ struct Record {
     freed: AtomicU32,
     allocated_by: AtomicU64,
     freed_by: AtomicU64,
+    kind: AtomicU32,
+    call: AtomicU32,
 }
 
 /// The block that an access missed.
@@ -96,8 +157,12 @@ pub struct MissedBlock {
     pub freed_by: u64,
     /// Its tag.
     pub tag: u32,
-    /// Not zero if it was freed.
+    /// Not zero if it was freed; 2 for a lock that a destroy ended.
     pub freed: u32,
+    /// The number of its [`BlockKind`].
+    kind: u32,
+    /// The number of the driver call that it was last passed to; zero for pool.
+    pub call: u32,
 }
 
 /// A guarded block.
@@ -114,10 +179,11 @@ impl Arena {
         if let Some(arena) = Self::existing() {
             return Some(arena);
         }
-        let base = reserve(RESERVED, libc::PROT_NONE)?;
+        let base = reserve(BASE, RESERVED, libc::PROT_NONE)
+            .or_else(|| reserve(0, RESERVED, libc::PROT_NONE))?;
         let readable = libc::PROT_READ | libc::PROT_WRITE;
-        let owners = reserve(PAGES * size_of::<AtomicU32>(), readable)?;
-        let records = reserve(RECORDS * size_of::<Record>(), readable)?;
+        let owners = reserve(0, PAGES * size_of::<AtomicU32>(), readable)?;
+        let records = reserve(0, RECORDS * size_of::<Record>(), readable)?;
         let owners = ptr::with_exposed_provenance(owners);
         // SAFETY: The mapping has this size, is zero, which is a valid value, and is never unmapped.
         let owners = unsafe { std::slice::from_raw_parts(owners, PAGES) };
@@ -142,17 +208,31 @@ impl Arena {
     }
 }
 
-/// Reserves addresses. `None` if there is no room.
-fn reserve(bytes: usize, protection: i32) -> Option<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: A new mapping at an address that the system chooses overwrites nothing.
-    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+/// Reserves addresses, at this one if it is not zero. `None` if there is no room.
+fn reserve(at: usize, bytes: usize, protection: i32) -> Option<usize> {
+    let fixed = if at == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
+    let at = ptr::without_provenance_mut(at);
+    // SAFETY: A new mapping overwrites nothing: the system chooses the address, or the call fails
+    // if something is mapped there.
+    let start = unsafe { libc::mmap(at, bytes, protection, flags, -1, 0) };
     (start != libc::MAP_FAILED).then(|| start.expose_provenance())
 }
 
 impl GuardedBlock {
     /// Allocates a block whose bytes are zero. `None` if there is no guarded memory left.
-    pub(crate) fn new(bytes: usize, tag: u32, allocated_by: u64, at_end: bool) -> Option<Self> {
+    pub(crate) fn new(bytes: usize, placement: Placement, origin: Origin) -> Option<Self> {
+        let block = Self::reserved(bytes, placement, origin)?;
+        if block.protect(libc::PROT_READ | libc::PROT_WRITE) {
+            return Some(block);
+        }
+        block.free(0);
+        None
+    }
+
+    /// Reserves the addresses of a block, whose owner maps something there. `None` if there is no
+    /// guarded memory left.
+    pub(crate) fn reserved(bytes: usize, placement: Placement, origin: Origin) -> Option<Self> {
         let arena = Arena::get()?;
         let pages = bytes.div_ceil(PAGE);
         let (page, record) = {
@@ -168,23 +248,29 @@ impl GuardedBlock {
             (page, used.records - 1)
         };
         let first = arena.base + page * PAGE;
-        // WINDOWS: a block of a page or more is page-aligned (documented).
-        let at_end = at_end && bytes < PAGE;
-        let start = if at_end { first + PAGE - bytes.next_multiple_of(ALIGNMENT) } else { first };
-        let block = Self { start, bytes, record };
-        if !block.protect(libc::PROT_READ | libc::PROT_WRITE) {
-            return None;
-        }
+        let start = match placement {
+            Placement::Start => first,
+            Placement::End(alignment) => first + pages * PAGE - bytes.next_multiple_of(alignment),
+        };
         let it = &arena.records[record];
         it.start.store(start as u64, Ordering::Relaxed);
         it.bytes.store(bytes as u64, Ordering::Relaxed);
-        it.tag.store(tag, Ordering::Relaxed);
-        it.allocated_by.store(allocated_by, Ordering::Relaxed);
+        it.tag.store(origin.tag, Ordering::Relaxed);
+        it.allocated_by.store(origin.allocated_by, Ordering::Relaxed);
+        it.kind.store(origin.kind as u32, Ordering::Relaxed);
+        it.call.store(origin.call, Ordering::Relaxed);
         let number = u32::try_from(record + 1).ok()?;
         for owner in &arena.owners[page..page + pages] {
             owner.store(number, Ordering::Release);
         }
-        Some(block)
+        Some(Self { start, bytes, record })
+    }
+
+    /// The block is passed to this driver call.
+    pub(crate) fn set_call(&self, call: u32) {
+        if let Some(arena) = Arena::existing() {
+            arena.records[self.record].call.store(call, Ordering::Relaxed);
+        }
     }
 
     /// Its first address.
@@ -199,15 +285,20 @@ impl GuardedBlock {
 
     /// Makes it inaccessible, for as long as the process runs.
     pub(crate) fn free(&self, freed_by: u64) {
-        let Some(arena) = Arena::existing() else { return };
-        let it = &arena.records[self.record];
-        it.freed_by.store(freed_by, Ordering::Relaxed);
-        it.freed.store(1, Ordering::Release);
         let pages = self.pages();
         self.protect(libc::PROT_NONE);
         let at = ptr::with_exposed_provenance_mut(pages.start);
         // SAFETY: The pages are this block's own, and no one may use them any more.
         unsafe { libc::madvise(at, pages.len(), libc::MADV_DONTNEED) };
+        self.mark_freed(freed_by);
+    }
+
+    /// Records that it is freed: its owner has made its addresses inaccessible.
+    pub(crate) fn mark_freed(&self, freed_by: u64) {
+        let Some(arena) = Arena::existing() else { return };
+        let it = &arena.records[self.record];
+        it.freed_by.store(freed_by, Ordering::Relaxed);
+        it.freed.store(1, Ordering::Release);
         let mut used = arena.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.live = used.live.saturating_sub(1);
     }
@@ -222,11 +313,40 @@ impl GuardedBlock {
 
 impl MissedBlock {
     /// No block.
-    pub(crate) const NONE: Self =
-        Self { start: 0, bytes: 0, allocated_by: 0, freed_by: 0, tag: 0, freed: 0 };
+    pub(crate) const NONE: Self = Self {
+        start: 0,
+        bytes: 0,
+        allocated_by: 0,
+        freed_by: 0,
+        tag: 0,
+        freed: 0,
+        kind: 0,
+        call: 0,
+    };
 
-    /// The block at an address, or nearest to it.
+    /// What it is.
+    pub fn kind(&self) -> BlockKind {
+        let is_own = |kind: &BlockKind| *kind as u32 == self.kind;
+        BlockKind::ALL.into_iter().find(is_own).unwrap_or_default()
+    }
+
+    /// The block at an address, or nearest to it; or the lock that has ended there.
     pub(crate) fn near(address: u64) -> Option<Self> {
+        Self::near_guarded(address).or_else(|| {
+            let lock = ended_locks::find(address)?;
+            Some(Self {
+                start: lock.start,
+                bytes: lock.bytes,
+                tag: lock.view,
+                freed: if lock.destroyed { 2 } else { 1 },
+                kind: BlockKind::EndedLock as u32,
+                ..Self::NONE
+            })
+        })
+    }
+
+    /// The guarded block at an address, or nearest to it.
+    pub(crate) fn near_guarded(address: u64) -> Option<Self> {
         let arena = Arena::existing()?;
         let offset = usize::try_from(address).ok()?.checked_sub(arena.base)?;
         let page = offset / PAGE;
@@ -255,6 +375,8 @@ impl MissedBlock {
             freed: record.freed.load(Ordering::Relaxed),
             allocated_by: record.allocated_by.load(Ordering::Relaxed),
             freed_by: record.freed_by.load(Ordering::Relaxed),
+            kind: record.kind.load(Ordering::Relaxed),
+            call: record.call.load(Ordering::Relaxed),
         })
     }
 }
@@ -266,32 +388,36 @@ mod tests {
     #[test]
     fn a_block_touches_an_inaccessible_page() {
         for bytes in [1, 15, 16, 60, 4095, 4096, 4097, 10_000] {
-            let at_end = GuardedBlock::new(bytes, 1, 0, true).unwrap();
-            let at_start = GuardedBlock::new(bytes, 1, 0, false).unwrap();
+            let at_start = GuardedBlock::new(bytes, Placement::Start, Origin::default()).unwrap();
             assert_eq!(at_start.start() % PAGE, 0, "{bytes}");
-            let alignment = if bytes < PAGE { ALIGNMENT } else { PAGE };
-            assert_eq!(at_end.start() % alignment, 0, "{bytes}");
-            if bytes < PAGE {
-                let behind = at_end.start() + bytes.next_multiple_of(ALIGNMENT);
-                assert_eq!(behind % PAGE, 0, "{bytes}");
-            }
-            at_end.free(0);
             at_start.free(0);
+            for alignment in [1, 8, 16] {
+                let placement = Placement::End(alignment);
+                let at_end = GuardedBlock::new(bytes, placement, Origin::default()).unwrap();
+                assert_eq!(at_end.start() % alignment, 0, "{bytes}");
+                let behind = at_end.start() + bytes.next_multiple_of(alignment);
+                assert_eq!(behind % PAGE, 0, "{bytes}");
+                at_end.free(0);
+            }
         }
     }
 
     #[test]
     fn an_address_leads_to_its_block() {
-        let block = GuardedBlock::new(64, 0x6e75_7457, 0x1000, true).unwrap();
+        let kind = BlockKind::PrivateData;
+        let origin = Origin { kind, tag: 0x6e75_7457, allocated_by: 0x1000, call: 3 };
+        let block = GuardedBlock::new(64, Placement::End(16), origin).unwrap();
         let start = block.start() as u64;
         for address in [start, start + 63, start + 64, start + 200] {
             let near = MissedBlock::near(address).unwrap();
             assert_eq!((near.start, near.bytes, near.tag), (start, 64, 0x6e75_7457));
             assert_eq!((near.allocated_by, near.freed), (0x1000, 0));
+            assert_eq!((near.kind(), near.call), (kind, 3));
         }
+        block.set_call(4);
         block.free(0x2000);
         let near = MissedBlock::near(start + 8).unwrap();
-        assert_eq!((near.freed, near.freed_by), (1, 0x2000));
+        assert_eq!((near.freed, near.freed_by, near.call), (1, 0x2000, 4));
         assert_eq!(MissedBlock::near(8), None);
     }
 }

@@ -16,6 +16,7 @@ mod device_request;
 mod dispatcher;
 mod dpc_queue;
 mod driver_memory;
+mod ended_locks;
 mod entry;
 pub mod etw;
 mod ex;
@@ -63,6 +64,7 @@ pub mod rtl;
 pub mod rtl_bitmap;
 pub mod rtl_registry;
 pub mod rtl_security;
+mod shown_memory;
 mod status;
 #[cfg(test)]
 mod testing;
@@ -81,7 +83,7 @@ pub use ex::{
     POOL_FLAG_PAGED, POOL_FLAG_RAISE_ON_FAILURE, POOL_FLAG_UNINITIALIZED, POOL_FLAG_USE_QUOTA,
 };
 pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
-pub use guard::{Guard, MissedBlock};
+pub use guard::{BlockKind, Guard, MissedBlock};
 pub use import_table::{Import, find_import, imports};
 pub use io::DriverObject;
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};
@@ -93,9 +95,10 @@ pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeRele
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
 pub use machine::{DriverThread, PendingWork, driver_threads, pending_work, referenced_threads};
 pub use mm::IoSpace;
-pub use pool::{Pool, PoolObserver};
+pub use pool::{PlaceNames, Pool, PoolObserver};
 pub use ram::Ram;
 pub use registry::RegistryValue;
+pub use shown_memory::{ShownMemory, guard_memory};
 
 /// The functions that a driver called on a thread where no driver runs, each once. They found no
 /// pool, host or adapter, and did nothing.

@@ -92,6 +92,21 @@ impl Memory {
         Self { address, bytes, whole, backing: Backing::Guarded(block) }.prepared(fresh)
     }
 
+    /// The memory of a new guarded block of `bytes` bytes, with a pattern on at most `margin` bytes
+    /// on each side.
+    pub(crate) fn with_margin(block: GuardedBlock, bytes: usize, margin: usize) -> Self {
+        let (address, pages) = (block.start(), block.pages());
+        let whole = pages.start.max(address.saturating_sub(margin))
+            ..pages.end.min((address + bytes).saturating_add(margin));
+        let backing = Backing::Guarded(block);
+        Self { address, bytes, whole, backing }.prepared(InitialContents::Zeroed)
+    }
+
+    /// The guarded block, while it is accessible.
+    pub(crate) fn block(&self) -> Option<&GuardedBlock> {
+        if let Backing::Guarded(block) = &self.backing { Some(block) } else { None }
+    }
+
     /// Writes the first contents of the block, which is zero, and the pattern next to it.
     fn prepared(self, fresh: InitialContents) -> Self {
         for range in self.slack() {
@@ -236,6 +251,7 @@ impl Drop for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::{Origin, Placement};
 
     #[test]
     fn new_memory_is_zero_or_the_pattern() {
@@ -256,7 +272,7 @@ mod tests {
             unsafe { at.write(1) };
         };
         let blocks = [60, 64].map(|bytes| Memory::new(bytes, InitialContents::Zeroed).unwrap());
-        let guarded = GuardedBlock::new(60, 1, 0, true).unwrap();
+        let guarded = GuardedBlock::new(60, Placement::End(16), Origin::default()).unwrap();
         let guarded = Memory::guarded(guarded, 60, InitialContents::Zeroed);
         for mut memory in blocks.into_iter().chain([guarded]) {
             write(memory.address() + memory.size() - 1);

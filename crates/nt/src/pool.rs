@@ -13,7 +13,7 @@
 //! 4. Events are emitted while the lock of the change is held.
 
 use crate::Executive;
-use crate::guard::{Guard, GuardedBlock};
+use crate::guard::{Guard, GuardedBlock, Origin, Placement};
 use crate::memory::{InitialContents, Memory, OutsideByte};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
@@ -25,6 +25,9 @@ const FREED_BYTE: u8 = 0xDD;
 /// The fill byte of memory that was requested uninitialised.
 const UNINITIALIZED_BYTE: u8 = 0xCD;
 
+const PAGE: usize = 4096;
+/// The alignment of a block below the size of a page.
+const ALIGNMENT: usize = 16;
 const MAX_QUARANTINE_BLOCKS: usize = 4096;
 const MAX_QUARANTINE_BYTES: usize = 8 << 20;
 /// The largest block that is guarded.
@@ -39,7 +42,12 @@ pub struct Pool {
     observer: Mutex<Option<Arc<dyn PoolObserver>>>,
     /// What else the driver's imports act on, for a driver from a file.
     executive: OnceLock<Arc<Executive>>,
+    /// Names the place of a call in the driver by its return address.
+    names: Mutex<Option<PlaceNames>>,
 }
+
+/// Names the place of a call in the driver by its return address.
+pub type PlaceNames = Box<dyn Fn(u64) -> Option<String> + Send + Sync>;
 
 /// Observes the blocks that a driver allocates and frees.
 pub trait PoolObserver: Send + Sync {
@@ -80,6 +88,8 @@ struct LiveBlock {
     tag: u32,
     number: u64,
     paged: bool,
+    /// The return address of the call that allocated it; zero if it is not known.
+    allocated_by: u64,
 }
 
 struct FreedBlock {
@@ -89,12 +99,20 @@ struct FreedBlock {
 
 impl Blocks {
     /// The memory of a new block.
-    fn memory(&mut self, bytes: usize, tag: u32, fresh: InitialContents) -> Option<Memory> {
+    fn memory(
+        &mut self,
+        bytes: usize,
+        (tag, allocated_by): (u32, u64),
+        fresh: InitialContents,
+    ) -> Option<Memory> {
         let number = self.allocated_count;
         if self.guard.covers(number) && (1..=MAX_GUARDED).contains(&bytes) {
-            let at_end = (number + self.guard_turn).is_multiple_of(2);
-            let caller = crate::image::last_caller();
-            if let Some(block) = GuardedBlock::new(bytes, tag, caller, at_end) {
+            // WINDOWS: a block of a page or more is page-aligned, a smaller one to 16 bytes
+            // (documented).
+            let at_end = (number + self.guard_turn).is_multiple_of(2) && bytes < PAGE;
+            let placement = if at_end { Placement::End(ALIGNMENT) } else { Placement::Start };
+            let origin = Origin { tag, allocated_by, ..Origin::default() };
+            if let Some(block) = GuardedBlock::new(bytes, placement, origin) {
                 return Some(Memory::guarded(block, bytes, fresh));
             }
             self.unguarded += 1;
@@ -120,8 +138,10 @@ impl Attachment for Pool {
 impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        let (blocks, observer, executive) = Default::default();
-        Arc::new(Self { log, blocks, observer, executive })
+        let (observer, executive, names) = Default::default();
+        let (guard, guard_turn) = crate::shown_memory::setting();
+        let blocks = Mutex::new(Blocks { guard, guard_turn, ..Blocks::default() });
+        Arc::new(Self { log, blocks, observer, executive, names })
     }
 
     /// Sets the observer of allocations and frees.
@@ -169,10 +189,17 @@ impl Pool {
     }
 
     /// Guards the blocks that are allocated from now on. The seed determines which of them touch
-    /// an inaccessible page with their end, and which with their start.
+    /// an inaccessible page with their end, and which with their start. The same holds for the
+    /// memory that the system shows to the driver, in this process.
     pub fn set_guard(&self, guard: Guard, seed: u64) {
         let mut blocks = self.blocks();
         (blocks.guard, blocks.guard_turn) = (guard, seed % 2);
+        crate::shown_memory::guard_memory(guard, seed);
+    }
+
+    /// Sets how places in the driver are named.
+    pub fn set_place_names(&self, names: PlaceNames) {
+        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
     /// Sets the executive of the driver that owns this pool. The first one stays.
@@ -225,13 +252,18 @@ impl Pool {
         if let Some(left) = &mut blocks.remaining {
             *left = left.checked_sub(1)?;
         }
-        let memory = blocks.memory(bytes, tag, fresh)?;
+        let allocated_by = match blocks.guard {
+            Guard::Off => 0,
+            Guard::Full | Guard::Sampled => crate::image::last_caller(),
+        };
+        let memory = blocks.memory(bytes, (tag, allocated_by), fresh)?;
         let address = memory.address();
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
-        blocks
-            .by_address
-            .insert(address, BlockState::Live(LiveBlock { memory, tag, number, paged }));
+        blocks.by_address.insert(
+            address,
+            BlockState::Live(LiveBlock { memory, tag, number, paged, allocated_by }),
+        );
         let word = self.log.acquire_pointer(address);
         self.log.emit(word, EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
         Some(address)
@@ -246,11 +278,12 @@ impl Pool {
             Some(BlockState::Freed) => return self.judge_bad_free(word, "it was freed before"),
             Some(by_address) => std::mem::replace(by_address, BlockState::Freed),
         };
-        let BlockState::Live(LiveBlock { mut memory, tag: own, .. }) = live else { return };
+        let BlockState::Live(live) = live else { return };
+        let LiveBlock { mut memory, tag: own, allocated_by, .. } = live;
         if tag != 0 && tag != own {
             self.judge_bad_free(word, "it has another tag");
         }
-        self.judge_slack(&memory);
+        self.judge_slack(&memory, allocated_by);
         self.log.emit(word, EventKind::PoolFreed {});
         memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
@@ -267,10 +300,13 @@ impl Pool {
     }
 
     /// Reports that bytes next to a block were written to.
-    fn judge_slack(&self, memory: &Memory) {
+    fn judge_slack(&self, memory: &Memory, allocated_by: u64) {
         if let Some(OutsideByte { distance, before }) = memory.damaged_slack() {
             let word = self.log.pointer_subject(memory.address());
-            self.log.emit(word, EventKind::PoolOverrun { distance, before });
+            let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = names.as_ref().and_then(|name| name(allocated_by));
+            let allocated = place.unwrap_or_default().into();
+            self.log.emit(word, EventKind::PoolOverrun { distance, before, allocated });
         }
     }
 
@@ -364,14 +400,15 @@ impl flight::Pool for Pool {
         }
         let by_address = std::mem::take(&mut blocks.by_address).into_values();
         let live = |state| if let BlockState::Live(live) = state { Some(live) } else { None };
-        let unguarded = std::mem::take(&mut blocks.unguarded);
+        let unguarded =
+            std::mem::take(&mut blocks.unguarded) + crate::shown_memory::take_unguarded();
         if unguarded > 0 {
             self.log.emit(Subject::RUN, EventKind::PoolUnguarded { blocks: unguarded });
         }
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
         left.sort_by_key(|live_block| live_block.number);
-        for LiveBlock { memory, .. } in left {
-            self.judge_slack(&memory);
+        for LiveBlock { memory, allocated_by, .. } in left {
+            self.judge_slack(&memory, allocated_by);
             self.log.emit(self.log.pointer_subject(memory.address()), EventKind::PoolLeaked {});
             self.log.release_pointer(memory.address());
         }

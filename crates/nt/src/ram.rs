@@ -17,6 +17,7 @@ mod backing_store;
 mod late_fill;
 mod page_runs;
 
+use crate::ended_locks::{self, EndedLock};
 use backing_store::{AddressWindow, BackingStore, Span, round_to_pages};
 use flight::Run;
 use late_fill::LateFill;
@@ -171,6 +172,24 @@ impl Ram {
         runs.iter().map(piece).collect()
     }
 
+    /// Maps runs of whole, allocated pages in a new window.
+    fn map_in(
+        &self,
+        runs: &[Run],
+        window: impl FnOnce() -> Option<AddressWindow>,
+    ) -> Option<usize> {
+        let mut state = self.state();
+        let pieces = self.page_spans(runs).filter(|spans| !spans.is_empty())?;
+        let window = window()?;
+        if !self.store.map_pieces(&window, &pieces) {
+            return None;
+        }
+        let (address, visible_bytes) = (window.address(), window.length());
+        state.views.insert(address, MappedView { window, visible_bytes });
+        drop(state);
+        Some(address)
+    }
+
     fn state(&self) -> MutexGuard<'_, RamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,16 +268,22 @@ impl flight::Ram for Ram {
     }
 
     fn map(&self, runs: &[Run]) -> Option<usize> {
-        let mut state = self.state();
-        let pieces = self.page_spans(runs).filter(|spans| !spans.is_empty())?;
-        let window = AddressWindow::new(runs.iter().map(|run| run.bytes).sum())?;
-        if !self.store.map_pieces(&window, &pieces) {
-            return None;
-        }
-        let (address, visible_bytes) = (window.address(), window.length());
-        state.views.insert(address, MappedView { window, visible_bytes });
-        drop(state);
-        Some(address)
+        let length = runs.iter().map(|run| run.bytes).sum();
+        self.map_in(runs, || AddressWindow::new(length))
+    }
+
+    fn map_guarded(&self, runs: &[Run], bytes: usize) -> Option<usize> {
+        self.map_in(runs, || AddressWindow::guarded(bytes))
+    }
+
+    fn lock_ended(&self, view: usize, locked: u32, destroyed: bool) {
+        let bytes = self.state().views.get(&view).map_or(0, |view| view.window.length());
+        let (start, bytes) = (view as u64, bytes as u64);
+        ended_locks::remember(EndedLock { start, bytes, view: locked, destroyed });
+    }
+
+    fn pass_mapped(&self, view: usize) {
+        self.state().views.get(&view).into_iter().for_each(|view| view.window.pass());
     }
 
     fn remap(&self, view: usize, runs: &[Run]) -> bool {

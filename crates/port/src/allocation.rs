@@ -6,6 +6,7 @@ use crate::door::Door;
 use crate::flags;
 use crate::placement;
 use crate::private_data::{PrivateData, count, pointer};
+use crate::shown::{self, ShownList, judge_private_data};
 use crate::status::result_from_status;
 use abi::HANDLE;
 use abi::display::{
@@ -39,7 +40,7 @@ impl TableDriver {
             PrivateDriverDataSize: private.size(),
             ..DXGK_ALLOCATIONINFO::ZERO
         };
-        let mut infos: Vec<_> = own.iter_mut().map(info).collect();
+        let mut infos = ShownList::new(own.iter_mut().map(info).collect());
         let (before, home) = match resource {
             None => (0, None),
             Some(OwningResource::New(slot)) => (0, Some((slot, true))),
@@ -50,18 +51,21 @@ impl TableDriver {
             pPrivateDriverData: shared.pointer(),
             PrivateDriverDataSize: shared.size(),
             NumAllocations: count(infos.len())?,
-            pAllocationInfo: infos.as_mut_ptr(),
+            pAllocationInfo: infos.pointer(),
             hResource: pointer(before),
             Flags: DXGK_CREATEALLOCATIONFLAGS { Value: flags },
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         judge_lengths(&door, own.iter().chain([&shared]));
+        let infos = door.run(|| infos.into_values());
         result_from_status(status)?;
         *common = shared.bytes();
         let primaries = allocations.iter().map(|new_allocation| new_allocation.primary);
@@ -84,8 +88,8 @@ impl TableDriver {
     ) -> DriverResult<Option<DriverResource>> {
         let call = self.table.DxgkDdiDestroyAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<HANDLE> =
-            destroy_args.allocations.map(|driver_handle| pointer(driver_handle.as_raw())).collect();
+        let list = destroy_args.allocations.map(|driver_handle| pointer(driver_handle.as_raw()));
+        let mut list: ShownList<HANDLE> = ShownList::new(list.collect());
         let (before, slot, flags) = match destroy_args.resource {
             None => (0, None, 0),
             Some(ResourceDisposition::Keep(it, slot)) => (it.as_raw(), Some(slot), 0),
@@ -97,15 +101,17 @@ impl TableDriver {
         // A driver may write it, so `args` is mutable and read back below.
         let mut args = DXGKARG_DESTROYALLOCATION {
             NumAllocations: count(list.len())?,
-            pAllocationList: list.as_ptr(),
+            pAllocationList: list.pointer(),
             hResource: pointer(before),
             Flags: DXGK_DESTROYALLOCATIONFLAGS { Value: flags },
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `list` and `args`
-            // outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `list` and `args`
+                // outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)?;
@@ -125,9 +131,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)?;
@@ -151,11 +159,11 @@ impl TableDriver {
             ..DXGK_OPENALLOCATIONINFO::ZERO
         };
         let handles = views.iter().map(|new_view| new_view.handle.0);
-        let mut infos: Vec<_> = handles.zip(&mut own).map(info).collect();
+        let mut infos = ShownList::new(handles.zip(&mut own).map(info).collect());
         let flags = if create { DXGK_OPENALLOCATIONFLAGS::Create } else { 0 };
         let args = DXGKARG_OPENALLOCATION {
             NumAllocations: count(infos.len())?,
-            pOpenAllocation: infos.as_mut_ptr(),
+            pOpenAllocation: infos.pointer(),
             pPrivateDriverData: shared.pointer(),
             PrivateDriverSize: shared.size(),
             Flags: DXGK_OPENALLOCATIONFLAGS { Value: flags },
@@ -163,13 +171,17 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
-            // `args` and all it points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.as_raw()), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+                // `args` and all it points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(device.as_raw()), args) }
+            })
         });
 
+        let infos = door.run(|| infos.into_values());
         result_from_status(status)?;
         judge_resource_data(&door, common, &shared);
+        own.iter().for_each(|private| judge_private_data(&door, private));
         let opened = views.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
             *new.private = private.bytes();
             new.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())
@@ -184,17 +196,19 @@ impl TableDriver {
     ) -> DriverResult<()> {
         let call = self.table.DxgkDdiCloseAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
-        let list: Vec<HANDLE> =
-            views.map(|driver_handle| pointer(driver_handle.as_raw())).collect();
+        let list = views.map(|driver_handle| pointer(driver_handle.as_raw()));
+        let mut list: ShownList<HANDLE> = ShownList::new(list.collect());
         let args = DXGKARG_CLOSEALLOCATION {
             NumAllocations: count(list.len())?,
-            pOpenHandleList: list.as_ptr(),
+            pOpenHandleList: list.pointer(),
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
-            // `list` and `args` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.as_raw()), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+                // `list` and `args` outlive the call, even if it unwinds.
+                unsafe { call(pointer(device.as_raw()), args) }
+            })
         });
 
         result_from_status(status)

@@ -178,8 +178,10 @@ pub(crate) fn door_from_handle_with_rule(
 ) -> Option<Arc<Door>> {
     let door = Door::find(handle);
     if let (None, Some(running)) = (&door, Door::running()) {
-        let broken =
-            format!("DeviceHandle of {name} is no adapter: it is the one of DXGKRNL_INTERFACE");
+        let passed = running.describe(handle);
+        let broken = format!(
+            "DeviceHandle of {name} is {passed}, not the DeviceHandle of DXGKRNL_INTERFACE"
+        );
         judge(running.services(), rule, name, Some(broken));
     }
     door

@@ -8,6 +8,7 @@
 use crate::callback_entry::{read, write};
 use crate::door::Door;
 use crate::interface::row;
+use crate::system_handle::{HandleKind, any_number};
 use abi::PVOID;
 use abi::display::{
     DXGKARG_RELEASE_HANDLE, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA,
@@ -68,7 +69,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
     let (driver_handle, number) = driver_handle
         .map_or((None, 0), |(driver_handle, number)| (Some(driver_handle), number as usize));
     // SAFETY: The caller guarantees the same.
-    unsafe { write(release, ptr::without_provenance_mut(number)) };
+    unsafe { write(release, HandleKind::AcquiredData.handle(number)) };
     driver_handle.map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
 }
 
@@ -77,7 +78,7 @@ pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELE
     row::DxgkCbReleaseHandleData.answer(Door::running, (), |door, at| {
         door.services().release_handle_data(
             at,
-            data.ReleaseHandle.addr(),
+            any_number(data.ReleaseHandle),
             data.Type.cast_unsigned(),
         );
     });

@@ -5,6 +5,7 @@
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{PrivateData, pointer, prefix};
 use crate::query::judge;
+use crate::shown;
 use crate::status::result_from_status;
 use abi::miniport::{
     DXGK_CHILD_DESCRIPTOR, DXGK_CHILD_STATUS, StatusConnection, TypeUninitialized, TypeVideoOutput,
@@ -27,7 +28,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiQueryChildRelations.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let children = self.children.load(Ordering::SeqCst).min(MAX_CHILDREN);
-        let mut list = PrivateData::copy(&vec![0; (children as usize + 1) * CHILD])?;
+        let mut list = PrivateData::output(&vec![0; (children as usize + 1) * CHILD])?;
         let size = list.size();
 
         let status = self.run_driver(&door, || {
@@ -62,9 +63,11 @@ impl TableDriver {
             ..DXGK_CHILD_STATUS::ZERO
         };
         let answer = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut status, 1) }
+            shown::in_out(&mut status, |status| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), status, 1) }
+            })
         });
         result_from_status(answer).map(|()| status.Data[0] & 0xff != 0)
     }

@@ -4,7 +4,9 @@
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{PrivateData, pointer};
 use crate::query::judge;
+use crate::shown::{self, judge_private_data};
 use crate::status::result_from_status;
+use crate::system_handle::HandleKind;
 use abi::HANDLE;
 use abi::display::{
     DXGK_CONTEXTINFO, DXGK_CREATECONTEXTFLAGS, DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE,
@@ -18,7 +20,6 @@ use kernel::miniport::{
     SubmitCommandVirtualArgs,
 };
 use kernel::segment::SegmentSet;
-use std::ptr;
 
 impl TableDriver {
     pub(crate) fn call_create_device(
@@ -29,13 +30,15 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // WINDOWS: `hDevice` is the kernel's handle on input, for callbacks, and the driver's on
         // output.
-        let name = kernel_handle(&slot);
+        let name = HandleKind::Device.handle(slot.kernel_handle());
         let mut args = DXGKARG_CREATEDEVICE { hDevice: name, ..DXGKARG_CREATEDEVICE::ZERO };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)?;
@@ -59,7 +62,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_args.private)?;
-        let name = kernel_handle(&slot); // In and out, like `hDevice`.
+        let name = HandleKind::Context.handle(slot.kernel_handle()); // In and out, like `hDevice`.
         // Its packets are submitted with `DxgkDdiSubmitCommandVirtual`.
         let flags = DXGK_CREATECONTEXTFLAGS::VirtualAddressing;
         let system = if context_args.system { DXGK_CREATECONTEXTFLAGS::SystemContext } else { 0 };
@@ -74,11 +77,14 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&adapter.door, || {
-            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
-            // `args` and `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.as_raw()), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+                // `args` and `private` outlive the call, even if it unwinds.
+                unsafe { call(pointer(device.as_raw()), args) }
+            })
         });
 
+        judge_private_data(&adapter.door, &private);
         result_from_status(status)?;
         judge_dma_segments(&adapter, args.Flags, &args.ContextInfo);
         let most = args.ContextInfo.DmaBufferPrivateDataSize;
@@ -113,11 +119,14 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
-            // `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // `private` outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
+        judge_private_data(&door, &private);
         let answer = result_from_status(status);
         if answer.is_ok() {
             door.dma_buffers().keep_submission(packet.node, packet.fence, private);
@@ -153,11 +162,6 @@ pub(crate) fn judge_dma_segments(
     judge(services, RuleId::KMD_CTX_002, "DxgkDdiCreateContext.ContextInfo", broken);
 }
 
-/// The kernel handle of the object being created, for the driver's callbacks.
-pub(crate) fn kernel_handle<T>(slot: &HandleSlot<'_, T>) -> HANDLE {
-    ptr::without_provenance_mut(slot.kernel_handle())
-}
-
 /// The driver handle that a driver returned. An unchanged kernel handle counts as none.
 pub(crate) fn driver_handle_from(name: HANDLE, after: HANDLE) -> usize {
     if after == name { 0 } else { after.expose_provenance() }
@@ -166,6 +170,7 @@ pub(crate) fn driver_handle_from(name: HANDLE, after: HANDLE) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ptr;
 
     #[test]
     fn a_name_that_stays_is_no_word() {

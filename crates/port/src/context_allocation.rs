@@ -12,6 +12,7 @@ use crate::placement;
 use crate::private_data::MAX_SIZE;
 use crate::query::judge;
 use crate::status::status_from_result;
+use crate::system_handle::{HandleKind, any_number};
 use crate::version::CREATE_CONTEXT_ALLOCATION;
 use abi::display::{
     DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags, DXGKARGCB_CREATECONTEXTALLOCATION,
@@ -22,8 +23,8 @@ use flight::RuleId;
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::CreateContextAllocationArgs;
 use std::mem::offset_of;
+use std::slice;
 use std::sync::Arc;
-use std::{ptr, slice};
 
 /// A bad argument or level is an invalid parameter (D-55).
 const BAD_ARGUMENT: DriverError = DriverError::Invalid;
@@ -57,7 +58,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
         let to = args.wrapping_byte_add(member).cast::<HANDLE>();
         // SAFETY: The caller guarantees a writable structure, and every version of it has the
         // member.
-        unsafe { write(to, ptr::without_provenance_mut(name)) };
+        unsafe { write(to, HandleKind::ContextAllocation.handle(name)) };
     }
     status_from_result(made.map(|_| ()))
 }
@@ -72,7 +73,7 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     status_from_result(row::DxgkCbDestroyContextAllocation.answer(
         door,
         Err(BAD_ARGUMENT),
-        |door, at| door.services().destroy_context_allocation(at, allocation.addr()),
+        |door, at| door.services().destroy_context_allocation(at, any_number(allocation)),
     ))
 }
 
@@ -97,7 +98,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
             // SAFETY: The caller guarantees the same.
             let private =
                 unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
-            let name = args.hAllocation.addr();
+            let name = any_number(args.hAllocation);
             private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
         },
     ))
@@ -118,7 +119,8 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
         || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
     row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
         let Some(args) = args else { return 0 };
-        let (name, first, pages) = (args.hAllocation.addr(), args.OffsetInPages, args.SizeInPages);
+        let (name, first, pages) =
+            (any_number(args.hAllocation), args.OffsetInPages, args.SizeInPages);
         door.services().map_context_allocation(at, name, first, pages).unwrap_or(0)
     })
 }
@@ -128,7 +130,8 @@ fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<
     let found = Door::find(handle);
     let door = found.clone().or_else(Door::running)?;
     let broken = found.is_none().then(|| {
-        format!("hAdapter of {name} is no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE")
+        let passed = door.describe(handle);
+        format!("hAdapter of {name} is {passed}, not the DeviceHandle of DXGKRNL_INTERFACE")
     });
     judge(door.services(), rule, name, broken);
     found
@@ -138,8 +141,8 @@ fn context_allocation_args(
     args: &DXGKARGCB_CREATECONTEXTALLOCATION,
 ) -> CreateContextAllocationArgs {
     CreateContextAllocationArgs {
-        device: args.hDevice.addr(),
-        context: args.hContext.addr(),
+        device: any_number(args.hDevice),
+        context: any_number(args.hContext),
         shared: args.ContextAllocationFlags.has(CreateFlags::SharedAcrossContexts),
         size: args.Size as u64,
         alignment: args.Alignment.into(),
@@ -169,6 +172,7 @@ mod tests {
     use abi::display::{DXGK_ALLOCATIONINFOFLAGS, DXGK_SEGMENTPREFERENCE};
     use abi::status::STATUS_INVALID_PARAMETER;
     use kernel::segment::{SegmentPreference, SegmentSet};
+    use std::ptr;
 
     #[test]
     fn what_a_driver_asks_for_is_what_the_kernel_hears() {

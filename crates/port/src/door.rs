@@ -4,11 +4,11 @@
 use crate::dma_buffers::DmaBuffers;
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
+use crate::system_handle::{HandleKind, describe_system_handle};
 use crate::version::InterfaceVersion;
 use abi::HANDLE;
 use flight::{Attachment, ExecutionContext};
 use kernel::callbacks::KernelCallbacks;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -53,12 +53,28 @@ impl Door {
 
     /// The `DeviceHandle` that the driver gets.
     pub(crate) fn handle(&self) -> HANDLE {
-        ptr::without_provenance_mut(self.key)
+        HandleKind::Adapter.handle(self.key)
     }
 
     /// The door of a `DeviceHandle`.
     pub(crate) fn find(handle: HANDLE) -> Option<Arc<Self>> {
-        DOORS.find(handle.addr())
+        DOORS.find(HandleKind::Adapter.number(handle)?)
+    }
+
+    /// What a driver passed where the `DeviceHandle` is required, for a report.
+    pub(crate) fn describe(&self, handle: HANDLE) -> String {
+        let address = handle.addr();
+        if let Some(noun) = describe_system_handle(address as u64) {
+            return noun.to_owned();
+        }
+        match address {
+            0 => "NULL".to_owned(),
+            _ if address == self.device_handles().0 => {
+                "the driver's own handle of the adapter (MiniportDeviceContext)".to_owned()
+            }
+            _ if address == self.physical_device => "the PhysicalDeviceObject".to_owned(),
+            _ => "no handle of the system".to_owned(),
+        }
     }
 
     /// The door whose driver runs on this thread, for callbacks without a handle.

@@ -4,6 +4,7 @@
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::private_data::{PrivateData, pointer};
+use crate::shown::{self, judge_private_data};
 use crate::status::result_from_status;
 use abi::display::DXGKARG_ESCAPE;
 use abi::ukm::D3DDDI_ESCAPEFLAGS;
@@ -30,12 +31,15 @@ impl TableDriver {
 
         let checks = EscapeChecks(door.clone());
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
-            // `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // `private` outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
         drop(checks);
 
+        judge_private_data(&door, &private);
         result_from_status(status)?;
         *escape.private = private.bytes();
         Ok(())

@@ -5,10 +5,12 @@
 //! compared, so that an overrun is detected and harms nothing. The memory does not move.
 //!
 //! A buffer can also be mapped: the driver then writes to the machine's memory itself, and the copy
-//! is what was last seen there.
+//! is what was last seen there. If memory is guarded, the driver writes to memory between
+//! inaccessible pages, mapped or not.
 
 use abi::PVOID;
 use flight::{Ram, Run};
+use nt::{BlockKind, ShownMemory};
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
@@ -33,24 +35,68 @@ pub(crate) struct GuardedBuffer {
     view: Option<View>,
 }
 
-/// A buffer of the machine's memory between two guard pages, mapped for the driver.
-struct View {
-    ram: Arc<dyn Ram>,
-    address: usize,
-    /// The two guard pages.
-    guards: Run,
+/// Where a driver sees a buffer, if that is not in `memory`.
+enum View {
+    /// In the machine's memory between two guard pages, mapped for the driver.
+    Mapped { ram: Arc<dyn Ram>, address: usize, guards: Run },
+    /// In the machine's memory between inaccessible pages.
+    MappedGuarded { ram: Arc<dyn Ram>, address: usize },
+    /// In guarded memory.
+    Guarded(ShownMemory),
+}
+
+impl View {
+    fn address(&self) -> usize {
+        match self {
+            Self::Mapped { address, .. } | Self::MappedGuarded { address, .. } => *address,
+            Self::Guarded(memory) => memory.address(),
+        }
+    }
+
+    fn read(&self, into: &mut [u8]) {
+        match self {
+            Self::Mapped { ram, address, .. } | Self::MappedGuarded { ram, address } => {
+                ram.read_mapped(*address, into);
+            }
+            Self::Guarded(memory) => _ = memory.read(0, into),
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        match self {
+            Self::Mapped { ram, address, .. } => _ = ram.write_mapped(*address, bytes),
+            Self::MappedGuarded { ram, address } => {
+                ram.write_mapped(*address, bytes);
+                ram.pass_mapped(*address);
+            }
+            Self::Guarded(memory) => {
+                memory.write(0, bytes);
+                memory.pass();
+            }
+        }
+    }
 }
 
 impl Drop for View {
     fn drop(&mut self) {
-        self.ram.unmap(self.address);
-        self.ram.free(self.guards);
+        match self {
+            Self::Mapped { ram, address, guards } => {
+                ram.unmap(*address);
+                ram.free(*guards);
+            }
+            Self::MappedGuarded { ram, address } => ram.unmap(*address),
+            Self::Guarded(_) => (),
+        }
     }
 }
 
 impl GuardedBuffer {
     /// Copies a buffer that begins `offset` bytes behind the beginning of a page.
     pub(crate) fn copy(bytes: &[u8], offset: u32) -> Self {
+        let shown = || ShownMemory::page_aligned(bytes.len(), BlockKind::DmaBuffer);
+        if let Some(memory) = (offset == 0).then(shown).flatten() {
+            return Self::shown(bytes, View::Guarded(memory));
+        }
         let offset = offset as usize % PAGE;
         let mut memory = vec![GUARD_BYTE; PAGE + offset + bytes.len() + GUARD];
         let address = memory.as_ptr().addr();
@@ -66,11 +112,44 @@ impl GuardedBuffer {
         }
     }
 
+    /// An array of zeros that the driver fills.
+    pub(crate) fn list(size: usize) -> Self {
+        let bytes = vec![0; size];
+        match ShownMemory::zeroed(size, BlockKind::List) {
+            Some(memory) => Self::shown(&bytes, View::Guarded(memory)),
+            None => Self::copy(&bytes, 0),
+        }
+    }
+
+    /// A buffer that the driver sees in a view of the same size.
+    fn shown(bytes: &[u8], view: View) -> Self {
+        view.write(bytes);
+        let inside = 0..bytes.len();
+        Self {
+            memory: bytes.to_vec(),
+            window: inside.clone(),
+            buffer: inside,
+            outside: Default::default(),
+            view: Some(view),
+        }
+    }
+
     /// Maps a buffer of whole pages in the machine's memory. Fails if the pages are not allocated,
     /// or there is no memory for the guards.
     pub(crate) fn map(ram: &Arc<dyn Ram>, start: u64, size: usize) -> Option<Self> {
         let pages = size.next_multiple_of(PAGE);
         let run = Run { start, bytes: pages as u64 };
+        if let Some(address) = ram.map_guarded(&[run], size) {
+            let mut buffer = Self {
+                memory: vec![GUARD_BYTE; pages],
+                window: 0..size,
+                buffer: 0..size,
+                outside: Default::default(),
+                view: Some(View::MappedGuarded { ram: ram.clone(), address }),
+            };
+            buffer.read_back();
+            return Some(buffer);
+        }
         let page = PAGE as u64;
         let guards = ram.allocate(2 * page)?;
         let (before, behind) = (guards.start, guards.start + page);
@@ -85,7 +164,7 @@ impl GuardedBuffer {
             window: inside.clone(),
             buffer: inside,
             outside: Default::default(),
-            view: Some(View { ram: ram.clone(), address, guards }),
+            view: Some(View::Mapped { ram: ram.clone(), address, guards }),
         };
         buffer.read_back();
         Some(buffer)
@@ -94,7 +173,7 @@ impl GuardedBuffer {
     /// Reads what the driver has written, if the buffer is mapped. A copy is always up to date.
     pub(crate) fn read_back(&mut self) {
         if let Some(view) = &self.view {
-            view.ram.read_mapped(view.address, &mut self.memory);
+            view.read(&mut self.memory);
         }
     }
 
@@ -116,14 +195,14 @@ impl GuardedBuffer {
         self.memory[end..].fill(GUARD_BYTE);
         self.outside = (self.memory[start..from].to_vec(), self.memory[to..end].to_vec());
         if let Some(view) = &self.view {
-            view.ram.write_mapped(view.address, &self.memory);
+            view.write(&self.memory);
         }
     }
 
     /// The address of the window.
     pub(crate) fn pointer(&mut self) -> PVOID {
         if let Some(view) = &self.view {
-            return ptr::with_exposed_provenance_mut(view.address + self.window.start);
+            return ptr::with_exposed_provenance_mut(view.address() + self.window.start);
         }
         self.memory.as_mut_ptr().wrapping_add(self.window.start).cast()
     }
@@ -146,11 +225,16 @@ impl GuardedBuffer {
             let at = range.start;
             self.memory[range].iter().position(|byte| *byte != GUARD_BYTE).map(|index| at + index)
         };
+        let outside = || match &self.view {
+            Some(View::Guarded(memory)) => memory.overrun(),
+            _ => None,
+        };
         let at = differs(to, behind)
             .or_else(|| written(end..self.memory.len()))
             .or_else(|| differs(start, before))
             .or_else(|| written(0..start));
-        at.map(|index| index.cast_signed() - from.cast_signed())
+        let from = from.cast_signed();
+        at.map(usize::cast_signed).or_else(outside).map(|index| index - from)
     }
 }
 

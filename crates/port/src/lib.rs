@@ -47,8 +47,10 @@ mod registry;
 mod render;
 mod reserve_range;
 mod segments;
+mod shown;
 mod standard;
 mod status;
+mod system_handle;
 mod table;
 mod tdr;
 #[cfg(test)]
@@ -66,5 +68,6 @@ pub use load::{
     LoadContext, LoadError, Registered, judge_unload, resolve_import, run_driver_entry,
 };
 pub use status::{result_from_status, status_name};
+pub use system_handle::describe_system_handle;
 pub use table::TableError;
 pub use version::InterfaceVersion;

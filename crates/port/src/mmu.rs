@@ -4,7 +4,9 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{PrivateData, pointer};
+use crate::shown::{self, ShownList};
 use crate::status::result_from_status;
+use crate::system_handle::HandleKind;
 use abi::display::{
     DXGK_CREATEPROCESSFLAGS as ProcessFlags, DXGK_DRIVERCAPS, DXGK_GPUMMUCAPS,
     DXGK_GPUMMUCAPS_FLAGS as Flags, DXGK_PAGE_TABLE_LEVEL_DESC, DXGK_PAGETABLEUPDATE_CPU_VIRTUAL,
@@ -37,9 +39,10 @@ impl TableDriver {
         if !caps.MemoryManagementCaps.Flags.has(Memory::GpuMmuSupported) {
             return Ok(None);
         }
-        let mut input = DXGK_QUERYGPUMMUCAPSIN { PhysicalAdapterIndex: 0 };
+        let input = DXGK_QUERYGPUMMUCAPSIN { PhysicalAdapterIndex: 0 };
+        let mut input = ShownList::new(vec![input]);
         let mut out = PrivateData::zeroed_for::<DXGK_GPUMMUCAPS>()?;
-        let at = ((&raw mut input).cast(), 4);
+        let at = (input.pointer().cast(), 4);
         let status = self.call_query_adapter_info(adapter, DXGKQAITYPE_GPUMMUCAPS, at, &mut out)?;
         if result_from_status(status).is_err() {
             return Ok(None);
@@ -52,10 +55,11 @@ impl TableDriver {
         let mut levels = Vec::new();
         for level in 0..caps.PageTableLevelCount {
             let level = u16::try_from(level).map_err(|_| DriverError::Invalid)?;
-            let mut input =
+            let input =
                 DXGK_QUERYPAGETABLELEVELDESCIN { LevelIndex: level, PhysicalAdapterIndex: 0 };
+            let mut input = ShownList::new(vec![input]);
             let mut out = PrivateData::zeroed_for::<DXGK_PAGE_TABLE_LEVEL_DESC>()?;
-            let at = ((&raw mut input).cast(), 4);
+            let at = (input.pointer().cast(), 4);
             result_from_status(self.call_query_adapter_info(
                 adapter,
                 DXGKQAITYPE_PAGETABLELEVELDESC,
@@ -96,15 +100,17 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter()?;
         let system = if process_args.system { ProcessFlags::SystemProcess } else { 0 };
         let mut args = DXGKARG_CREATEPROCESS {
-            hDxgkProcess: ptr::without_provenance_mut(slot.kernel_handle()),
+            hDxgkProcess: HandleKind::Process.handle(slot.kernel_handle()),
             Flags: ProcessFlags { Value: system },
             ..DXGKARG_CREATEPROCESS::ZERO
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)?;
@@ -129,9 +135,11 @@ impl TableDriver {
             DXGKARG_GETROOTPAGETABLESIZE { NumberOfPte: entries, PhysicalAdapterIndex: 0 };
 
         let bytes = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         Ok(RootSize { entries: args.NumberOfPte, bytes: bytes as u64 })
@@ -151,9 +159,11 @@ impl TableDriver {
         };
 
         self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
         Ok(())
     }
@@ -176,9 +186,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)
@@ -200,8 +212,10 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: As above.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)

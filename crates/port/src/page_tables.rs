@@ -159,7 +159,7 @@ pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
         let all = (it.count as usize).saturating_mul(size_of::<DXGK_PTE>());
         bytes.resize(all.clamp(bytes.len(), MAX_GUARD), GUARD);
     }
-    PrivateData::copy(&bytes)
+    PrivateData::list(&bytes)
 }
 
 /// WINDOWS: an address in an entry is a page number (observed by two driver projects).
@@ -183,7 +183,7 @@ pub(crate) fn copy_ranges(copies: &[EntryCopy]) -> DriverResult<PrivateData> {
         [u64::from(entry_copy.count), entry_copy.from.0, entry_copy.to.0, indices]
     };
     let bytes: Vec<u8> = copies.iter().flat_map(words).flat_map(u64::to_le_bytes).collect();
-    PrivateData::copy(&bytes)
+    PrivateData::list(&bytes)
 }
 
 #[cfg(test)]

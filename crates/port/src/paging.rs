@@ -10,6 +10,7 @@ use crate::mdl::Mdl;
 use crate::page_tables::{self, MappedPageTable};
 use crate::private_data::{PrivateData, count, pointer};
 use crate::query::judge;
+use crate::shown;
 use crate::status::result_from_status;
 use abi::NTSTATUS;
 use abi::display::{
@@ -63,9 +64,11 @@ impl TableDriver {
         let room = args.DmaSize;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         open.commands.read_back();
@@ -123,9 +126,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
-            // buffer outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
+                // buffer outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)

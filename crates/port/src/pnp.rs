@@ -8,6 +8,7 @@ use crate::door::Door;
 use crate::interface::interface;
 use crate::private_data::pointer;
 use crate::query::judge;
+use crate::shown;
 use crate::status::result_from_status;
 use abi::display::{
     DXGK_INTERRUPT_CRTC_VSYNC, DXGK_INTERRUPT_DISPLAYONLY_VSYNC, DXGK_INTERRUPT_DMA_COMPLETED,
@@ -69,9 +70,11 @@ impl TableDriver {
         let mut context = ptr::null_mut();
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even if it
-            // unwinds.
-            unsafe { call(pointer(self.physical_device), &raw mut context) }
+            shown::in_out(&mut context, |context| {
+                // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even if it
+                // unwinds.
+                unsafe { call(pointer(self.physical_device), context) }
+            })
         });
 
         result_from_status(status)?;
@@ -110,11 +113,17 @@ impl TableDriver {
 
         door.set_started(true);
         let status = self.run_driver(&door, || {
-            let (info, interface) = (&raw mut info, &raw mut interface);
-            let (sources, children) = (&raw mut sources, &raw mut children);
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; the other
-            // arguments outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), info, interface, sources, children) }
+            shown::in_out(&mut info, |info| {
+                shown::in_out(&mut interface, |interface| {
+                    shown::in_out(&mut sources, |sources| {
+                        shown::in_out(&mut children, |children| {
+                            // SAFETY: By invariants 1 and 2 the function and `context` are valid;
+                            // the other arguments outlive the call, even if it unwinds.
+                            unsafe { call(pointer(context), info, interface, sources, children) }
+                        })
+                    })
+                })
+            })
         });
 
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
@@ -158,9 +167,11 @@ impl TableDriver {
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut display = DXGK_DISPLAY_INFORMATION::ZERO;
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `display`
-            // outlives the call, even if it unwinds.
-            unsafe { call(pointer(context), target, &raw mut display) }
+            shown::in_out(&mut display, |display| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `display`
+                // outlives the call, even if it unwinds.
+                unsafe { call(pointer(context), target, display) }
+            })
         });
         result_from_status(status)?;
         door.set_started(false);

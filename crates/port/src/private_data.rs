@@ -1,12 +1,13 @@
 //! Private driver data, as memory that a driver can access during a call.
 //!
 //! The driver gets a copy, aligned like a structure: its writes change none of the kernel's
-//! vectors, and the length cannot change. A guard follows the copy, so that a small overrun is
-//! detected and harms nothing.
+//! vectors, and the length cannot change. The copy is in guarded memory, or a guard follows it, so
+//! that a small overrun is detected and harms nothing.
 #![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use abi::PVOID;
 use kernel::miniport::{DriverError, DriverResult};
+use nt::{BlockKind, ShownMemory};
 use std::ptr;
 
 /// The maximum size of private data that is plausible.
@@ -20,42 +21,71 @@ const GUARD_BYTE: u8 = 0xfd;
 
 /// Bytes that a driver may read and write.
 pub(crate) struct PrivateData {
-    words: Vec<u64>,
+    memory: Storage,
     size: u32,
+}
+
+/// Where the bytes are.
+enum Storage {
+    /// Here, with guard bytes behind them.
+    Words(Vec<u64>),
+    /// In guarded memory.
+    Guarded(ShownMemory),
 }
 
 impl PrivateData {
     /// A copy of these bytes.
     pub(crate) fn copy(bytes: &[u8]) -> DriverResult<Self> {
-        let size = count(bytes.len())?;
-        let driver_handle = |chunk: &[u8]| {
-            let mut driver_handle = [GUARD_BYTE; 8];
-            driver_handle[..chunk.len()].copy_from_slice(chunk);
-            u64::from_ne_bytes(driver_handle)
-        };
-        let guard = std::iter::repeat_n(u64::from_ne_bytes([GUARD_BYTE; 8]), GUARD_WORDS);
-        Ok(Self { words: bytes.chunks(8).map(driver_handle).chain(guard).collect(), size })
+        Self::of_kind(bytes, BlockKind::PrivateData)
     }
 
-    /// `size` zero bytes.
+    /// A copy of these bytes, which the driver is to overwrite.
+    pub(crate) fn output(bytes: &[u8]) -> DriverResult<Self> {
+        Self::of_kind(bytes, BlockKind::Output)
+    }
+
+    /// A copy of these bytes, which are an array that another structure points to.
+    pub(crate) fn list(bytes: &[u8]) -> DriverResult<Self> {
+        Self::of_kind(bytes, BlockKind::List)
+    }
+
+    fn of_kind(bytes: &[u8], kind: BlockKind) -> DriverResult<Self> {
+        let size = count(bytes.len())?;
+        if let Some(memory) = ShownMemory::copy(bytes, kind) {
+            return Ok(Self { memory: Storage::Guarded(memory), size });
+        }
+        let guard = std::iter::repeat_n(u64::from_ne_bytes([GUARD_BYTE; 8]), GUARD_WORDS);
+        let words = bytes.chunks(8).map(word).chain(guard).collect();
+        Ok(Self { memory: Storage::Words(words), size })
+    }
+
+    /// `size` zero bytes, which the driver is to overwrite.
     pub(crate) fn zeroed(size: u32) -> DriverResult<Self> {
         if size > MAX_SIZE {
             return Err(DriverError::NoMemory);
         }
-        Self::copy(&vec![0; size as usize])
+        Self::output(&vec![0; size as usize])
     }
 
-    /// Zero bytes for a `T`.
+    /// Zero bytes for a `T`, which the driver is to overwrite.
     pub(crate) fn zeroed_for<T>() -> DriverResult<Self> {
         Self::zeroed(count(size_of::<T>())?)
     }
 
-    /// Replaces the bytes, in place. A longer slice is cut off.
+    /// Replaces the bytes, in place, for the current call. A longer slice is cut off.
     pub(crate) fn overwrite(&mut self, bytes: &[u8]) {
-        let all = PrivateData::copy(&bytes[..bytes.len().min(self.size as usize)]);
-        let Ok(all) = all else { return };
-        let whole = all.words.len() - GUARD_WORDS;
-        self.words[..whole].copy_from_slice(&all.words[..whole]);
+        let bytes = &bytes[..bytes.len().min(self.size as usize)];
+        match &mut self.memory {
+            Storage::Words(words) => {
+                for (to, from) in words.iter_mut().zip(bytes.chunks(8)) {
+                    *to = word(from);
+                }
+            }
+            Storage::Guarded(memory) => {
+                memory.write(0, bytes);
+                memory.pass();
+            }
+        }
     }
 
     /// The number of bytes.
@@ -65,14 +95,29 @@ impl PrivateData {
 
     /// The address of the bytes; null if there are none.
     pub(crate) fn pointer(&mut self) -> PVOID {
-        if self.size == 0 { ptr::null_mut() } else { self.words.as_mut_ptr().cast() }
+        match &mut self.memory {
+            _ if self.size == 0 => ptr::null_mut(),
+            Storage::Words(words) => words.as_mut_ptr().cast(),
+            Storage::Guarded(memory) => ptr::with_exposed_provenance_mut(memory.address()),
+        }
     }
 
     /// The current bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let mut bytes = self.all();
-        bytes.truncate(self.size as usize);
-        bytes
+        let size = self.size as usize;
+        match &self.memory {
+            Storage::Words(words) => {
+                let mut bytes: Vec<u8> =
+                    words.iter().flat_map(|value| value.to_ne_bytes()).collect();
+                bytes.truncate(size);
+                bytes
+            }
+            Storage::Guarded(memory) => {
+                let mut bytes = vec![0; size];
+                memory.read(0, &mut bytes);
+                bytes
+            }
+        }
     }
 
     /// The bytes as a structure. Members behind the last byte are those of `zero`: the structure may
@@ -88,14 +133,28 @@ impl PrivateData {
 
     /// How far behind the bytes the driver has written, if it has.
     pub(crate) fn overrun(&self) -> Option<usize> {
-        let behind = &self.all()[self.size as usize..];
-        behind.iter().rposition(|it| *it != GUARD_BYTE).map(|last| last + 1)
+        let size = self.size as usize;
+        match &self.memory {
+            Storage::Words(words) => {
+                let first = size / 8;
+                let behind = words[first..].iter().flat_map(|value| value.to_ne_bytes());
+                let behind = behind.skip(size % 8);
+                let written = behind.enumerate().filter(|(_, byte)| *byte != GUARD_BYTE);
+                written.last().map(|(at, _)| at + 1)
+            }
+            Storage::Guarded(memory) => {
+                let at = usize::try_from(memory.overrun()?).ok()?;
+                Some((at + 1).saturating_sub(size))
+            }
+        }
     }
+}
 
-    /// The bytes with their guard.
-    fn all(&self) -> Vec<u8> {
-        self.words.iter().flat_map(|value| value.to_ne_bytes()).collect()
-    }
+/// Eight bytes, or fewer and guard bytes.
+fn word(chunk: &[u8]) -> u64 {
+    let mut word = [GUARD_BYTE; 8];
+    word[..chunk.len()].copy_from_slice(chunk);
+    u64::from_ne_bytes(word)
 }
 
 /// The structure that begins with these bytes. Members behind the last byte are those of `zero`.
@@ -161,7 +220,8 @@ mod tests {
             let mut private = PrivateData::copy(&vec![7; length]).unwrap();
             assert_eq!(private.overrun(), None, "{length}");
             let (driver_handle, byte) = (length / 8, length % 8);
-            private.words[driver_handle] ^=
+            let Storage::Words(words) = &mut private.memory else { panic!("not guarded") };
+            words[driver_handle] ^=
                 u64::from_ne_bytes(std::array::from_fn(|at| (at == byte).into()));
             assert_eq!((private.overrun(), private.bytes()), (Some(1), vec![7; length]));
         }

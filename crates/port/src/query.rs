@@ -9,6 +9,7 @@ use crate::display::{Adapter, TableDriver};
 use crate::display_only;
 use crate::door::Door;
 use crate::private_data::{PrivateData, pointer};
+use crate::shown;
 use crate::status::result_from_status;
 use crate::version::DRIVER_CAPS;
 use abi::display::{
@@ -107,9 +108,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(*context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(*context), args) }
+            })
         });
 
         let broken = out.overrun().map(|bytes| {
@@ -129,7 +132,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiQueryAdapterInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         let mut input = PrivateData::copy(data)?;
-        let mut checks = QueryChecks { door: door.clone(), output: PrivateData::copy(data)? };
+        let mut checks = QueryChecks { door: door.clone(), output: PrivateData::output(data)? };
         let args = DXGKARG_QUERYADAPTERINFO {
             Type: DXGKQAITYPE_UMDRIVERPRIVATE,
             pInputData: input.pointer(),
@@ -140,9 +143,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and both
-            // copies outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and both
+                // copies outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)?;

@@ -2,13 +2,15 @@
 //! `DxgkDdiSubmitCommand` with a context.
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
-use crate::context::{driver_handle_from, judge_dma_segments, kernel_handle};
+use crate::context::{driver_handle_from, judge_dma_segments};
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
 use crate::guarded_buffer::GuardedBuffer;
 use crate::private_data::{PrivateData, count, pointer};
 use crate::query::judge;
+use crate::shown::{self, ShownList, judge_private_data};
 use crate::status::result_from_status;
+use crate::system_handle::HandleKind;
 use abi::display::{
     DXGK_ALLOCATIONLIST, DXGK_PATCHFLAGS as PatchFlags, DXGK_SUBMITCOMMANDFLAGS as SubmitFlags,
     DXGKARG_CREATECONTEXT, DXGKARG_PATCH, DXGKARG_RENDER, DXGKARG_SUBMITCOMMAND,
@@ -38,7 +40,7 @@ impl TableDriver {
         let call = self.table.DxgkDdiCreateContext.ok_or(DriverError::NoEntryPoint)?;
         let adapter = self.adapter()?;
         let mut private = PrivateData::copy(&context_args.private)?;
-        let name = kernel_handle(&slot); // In and out, like `hDevice`.
+        let name = HandleKind::Context.handle(slot.kernel_handle()); // In and out, like `hDevice`.
         let mut args = DXGKARG_CREATECONTEXT {
             hContext: name,
             NodeOrdinal: context_args.node,
@@ -49,11 +51,14 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&adapter.door, || {
-            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
-            // `args` and `private` outlive the call, even if it unwinds.
-            unsafe { call(pointer(device.as_raw()), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+                // `args` and `private` outlive the call, even if it unwinds.
+                unsafe { call(pointer(device.as_raw()), args) }
+            })
         });
 
+        judge_private_data(&adapter.door, &private);
         result_from_status(status)?;
         let info = args.ContextInfo;
         judge_dma_segments(&adapter, args.Flags, &info);
@@ -82,11 +87,11 @@ impl TableDriver {
             .patch_locations
             .fetch(0..rendering.patch_locations.len())
             .ok_or(DriverError::UserMemory)?;
-        let mut named: Vec<_> = named.iter().map(patch_location).collect();
-        let mut list: Vec<_> =
-            rendering.allocation_list.iter().map(allocation_list_entry).collect();
+        let mut named = ShownList::new(named.iter().map(patch_location).collect());
+        let list = rendering.allocation_list.iter().map(allocation_list_entry);
+        let mut list = ShownList::new(list.collect());
         let most = rendering.max_patches as usize;
-        let mut out = GuardedBuffer::copy(&vec![0; most * ENTRY], 0);
+        let mut out = GuardedBuffer::list(most * ENTRY);
         let (address, size) = (rendering.address, rendering.buffer.len());
         let mut open = door.dma_buffers().open(address, size, rendering.private, true)?;
         open.commands.open(0, rendering.buffer);
@@ -98,9 +103,9 @@ impl TableDriver {
             DmaSize: count(rendering.buffer.len())?,
             pDmaBufferPrivateData: open.private.pointer(),
             DmaBufferPrivateDataSize: open.private.size(),
-            pAllocationList: list.as_mut_ptr(),
+            pAllocationList: list.pointer(),
             AllocationListSize: count(list.len())?,
-            pPatchLocationListIn: named.as_mut_ptr(),
+            pPatchLocationListIn: named.pointer(),
             PatchLocationListInSize: count(named.len())?,
             pPatchLocationListOut: first.cast(),
             PatchLocationListOutSize: rendering.max_patches,
@@ -111,12 +116,15 @@ impl TableDriver {
         let room = args.DmaSize;
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
-            // `args` and all it points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(rendering.context.as_raw()), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariant 1 the function is valid, and the handle is the driver's own;
+                // `args` and all it points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(rendering.context.as_raw()), args) }
+            })
         });
 
         open.commands.read_back();
+        out.read_back();
         let written = args.pDmaBuffer.addr().wrapping_sub(start.addr()).cast_signed();
         let far = args.pPatchLocationListOut.addr().wrapping_sub(first.addr()).cast_signed();
         let answer = result_from_status(status);
@@ -139,15 +147,16 @@ impl TableDriver {
     pub(crate) fn call_patch(&self, patching: &mut PatchArgs<'_>) -> DriverResult<()> {
         let call = self.table.DxgkDdiPatch.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let list: Vec<_> = patching.allocation_list.iter().map(allocation_list_entry).collect();
-        let patches: Vec<_> = patching.patches.iter().map(patch_location).collect();
+        let list = patching.allocation_list.iter().map(allocation_list_entry);
+        let mut list = ShownList::new(list.collect());
+        let mut patches = ShownList::new(patching.patches.iter().map(patch_location).collect());
         let (address, size) = (patching.address, patching.buffer.len());
         let mut open = door.dma_buffers().open(address, size, patching.private, false)?;
         open.commands.open(0, patching.buffer);
         let paging = if patching.context.is_none() { PatchFlags::Paging } else { 0 };
         let null = if patching.null { PatchFlags::NullRendering } else { 0 };
-        let list_at = |empty: bool, at: *const DXGK_ALLOCATIONLIST| {
-            if empty { std::ptr::null() } else { at }
+        let list_at = |empty: bool, at: *mut DXGK_ALLOCATIONLIST| {
+            if empty { std::ptr::null() } else { at.cast_const() }
         };
         let args = DXGKARG_PATCH {
             hContext: pointer(patching.context.map_or(0, DriverContext::as_raw)),
@@ -160,9 +169,13 @@ impl TableDriver {
             DmaBufferPrivateDataSize: open.private.size(),
             DmaBufferPrivateDataSubmissionEndOffset: open.private.size(),
             // WINDOWS: paging work has no lists (documented).
-            pAllocationList: list_at(patching.context.is_none(), list.as_ptr()),
+            pAllocationList: list_at(patching.context.is_none(), list.pointer()),
             AllocationListSize: count(list.len())?,
-            pPatchLocationList: if paging == 0 { patches.as_ptr() } else { std::ptr::null() },
+            pPatchLocationList: if paging == 0 {
+                patches.pointer().cast_const()
+            } else {
+                std::ptr::null()
+            },
             PatchLocationListSize: count(patches.len())?,
             PatchLocationListSubmissionLength: count(patches.len())?,
             SubmissionFenceId: patching.fence.0,
@@ -171,9 +184,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         open.commands.read_back();
@@ -209,9 +224,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
-            // buffer outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
+                // buffer outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)

@@ -2,10 +2,10 @@
 #![expect(unsafe_code, reason = "a driver calls this, with its own pointer")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::callback_entry::{read, write};
-use crate::door::Door;
+use crate::callback_entry::{door_from_handle, read, write};
 use crate::interface::row;
 use crate::status::status_from_result;
+use crate::system_handle::any_number;
 use abi::display::{
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
 };
@@ -25,12 +25,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     const WRONG: DriverError = DriverError::Invalid;
     // SAFETY: The caller guarantees the same.
     let given = unsafe { read(args) };
-    let door = || Door::find(adapter);
+    let name = row::DxgkCbReserveGpuVirtualAddressRange.name;
+    let door = || door_from_handle(adapter, name);
     let row = row::DxgkCbReserveGpuVirtualAddressRange;
     let kept = row.answer(door, Err(WRONG), |door, at| {
         let Some(args) = given else { return Err(WRONG) };
         let reserve_args = ReserveAddressArgs {
-            process: args.hDxgkProcess.addr(),
+            process: any_number(args.hDxgkProcess),
             bytes: args.SizeInBytes,
             alignment: args.Alignment.into(),
             base: args.BaseAddress,

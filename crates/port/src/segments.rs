@@ -5,6 +5,7 @@
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{MAX_SIZE, PrivateData, prefix};
 use crate::query::judge;
+use crate::shown::ShownList;
 use crate::status::result_from_status;
 use crate::version::{InterfaceVersion, SEGMENT_DESCRIPTOR_4};
 use abi::display::{
@@ -187,7 +188,7 @@ impl TableDriver {
         let services = adapter.door.services();
         let mut descriptor = vec![0; query.stride];
         descriptor[query.descriptor..].fill(GAP);
-        let mut list = PrivateData::copy(&descriptor.repeat(count as usize))?;
+        let mut list = PrivateData::output(&descriptor.repeat(count as usize))?;
         let second = DXGK_QUERYSEGMENTOUT4 {
             NbSegment: count,
             pSegmentDescriptor: list.pointer().cast(),
@@ -224,14 +225,15 @@ impl TableDriver {
         query: &SegmentQuery,
         question: DXGK_QUERYSEGMENTOUT4,
     ) -> DriverResult<(NTSTATUS, DXGK_QUERYSEGMENTOUT4)> {
-        let mut physical_adapter = DXGK_QUERYSEGMENTIN4 { PhysicalAdapterIndex: 0 };
-        let mut agp = DXGK_QUERYSEGMENTIN::ZERO;
+        let mut physical_adapter =
+            ShownList::new(vec![DXGK_QUERYSEGMENTIN4 { PhysicalAdapterIndex: 0 }]);
+        let mut agp = ShownList::new(vec![DXGK_QUERYSEGMENTIN::ZERO]);
         let input: (PVOID, u32) = if query.kind == DXGKQAITYPE_QUERYSEGMENT4 {
-            ((&raw mut physical_adapter).cast(), 4)
+            (physical_adapter.pointer().cast(), 4)
         } else {
-            ((&raw mut agp).cast(), 24)
+            (agp.pointer().cast(), 24)
         };
-        let mut out = PrivateData::copy(&query.question(&question))?;
+        let mut out = PrivateData::output(&query.question(&question))?;
         let status = self.call_query_adapter_info(adapter, query.kind, input, &mut out)?;
         // SAFETY: Any bytes are a valid structure.
         Ok((status, unsafe { out.prefix(question) }))

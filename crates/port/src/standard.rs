@@ -4,6 +4,7 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{MAX_SIZE, PrivateData, pointer};
+use crate::shown::{self, ShownList, judge_private_data};
 use crate::status::result_from_status;
 use abi::display::{
     D3DKMDT_GDISURFACE_TEXTURE, D3DKMDT_GDISURFACEDATA, D3DKMDT_STANDARDALLOCATION_GDISURFACE,
@@ -23,7 +24,7 @@ impl TableDriver {
             self.table.DxgkDdiGetStandardAllocationDriverData.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // Our reading of a size in bytes: one row.
-        let mut surface = D3DKMDT_GDISURFACEDATA {
+        let surface = D3DKMDT_GDISURFACEDATA {
             Width: u32::try_from(standard.bytes).map_err(|_| DriverError::Invalid)?,
             Height: 1,
             Format: D3DDDIFMT_A8,
@@ -31,13 +32,14 @@ impl TableDriver {
             ..D3DKMDT_GDISURFACEDATA::ZERO
         };
         let described = surface;
+        let mut shown_surface = ShownList::new(vec![surface]);
         let filled = standard.private.is_some();
         let room = |size: u32| PrivateData::zeroed(if filled { size } else { 0 });
         let mut allocation = room(standard.allocation_size)?;
         let mut resource = room(standard.resource_size)?;
         let mut args = DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {
             StandardAllocationType: D3DKMDT_STANDARDALLOCATION_GDISURFACE,
-            pCreateData: (&raw mut surface).cast(),
+            pCreateData: shown_surface.pointer().cast(),
             pAllocationPrivateDriverData: allocation.pointer(),
             AllocationPrivateDriverDataSize: allocation.size(),
             pResourcePrivateDriverData: resource.pointer(),
@@ -46,14 +48,20 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
+        for private in [&allocation, &resource] {
+            judge_private_data(&door, private);
+        }
         result_from_status(status)?;
+        let surface = shown_surface.into_values();
         if !filled {
-            let broken = (surface != described).then(|| {
+            let broken = (surface != [described]).then(|| {
                 "queried for sizes only, the driver changed the description of the surface"
                     .to_owned()
             });

@@ -3,6 +3,7 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::private_data::{PrivateData, pointer};
+use crate::shown::{self, ShownList};
 use crate::status::result_from_status;
 use abi::display::{
     DXGK_ENGINESTATUS, DXGKARG_CANCELCOMMAND, DXGKARG_COLLECTDBGINFO, DXGKARG_COLLECTDBGINFO_EXT,
@@ -26,9 +27,11 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-            // the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
+                // the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)
@@ -41,8 +44,10 @@ impl TableDriver {
             DXGKARG_QUERYCURRENTFENCE { NodeOrdinal: node, ..DXGKARG_QUERYCURRENTFENCE::ZERO };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: As above.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status).map(|()| Fence(args.CurrentFence))
@@ -65,8 +70,10 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above, and `private` outlives the call, too.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: As above, and `private` outlives the call, too.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status)
@@ -79,8 +86,10 @@ impl TableDriver {
             DXGKARG_QUERYENGINESTATUS { NodeOrdinal: node, ..DXGKARG_QUERYENGINESTATUS::ZERO };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: As above.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         let DXGK_ENGINESTATUS { Responsive: responsive, .. } = args.EngineStatus;
@@ -96,8 +105,10 @@ impl TableDriver {
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: As above.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         result_from_status(status).map(|()| args.DependentNodeOrdinalMask)
@@ -109,8 +120,10 @@ impl TableDriver {
         let mut args = DXGKARG_RESETENGINE { NodeOrdinal: node, ..DXGKARG_RESETENGINE::ZERO };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: As above.
-            unsafe { call(pointer(context), &raw mut args) }
+            shown::in_out(&mut args, |args| {
+                // SAFETY: As above.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         // WINDOWS: the text names another member; this is the one that exists (D-44).
@@ -150,8 +163,8 @@ impl TableDriver {
     ) -> DriverResult<usize> {
         let call = self.table.DxgkDdiCollectDbgInfo.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut notes = PrivateData::copy(into)?;
-        let mut extension = DXGKARG_COLLECTDBGINFO_EXT::ZERO;
+        let mut notes = PrivateData::output(into)?;
+        let mut extension = ShownList::new(vec![DXGKARG_COLLECTDBGINFO_EXT::ZERO]);
         let args = DXGKARG_COLLECTDBGINFO {
             Reason: match reason {
                 CollectReason::Recovery => VIDEO_TDR_TIMEOUT_DETECTED,
@@ -160,13 +173,15 @@ impl TableDriver {
             },
             pBuffer: notes.pointer(),
             BufferSize: into.len(),
-            pExtension: &raw mut extension,
+            pExtension: extension.pointer(),
         };
 
         let status = self.run_driver(&door, || {
-            // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-            // points to outlive the call, even if it unwinds.
-            unsafe { call(pointer(context), &raw const args) }
+            shown::input(&args, |args| {
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
+                // points to outlive the call, even if it unwinds.
+                unsafe { call(pointer(context), args) }
+            })
         });
 
         into.copy_from_slice(&notes.bytes());

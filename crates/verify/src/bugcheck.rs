@@ -57,6 +57,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "a deferred procedure call waited",
     },
     BugCheck {
+        code: 0xBE,
+        name: "ATTEMPTED_WRITE_TO_READONLY_MEMORY",
+        about: "a driver wrote to read-only memory, such as its code or a constant",
+    },
+    BugCheck {
         code: 0xC1,
         name: "SPECIAL_POOL_DETECTED_MEMORY_CORRUPTION",
         about: "a driver wrote next to a block of special pool, found when the block was freed",

@@ -36,15 +36,22 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolOverrun { distance, before } = &event.kind else { return Verdict::Holds };
+    let EventKind::PoolOverrun { distance, before, allocated } = &event.kind else {
+        return Verdict::Holds;
+    };
     let block = describe(event, shadows);
+    let allocated = match &**allocated {
+        "" => String::new(),
+        place => format!(", allocated in {place}"),
+    };
     let bytes = if *distance == 1 { "byte" } else { "bytes" };
     let side = if *before { "before the start" } else { "behind the end" };
     let found = shadows.call_of(event).map_or("when it was freed".to_owned(), |call| {
         format!("when it was freed in {}", call.name)
     });
     let message = format!(
-        "the driver wrote to the memory {distance} {bytes} {side} of {block}; found {found}"
+        "the driver wrote to the memory {distance} {bytes} {side} of {block}{allocated}; found \
+         {found}"
     );
     Verdict::Broken(Component::Driver, ddi_of(event, shadows), message)
 }

@@ -3,7 +3,7 @@
 use crate::allow::AllowList;
 use crate::child_flight;
 use crate::driver::Driver;
-use crate::driver_file::fly_file;
+use crate::driver_file::{FlightOptions, fly_file};
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
@@ -26,6 +26,8 @@ pub struct CheckPlan<'a> {
     pub seeds: u64,
     /// The allow file.
     pub allow: Option<&'a AllowList>,
+    /// How a built-in display driver is flown in processes of its own; `None` for this process.
+    pub own_process: Option<FlightOptions>,
 }
 
 /// The scenarios of a check that names none: every good scenario for this kind of driver, or, with
@@ -152,11 +154,16 @@ fn fly_scenario(
             (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
             (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, on),
             (Driver::Display(listed), None) => {
-                fly_with_umd(listed.make, listed.umd.map(|make| make()), scenario, on)
+                if let Some(options) = &plan.own_process {
+                    child_flight::fly(plan.driver, None, options, scenario, on)
+                } else {
+                    let umd = listed.umd.map(|make| make());
+                    fly_with_umd(listed.make, umd, scenario, on)
+                }
             }
             (Driver::Display(listed), Some(umd)) => match umd.loaded() {
                 Some(loaded) => fly_with_umd(listed.make, Some(loaded), scenario, on),
-                None => child_flight::fly(plan.driver, Some(umd), scenario, on),
+                None => child_flight::fly(plan.driver, Some(umd), umd.options(), scenario, on),
             },
         };
         match flown {

@@ -11,7 +11,8 @@ use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
-    Event, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId, Subject,
+    Event, EventKind, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId,
+    Subject,
 };
 use kernel::LiveObjects;
 use nt::image::Channel;
@@ -108,6 +109,10 @@ fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> Fligh
     let flown = match driver {
         Driver::File(file) => fly_here(file, umd, scenario, host, &log, Some(channel)),
         Driver::Display(listed) => {
+            if umd.is_none() {
+                nt::guard_memory(arguments.options.guard, host.seed().unwrap_or(0));
+            }
+            let umd = umd.or_else(|| listed.umd.map(|make| make()));
             let body = run_body(&log, (listed.make, umd), scenario.needs, host, |testbed| {
                 scenario.run(testbed)
             });
@@ -237,12 +242,14 @@ pub(crate) fn load_in_child(umd: &NativeUmd) -> Result<(), String> {
 pub(crate) fn fly(
     driver: Driver,
     umd: Option<&NativeUmd>,
+    options: &FlightOptions,
     scenario: &'static Scenario,
     on: HostKind,
 ) -> Result<FlightResult, HostError> {
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
-    let status = run_child(driver, umd, scenario, on, &channel).map_err(error)?;
+    let mut command = child_command(Some(driver), umd, options, &channel);
+    let status = run_child(&mut command, scenario, on).map_err(error)?;
     let ChildText { mut events, end } = ChildText::read(&channel).map_err(error)?;
     let finished = end.is_some();
     let end = end.unwrap_or_default();
@@ -262,10 +269,14 @@ pub(crate) fn fly(
     if finished && !end.began {
         events.clear();
     }
-    let mut stack = Vec::new();
+    let (mut stack, mut rule) = (Vec::new(), None);
     if !finished || channel.has_record() {
         let crash = crash_event(driver, umd, &channel, status, &events);
         needs.extend(crash.need);
+        rule = crash.event.as_ref().and_then(|event| match event.kind {
+            EventKind::RuleBroken { rule, .. } => Some(rule),
+            _ => None,
+        });
         events.extend(crash.event);
         stack = crash.stack;
     }
@@ -274,7 +285,9 @@ pub(crate) fn fly(
     let live = live_objects(&end.live);
     let run = ScenarioRun { needs, live, live_snapshots, ..ScenarioRun::default() };
     let mut result = judge_events(scenario.name, events, end.counts(), run);
-    add_stack(&mut result.findings, &stack);
+    if let Some(rule) = rule {
+        add_stack(&mut result.findings, rule, &stack);
+    }
     let known = abi::miniport::DRIVER_INITIALIZATION_DATA::SLOTS.iter().copied();
     let known = known.chain(stream::Entry::names()).chain([OPEN_ADAPTER]);
     let known: Vec<&'static str> = known.collect();
@@ -283,14 +296,15 @@ pub(crate) fn fly(
     Ok(FlightResult { seed: on.seed(), implemented, ..result })
 }
 
-/// Adds the call stack to the finding of a crash, which is the last one, or a consequence.
-fn add_stack(findings: &mut [Finding], stack: &[StackFrame]) {
+/// Adds the call stack to the finding of a crash, which is the last one of this rule, or a
+/// consequence.
+fn add_stack(findings: &mut [Finding], of: RuleId, stack: &[StackFrame]) {
     let all = findings.iter_mut().rev().flat_map(|finding| {
         let Finding { rule, consequences, stack, .. } = finding;
         let own = std::iter::once((*rule, stack));
         own.chain(consequences.iter_mut().rev().map(|finding| (finding.rule, &mut finding.stack)))
     });
-    let crash = all.into_iter().find(|(rule, _)| *rule == RuleId::WT_CRASH_001);
+    let crash = all.into_iter().find(|(rule, _)| *rule == of);
     if let Some((_, place)) = crash {
         stack.clone_into(place);
     }
@@ -298,18 +312,10 @@ fn add_stack(findings: &mut [Finding], stack: &[StackFrame]) {
 
 /// Runs this program again as the child, and waits for its end.
 fn run_child(
-    driver: Driver,
-    umd: Option<&NativeUmd>,
+    command: &mut Command,
     scenario: &Scenario,
     on: HostKind,
-    channel: &Channel,
 ) -> Result<ExitStatus, String> {
-    let options = match (driver, umd) {
-        (Driver::File(file), _) => &file.options,
-        (_, Some(umd)) => umd.options(),
-        _ => return Err("the driver is not in a file".to_owned()),
-    };
-    let mut command = child_command(Some(driver), umd, options, channel);
     command.args(["--scenario", &scenario.source()]);
     match on {
         HostKind::Deterministic { seed, pressure } => {

@@ -4,7 +4,8 @@ use crate::driver_file::DriverFile;
 use crate::native_umd::NativeUmd;
 use flight::Component;
 use nt::image::{
-    Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Symbols, walk_stack,
+    Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section, Symbols,
+    walk_stack,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -61,8 +62,16 @@ impl<'a> Places<'a> {
             umd: umd.and_then(canonical),
             objects: channel.mapped_objects(),
             program: program(),
-            has_drivers: false,
+            has_drivers: file.is_none() && umd.is_none(),
         }
+    }
+
+    /// Those of an image at these addresses of this process.
+    pub(crate) fn of_image(file: &'a DriverFile, range: &Range<usize>) -> Self {
+        let image = range.start as u64..range.end as u64;
+        let objects = MappedObjects::default();
+        let (traps, umd, program) = (0..0, None, None);
+        Self { file: Some(file), image, traps, umd, objects, program, has_drivers: false }
     }
 
     /// Those of this process.
@@ -192,7 +201,22 @@ impl<'a> Places<'a> {
     }
 }
 
-impl Places<'_> {
+impl<'a> Places<'a> {
+    /// The section of the image that does not allow the access: it is read-only, or discarded.
+    pub(crate) fn section(&self, record: &CrashRecord) -> Option<&'a Section> {
+        let file = self.file.filter(|_| record.kind() == CrashKind::Access)?;
+        let (is_fetch, is_write) = (record.error & 0x10 != 0, record.error & 2 != 0);
+        let address = if is_fetch { record.instruction } else { record.address };
+        let offset = address.checked_sub(self.image.start)?;
+        let is_there = |section: &&Section| {
+            let start = u64::from(section.rva);
+            (start..start + u64::from(section.size)).contains(&offset)
+        };
+        let section = file.image().sections().iter().find(is_there)?;
+        let is_read_only = is_write && (!section.writable || section.executable);
+        (section.discardable || is_read_only).then_some(section)
+    }
+
     /// The place of a call by its return address. `None` if it is outside of the driver.
     pub(crate) fn caller(&self, returns_to: u64) -> Option<String> {
         let address = returns_to.checked_sub(1).filter(|address| self.is_in_driver(*address))?;

@@ -6,7 +6,8 @@ use crate::driver_file::DriverFile;
 use crate::missed_block::MissedAccess;
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
-use nt::image::{Channel, CrashKind, CrashRecord};
+use nt::BlockKind;
+use nt::image::{Channel, CrashKind, CrashRecord, Section};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -50,13 +51,14 @@ pub(crate) fn crash_event(
         None if in_umd => (Component::Umd, "a routine that the runtime did not call".to_owned()),
         None => (Component::Driver, outside_of_calls(events).to_owned()),
     };
-    let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver);
+    let is_lock = record.block.kind() == BlockKind::EndedLock;
+    let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver || is_lock);
     let message = match (record.kind(), &missed) {
         (CrashKind::None, _) => ended_by_itself(component, status),
-        (_, Some(missed)) => missed.sentence(&record, &places, &stack),
+        (_, Some(missed)) => missed.sentence(&record, &places, &stack, events, noun(component)),
         _ => message(component, &record, &places, &stack),
     };
-    let rule = missed.map_or(RuleId::WT_CRASH_001, MissedAccess::rule);
+    let rule = missed.map_or(RuleId::WT_CRASH_001, |missed| missed.rule(&record));
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
     let about_call = call.map(|call| Kind::Call.subject(call));
     let about_umd = || last_umd_subject(events).filter(|_| component == Component::Umd);
@@ -128,15 +130,35 @@ fn message(
     places: &Places<'_>,
     stack: &[StackFrame],
 ) -> String {
+    let section = places.section(record);
     let windows = match component {
         Component::Umd => windows_in_application(record),
+        _ if section.is_some_and(|section| !section.discardable) => "bug check 0xBE".to_owned(),
         _ => windows(record),
     };
-    format!("{}: {windows}", what(component, record, &places.name(record, stack)))
+    format!("{}: {windows}", what(component, record, section, &places.name(record, stack)))
+}
+
+/// What is at an address, in parentheses.
+fn address_note(address: u64, section: Option<&Section>) -> String {
+    match section {
+        _ if address < 0x10000 => " (NULL)".to_owned(),
+        Some(section) if section.discardable => {
+            format!(" (section {}, which is discarded after DriverEntry)", section.name)
+        }
+        Some(section) => format!(" (section {}, which is read-only)", section.name),
+        None => port::describe_system_handle(address)
+            .map_or(String::new(), |noun| format!(" ({noun}, which is not to be dereferenced)")),
+    }
 }
 
 /// What the driver did, and where.
-fn what(component: Component, record: &CrashRecord, place: &str) -> String {
+fn what(
+    component: Component,
+    record: &CrashRecord,
+    section: Option<&Section>,
+    place: &str,
+) -> String {
     let driver = noun(component);
     let irql = match component {
         Component::Umd => String::new(),
@@ -153,7 +175,7 @@ fn what(component: Component, record: &CrashRecord, place: &str) -> String {
             let fetch = record.error & 0x10 != 0;
             let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
             let address = accessed.unwrap_or(record.address);
-            let note = if address < 0x10000 { " (NULL)" } else { "" };
+            let note = address_note(address, section);
             format!("{driver} {verb} address {address:#x}{note}{irql} in {place}")
         }
         CrashKind::Instruction => {
@@ -195,8 +217,11 @@ fn what(component: Component, record: &CrashRecord, place: &str) -> String {
 /// What Windows does if kernel-mode code does this.
 fn windows(record: &CrashRecord) -> String {
     const DISPATCH_LEVEL: u32 = 2;
+    /// The page is there, and was to be written.
+    const READ_ONLY: u64 = 3;
     let raised = record.irql >= DISPATCH_LEVEL;
     match record.kind() {
+        CrashKind::Access if record.error & READ_ONLY == READ_ONLY => "bug check 0xBE".to_owned(),
         CrashKind::Access if raised => "bug check 0xD1".to_owned(),
         CrashKind::Access if record.address >= nt::image::USER_PROBE_ADDRESS => {
             "bug check 0x50".to_owned()

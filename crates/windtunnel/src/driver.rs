@@ -23,9 +23,15 @@ impl Driver {
         drivers::ALL.iter().map(Driver::Display).chain(streams.map(Driver::Streaming))
     }
 
-    /// Finds a built-in driver by its name.
+    /// Finds a built-in driver by its name, also one whose fault only guarded memory shows.
     pub fn find(name: &str) -> Option<Driver> {
-        Self::all().find(|driver| driver.name() == name)
+        let guarded = drivers::GUARDED.iter().map(Driver::Display);
+        Self::all().chain(guarded).find(|driver| driver.name() == name)
+    }
+
+    /// Whether only guarded memory shows its fault. It flies in a process of its own.
+    pub fn needs_guard(self) -> bool {
+        drivers::GUARDED.iter().any(|listed| listed.name == self.name())
     }
 
     /// Its name.

@@ -1,6 +1,7 @@
 //! A kernel-mode driver in a file: its facts, and flights of it in this process.
 
 use crate::child_flight;
+use crate::crash_place::Places;
 use crate::crash_report;
 use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
@@ -185,7 +186,7 @@ pub(crate) fn fly_file(
     on: HostKind,
 ) -> Result<FlightResult, HostError> {
     if !file.options.in_process {
-        return child_flight::fly(Driver::File(file), umd, scenario, on);
+        return child_flight::fly(Driver::File(file), umd, &file.options, scenario, on);
     }
     crash_report::report_faults_here();
     crash_report::set_file_here(file);
@@ -256,6 +257,10 @@ pub(crate) fn fly_here(
         // Outside of a process of its own, an access that is caught would end the command.
         if channel.is_some() {
             pool.set_guard(file.options.guard, on.seed().unwrap_or(0));
+            let range = loaded.range();
+            pool.set_place_names(Box::new(move |returns_to| {
+                Places::of_image(file, &range).caller(returns_to)
+            }));
         }
         let any_host: Arc<dyn Host> = host.clone();
         let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };

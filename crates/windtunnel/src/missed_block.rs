@@ -2,8 +2,9 @@
 
 use crate::crash_place::Places;
 use crate::crash_report::irql_name;
-use flight::RuleId;
+use flight::{Event, EventKind, RuleId};
 use nt::image::{CrashKind, CrashRecord};
+use nt::{BlockKind, MissedBlock};
 use verify::StackFrame;
 
 /// An access that missed a guarded block.
@@ -34,11 +35,30 @@ impl MissedAccess {
         })
     }
 
-    /// The broken rule.
-    pub(crate) fn rule(self) -> RuleId {
-        match self {
-            Self::Freed(_) => RuleId::WT_POOL_002,
-            Self::Behind(_) | Self::Before(_) => RuleId::WT_POOL_004,
+    /// The broken rule. A rule about the size of a buffer is more precise than that about access.
+    pub(crate) fn rule(self, record: &CrashRecord) -> RuleId {
+        let kind = record.block.kind();
+        let writes = record.error & 2 != 0;
+        let running = record.running();
+        let call = running.as_ref().map_or("", |(_, name)| name);
+        match (self, kind, call) {
+            (_, BlockKind::EndedLock, _) => RuleId::WT_CRASH_001,
+            (Self::Freed(_), BlockKind::Pool, _) => RuleId::WT_POOL_002,
+            (_, BlockKind::Pool, _) => RuleId::WT_POOL_004,
+            (Self::Behind(_), BlockKind::DmaBuffer | BlockKind::List, "DxgkDdiRender")
+                if writes =>
+            {
+                RuleId::KMD_RENDER_003
+            }
+            (Self::Behind(_), BlockKind::DmaBuffer, "DxgkDdiBuildPagingBuffer") if writes => {
+                RuleId::KMD_PAGING_002
+            }
+            (_, BlockKind::DmaBuffer, "DxgkDdiPatch") if writes => RuleId::KMD_SUBMIT_002,
+            (Self::Behind(_), BlockKind::Output, "DxgkDdiQueryAdapterInfo") if writes => {
+                RuleId::KMD_CAPS_008
+            }
+            (_, BlockKind::PrivateData, "DxgkDdiCreateAllocation") => RuleId::KMD_ALLOC_012,
+            _ => RuleId::WT_BUFFER_001,
         }
     }
 
@@ -48,35 +68,35 @@ impl MissedAccess {
         record: &CrashRecord,
         places: &Places<'_>,
         stack: &[StackFrame],
+        events: &[Event],
+        driver: &str,
     ) -> String {
         // Our code uses objects in the driver's memory, such as timers.
         let ours = stack.is_empty() && !record.is_in_import();
         let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
         let (place, irql) = (places.name(record, stack), irql_name(record.irql));
-        let block = record.block;
-        let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
-        let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
-        let allocated = places
-            .caller(block.allocated_by)
-            .map_or(String::new(), |place| format!(", allocated in {place}"));
-        let bytes = block.bytes;
-        let whole = format!("a pool block of {bytes} bytes (tag {tag}{allocated})");
+        let block = &record.block;
+        if let (BlockKind::EndedLock, Self::Freed(offset)) = (block.kind(), self) {
+            let (view, bytes) = (block.tag, block.bytes);
+            let ended = if block.freed == 2 { "a destroy" } else { "an unlock" };
+            return format!(
+                "{driver} {verb} offset {offset} of the memory of a lock of view:{view} ({bytes} \
+                 bytes), which {ended} had ended, in {place}"
+            );
+        }
+        let whole = describe(block, places, events);
         let count = |number: u64| if number == 1 { "byte" } else { "bytes" };
         match self {
             Self::Freed(offset) => {
-                let freed = places
-                    .caller(block.freed_by)
-                    .map_or(String::new(), |place| format!(" in {place}"));
+                let ended = ended(block, places);
                 if ours {
                     return format!(
-                        "the system uses offset {offset} of {whole} after it was freed{freed}: an \
-                         object in the block is still in use, such as a timer, a DPC or a work \
-                         item"
+                        "the system uses offset {offset} of {whole} {ended}: an object in the \
+                         block is still in use, such as a timer, a DPC or a work item"
                     );
                 }
                 format!(
-                    "the driver {verb} offset {offset} of {whole} after it was freed{freed}, at \
-                     {irql} in {place}"
+                    "the driver {verb} offset {offset} of {whole} {ended}, at {irql} in {place}"
                 )
             }
             Self::Behind(distance) => format!(
@@ -90,5 +110,54 @@ impl MissedAccess {
                 count(distance)
             ),
         }
+    }
+}
+
+/// A block: what it is, its size, and the call that allocated it or that it was passed to.
+fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> String {
+    let bytes = block.bytes;
+    let noun = match block.kind() {
+        BlockKind::Pool => {
+            let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
+            let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
+            let allocated = places
+                .caller(block.allocated_by)
+                .map_or(String::new(), |place| format!(", allocated in {place}"));
+            // The system allocates the frames of an AVStream pin with this tag.
+            let noun = if tag == "KsFr" { "a frame" } else { "a pool block" };
+            return format!("{noun} of {bytes} bytes (tag {tag}{allocated})");
+        }
+        BlockKind::Arguments => "an argument structure",
+        BlockKind::PrivateData => "private driver data",
+        BlockKind::Output => "an output buffer",
+        BlockKind::List => "an array",
+        BlockKind::DmaBuffer => "a DMA buffer",
+        BlockKind::StreamObject => "an AVStream structure",
+        BlockKind::EndedLock => "the memory of a lock",
+    };
+    let of_call = |event: &&Event| {
+        let is_call = matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
+        is_call && event.call == Some(block.call)
+    };
+    let passed = events.iter().find(of_call).map(|event| match &event.kind {
+        EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } => {
+            format!(" (passed to {name}, call:{})", block.call)
+        }
+        _ => String::new(),
+    });
+    format!("{noun} of {bytes} bytes{}", passed.unwrap_or_default())
+}
+
+/// Since when a block may not be used any more.
+fn ended(block: &MissedBlock, places: &Places<'_>) -> String {
+    match block.kind() {
+        BlockKind::Pool => {
+            let freed = places.caller(block.freed_by);
+            let freed = freed.map_or(String::new(), |place| format!(" in {place}"));
+            format!("after it was freed{freed}")
+        }
+        BlockKind::DmaBuffer => "after the hardware was done with it".to_owned(),
+        BlockKind::StreamObject => "after the end of its object".to_owned(),
+        _ => "after the call had returned".to_owned(),
     }
 }

@@ -26,6 +26,9 @@ PAGED NTSTATUS DriverQueryCaps(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO 
 #ifdef FLAW_CAPS_PREEMPTION
     caps->SchedulingCaps.MultiEngineAware = FALSE;
 #endif
+#ifdef FLAW_WRITES_BEHIND_CAPS
+    ((volatile UCHAR *)query->pOutputData)[query->OutputDataSize] = 1;
+#endif
     caps->MiscCaps.ComputeOnly = TRUE;
     return STATUS_SUCCESS;
 }

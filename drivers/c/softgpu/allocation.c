@@ -13,6 +13,10 @@ static PAGED void FillPreference(const DESCRIPTION *description, DXGK_SEGMENTPRE
     }
 }
 
+#ifdef FLAW_KEEPS_PRIVATE_DATA
+static const UCHAR *volatile KeptData;
+#endif
+
 static PAGED NTSTATUS CreateOne(DXGK_ALLOCATIONINFO *info)
 {
     DESCRIPTION description;
@@ -25,6 +29,12 @@ static PAGED NTSTATUS CreateOne(DXGK_ALLOCATIONINFO *info)
     allocation = AllocateMemory(sizeof(*allocation));
     if (allocation == NULL)
         return STATUS_NO_MEMORY;
+#ifdef FLAW_KEEPS_PRIVATE_DATA
+    KeptData = info->pPrivateDriverData;
+#endif
+#ifdef FLAW_WRITES_BEHIND_PRIVATE_DATA
+    ((volatile UCHAR *)info->pPrivateDriverData)[info->PrivateDriverDataSize] = 1;
+#endif
     allocation->Size = description.Size;
     info->Alignment = (UINT)description.Alignment;
     info->Size = (SIZE_T)description.Size;
@@ -97,6 +107,10 @@ PAGED NTSTATUS NTAPI SgCreateAllocation(HANDLE context, DXGKARG_CREATEALLOCATION
 PAGED NTSTATUS NTAPI SgDestroyAllocation(HANDLE context, const DXGKARG_DESTROYALLOCATION *args)
 {
     UNREFERENCED_PARAMETER(context);
+#ifdef FLAW_KEEPS_PRIVATE_DATA
+    if (*(const volatile UCHAR *)KeptData == 0)
+        return STATUS_INVALID_PARAMETER;
+#endif
     for (UINT at = 0; at < args->NumAllocations; at++)
         DestroyOne(args->pAllocationList[at]);
     if (args->Flags.DestroyResource)
@@ -235,6 +249,9 @@ PAGED NTSTATUS NTAPI SgOpenAllocation(HANDLE device, const DXGKARG_OPENALLOCATIO
 PAGED NTSTATUS NTAPI SgCloseAllocation(HANDLE device, const DXGKARG_CLOSEALLOCATION *args)
 {
     UNREFERENCED_PARAMETER(device);
+#ifdef FLAW_READS_BEHIND_LIST
+    (void)((volatile const HANDLE *)args->pOpenHandleList)[args->NumAllocations];
+#endif
     for (UINT at = 0; at < args->NumAllocations; at++)
         CloseOne(args->pOpenHandleList[at]);
     return STATUS_SUCCESS;

@@ -8,6 +8,14 @@ PAGED NTSTATUS NTAPI SgCreateDevice(HANDLE context, DXGKARG_CREATEDEVICE *args)
 
     if (device == NULL)
         return STATUS_NO_MEMORY;
+#ifdef FLAW_DEREFERENCES_DEVICE_HANDLE
+    (void)((volatile ULONG *)args->hDevice)[4];
+#endif
+#ifdef FLAW_DEVICE_HANDLE_AS_ADAPTER
+    DXGK_DEVICE_INFO info = {0};
+
+    ((PADAPTER)context)->DxgkInterface.DxgkCbGetDeviceInformation(args->hDevice, &info);
+#endif
     device->Adapter = context;
     device->DxgkDevice = args->hDevice;
     KeInitializeSpinLock(&device->Lock);
@@ -45,6 +53,10 @@ static PAGED void FillContextInfo(DXGKARG_CREATECONTEXT *args)
 #endif
 }
 
+#ifdef FLAW_KEEPS_ARGUMENTS
+static DXGKARG_CREATECONTEXT *volatile KeptArguments;
+#endif
+
 PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
 {
     PCONTEXT context;
@@ -59,6 +71,12 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
 
     KeRaiseIrql(DISPATCH_LEVEL, &irql);
 #endif
+#ifdef FLAW_WRITES_BEHIND_ARGUMENTS
+    ((volatile UCHAR *)args)[sizeof(*args)] = 1;
+#endif
+#ifdef FLAW_KEEPS_ARGUMENTS
+    KeptArguments = args;
+#endif
     context->Device = handle;
     context->Node = args->NodeOrdinal;
     context->IsSystem = args->Flags.SystemContext;
@@ -69,6 +87,10 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
 
 PAGED NTSTATUS NTAPI SgDestroyContext(HANDLE handle)
 {
+#ifdef FLAW_KEEPS_ARGUMENTS
+    if (*(volatile UINT *)&KeptArguments->NodeOrdinal >= NODE_COUNT)
+        return STATUS_INVALID_PARAMETER;
+#endif
 #ifdef FLAW_WRONG_TAG
     ExFreePoolWithTag(handle, 'gnrw');
 #else

@@ -60,6 +60,36 @@ __attribute__((noinline, unused)) static void FlawUsePool(void)
 }
 #endif
 
+#if FLAW_FAULT == 7
+static const ULONG FlawConstants[4] = {1, 2, 3, 4};
+
+__attribute__((noinline, unused)) static void FlawWriteConstant(void)
+{
+    volatile ULONG *volatile constant = (volatile ULONG *)FlawConstants;
+
+    *constant = 5;
+}
+#endif
+
+#if FLAW_FAULT == 8
+__attribute__((noinline, unused)) static void FlawWriteCode(void)
+{
+    volatile UCHAR *volatile code = (volatile UCHAR *)(ULONG_PTR)&FlawWriteCode;
+
+    *code = 0xCC;
+}
+#endif
+
+#if FLAW_FAULT == 9
+static volatile ULONG FlawCount;
+
+/* Its section is discarded when DriverEntry has returned. */
+__attribute__((section("INIT"), noinline, unused)) static void FlawInitialize(void)
+{
+    FlawCount++;
+}
+#endif
+
 /* The fault happens in the function of the place, at its line. */
 #if FLAW_FAULT == 1
 #define FLAW_HAPPENS *(volatile int *)NULL = 1
@@ -69,6 +99,12 @@ __attribute__((noinline, unused)) static void FlawUsePool(void)
 #define FLAW_HAPPENS RtlFailFast(FAST_FAIL_INVALID_ARG)
 #elif FLAW_FAULT == 6
 #define FLAW_HAPPENS FlawUsePool()
+#elif FLAW_FAULT == 7
+#define FLAW_HAPPENS FlawWriteConstant()
+#elif FLAW_FAULT == 8
+#define FLAW_HAPPENS FlawWriteCode()
+#elif FLAW_FAULT == 9
+#define FLAW_HAPPENS FlawInitialize()
 #elif FLAW_FAULT == 4
 #define FLAW_HAPPENS \
     for (;;) \

@@ -130,6 +130,17 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         args->Operation == DXGK_OPERATION_COPY_PAGE_TABLE_ENTRIES)
         return BuildTables(args);
 #endif
+#ifdef FLAW_READS_BEHIND_ARGUMENTS
+    (void)((volatile UCHAR *)args)[sizeof(*args)];
+#endif
+#ifdef FLAW_WRITES_BEHIND_DMA_BUFFER
+    if (args->pDmaBuffer != NULL)
+        ((volatile UCHAR *)args->pDmaBuffer)[args->DmaSize] = 1;
+#endif
+#ifdef FLAW_READS_BEFORE_DMA_BUFFER
+    if (args->pDmaBuffer != NULL)
+        (void)((volatile UCHAR *)args->pDmaBuffer)[-1];
+#endif
     if (args->DmaSize < sizeof(command))
         return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
     status = BuildCommand(args, &command, &written);

@@ -230,6 +230,7 @@ impl Kernel {
         it.locks -= 1;
         let count = it.locks;
         self.log.emit(state.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
+        let locked = view.subject().number;
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
         if let Some(lock) = &mut it.lock {
@@ -237,6 +238,7 @@ impl Kernel {
             if lock.count == 0 {
                 let address = lock.address;
                 it.lock = None;
+                memory.ram.lock_ended(address, locked, dropped);
                 memory.unmap_from_cpu(address, dropped);
             }
         }

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "calls code of the driver")]
 
 use super::load::{Binding, LoadedImage};
-use super::parse::{Image, ImageError};
+use super::parse::{Image, ImageError, Section};
 use super::shared_object::{LoadedObject, SharedObject};
 use sha2::{Digest as _, Sha256};
 use std::ops::Range;
@@ -29,6 +29,14 @@ impl DriverImage {
             return SharedObject::parse(file).map(Self::SharedObject);
         }
         Image::parse(file).map(Self::Image)
+    }
+
+    /// The sections of an image. A shared object has none.
+    pub fn sections(&self) -> &[Section] {
+        match self {
+            Self::Image(image) => &image.sections,
+            Self::SharedObject(_) => &[],
+        }
     }
 
     /// The names that it imports.

@@ -345,7 +345,11 @@ fn exception_code(kind: CrashKind, address: u64) -> Option<u32> {
         return None;
     }
     match kind {
-        CrashKind::Access if address < exception::USER_PROBE_ADDRESS => {
+        // Guarded memory has kernel addresses on Windows.
+        CrashKind::Access
+            if address < exception::USER_PROBE_ADDRESS
+                && MissedBlock::near_guarded(address).is_none() =>
+        {
             Some(exception::ACCESS_VIOLATION)
         }
         CrashKind::Instruction => Some(0xC000_001D),

@@ -7,10 +7,13 @@
 //!
 //! 1. `base` is a mapping of the whole file, its provenance is exposed, and only `drop` unmaps it.
 //! 2. A [`Span`] is inside the file: only `BackingStore::span` creates one.
-//! 3. An [`AddressWindow`] is a separate mapping, and only its `drop` unmaps it.
+//! 3. An [`AddressWindow`] is a separate mapping, and only its `drop` unmaps it; or it has the
+//!    addresses of a guarded block.
 #![expect(unsafe_code, reason = "owns the system memory")]
 
 use super::PAGE;
+use crate::guard::{BlockKind, GuardedBlock, Placement};
+use crate::shown_memory;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -37,6 +40,8 @@ pub(super) struct Span {
 pub(super) struct AddressWindow {
     address: usize,
     length: usize,
+    /// The guarded block that the addresses belong to.
+    block: Option<GuardedBlock>,
 }
 
 impl BackingStore {
@@ -166,7 +171,26 @@ impl AddressWindow {
     pub(super) fn new(length: u64) -> Option<Self> {
         let length = usize::try_from(length).ok()?;
         let address = reserve_in_order(length).or_else(|| map(ptr::null_mut(), length, None))?;
-        Some(Self { address, length })
+        Some(Self { address, length, block: None })
+    }
+
+    /// Reserves the addresses of a DMA buffer between inaccessible ones. `None` if memory is not
+    /// guarded.
+    pub(super) fn guarded(bytes: usize) -> Option<Self> {
+        shown_memory::next_guarded()?;
+        let origin = shown_memory::origin(BlockKind::DmaBuffer);
+        let Some(block) = GuardedBlock::reserved(bytes, Placement::Start, origin) else {
+            shown_memory::count_unguarded();
+            return None;
+        };
+        let (address, length) = (block.start(), block.pages().len());
+        Some(Self { address, length, block: Some(block) })
+    }
+
+    /// The window is passed to the current driver call.
+    pub(super) fn pass(&self) {
+        let call = shown_memory::current_call();
+        self.block.iter().for_each(|block| block.set_call(call));
     }
 
     pub(super) fn address(&self) -> usize {
@@ -230,6 +254,11 @@ fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
 impl Drop for AddressWindow {
     fn drop(&mut self) {
         let address = ptr::with_exposed_provenance_mut(self.address);
+        if let Some(block) = &self.block {
+            map(address, self.length, None);
+            block.mark_freed(0);
+            return;
+        }
         // SAFETY: By invariant 3 the window owns this mapping, and unmaps it only here.
         unsafe { libc::munmap(address, self.length) };
     }

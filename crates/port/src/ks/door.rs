@@ -235,11 +235,11 @@ impl Door {
     /// Quarantines the memory of a destroyed object.
     pub(crate) fn quarantine(
         inner: &mut DoorState,
-        place: DriverMemory,
+        mut place: DriverMemory,
         what: Subject,
         rule: RuleId,
     ) {
-        place.fill_ended();
+        place.end();
         inner.quarantine.push_back(QuarantinedMemory { memory: place, subject: what, rule });
         while inner.quarantine.len() > MAX_QUARANTINED {
             if let Some(it) = inner.quarantine.pop_front() {

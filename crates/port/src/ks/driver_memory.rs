@@ -4,8 +4,8 @@
 //!
 //! # Invariants
 //!
-//! 1. `address` was allocated with `layout`, its provenance is exposed, every byte of it has been
-//!    written, and only `drop` frees it.
+//! 1. `address` is the start of `bytes` bytes of `storage`. Its provenance is exposed, every byte of
+//!    it has been written, and only `drop` frees memory of the heap.
 #![expect(unsafe_code, reason = "owns the memory of structures that a driver sees")]
 
 use abi::MDL;
@@ -13,6 +13,7 @@ use abi::ks::{
     IKsReferenceClock, KSDATAFORMAT, KSDEVICE, KSFILTER, KSFILTERFACTORY, KSGATE, KSMAPPING, KSPIN,
     KSPROCESSPIN, KSPROCESSPIN_INDEXENTRY, KSSTREAM_HEADER, KSSTREAM_POINTER,
 };
+use nt::{BlockKind, ShownMemory};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr;
 
@@ -24,7 +25,20 @@ const ALIGN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     address: usize,
-    layout: Layout,
+    bytes: usize,
+    storage: Storage,
+}
+
+/// What the memory is.
+#[derive(Debug)]
+enum Storage {
+    Heap(Layout),
+    /// Held for its memory.
+    Guarded {
+        _memory: ShownMemory,
+    },
+    /// Guarded, and its object is destroyed: no access any more.
+    Inaccessible,
 }
 
 /// A structure for which any bytes are a valid value.
@@ -43,6 +57,10 @@ plain! {
 impl DriverMemory {
     /// Allocates `bytes` zero bytes, at least one.
     pub(crate) fn new(bytes: usize) -> Self {
+        if let Some(memory) = ShownMemory::zeroed(bytes.max(1), BlockKind::StreamObject) {
+            let (address, bytes) = (memory.address(), memory.size());
+            return Self { address, bytes, storage: Storage::Guarded { _memory: memory } };
+        }
         let layout = Layout::from_size_align(bytes.max(1).next_multiple_of(ALIGN), ALIGN);
         let layout = layout.unwrap_or(Layout::new::<[u128; 1]>());
         // SAFETY: The size of the layout is not zero.
@@ -50,7 +68,8 @@ impl DriverMemory {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        Self { address: start.expose_provenance(), layout }
+        let (address, bytes) = (start.expose_provenance(), layout.size());
+        Self { address, bytes, storage: Storage::Heap(layout) }
     }
 
     /// Allocates memory with a value in it.
@@ -97,20 +116,32 @@ impl DriverMemory {
 
     fn checked_pointer<T>(&self, offset: usize) -> Option<*mut T> {
         let end = offset.checked_add(size_of::<T>())?;
-        let fits =
-            end <= self.layout.size() && (self.address + offset).is_multiple_of(align_of::<T>());
+        let accessible = !matches!(self.storage, Storage::Inaccessible);
+        let aligned = (self.address + offset).is_multiple_of(align_of::<T>());
+        let fits = end <= self.bytes && aligned && accessible;
         fits.then(|| ptr::with_exposed_provenance_mut(self.address + offset))
     }
 
-    /// Fills the memory of a destroyed object with a pattern.
-    pub(crate) fn fill_ended(&self) {
-        (0..self.layout.size()).for_each(|at| self.write(at, ENDED_BYTE));
+    /// Makes the memory of a destroyed object useless: inaccessible if it is guarded, else filled
+    /// with a pattern.
+    pub(crate) fn end(&mut self) {
+        if let Storage::Guarded { .. } = &self.storage {
+            self.storage = Storage::Inaccessible;
+        }
+        self.fill_ended();
+    }
+
+    fn fill_ended(&self) {
+        (0..self.bytes).for_each(|at| self.write(at, ENDED_BYTE));
     }
 
     /// Whether the memory is unchanged since the object was destroyed. Restores the pattern.
     pub(crate) fn is_untouched(&self) -> bool {
+        if let Storage::Inaccessible = &self.storage {
+            return true;
+        }
         let pattern = usize::from_ne_bytes([ENDED_BYTE; size_of::<usize>()]);
-        let words = (0..self.layout.size()).step_by(size_of::<usize>());
+        let words = (0..self.bytes).step_by(size_of::<usize>());
         let rests = words.into_iter().all(|at| self.read(at) == Some(pattern));
         if !rests {
             self.fill_ended();
@@ -121,9 +152,11 @@ impl DriverMemory {
 
 impl Drop for DriverMemory {
     fn drop(&mut self) {
-        let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
-        // SAFETY: By invariant 1 it was allocated with this layout and is freed once.
-        unsafe { dealloc(start, self.layout) };
+        if let Storage::Heap(layout) = self.storage {
+            let start: *mut u8 = ptr::with_exposed_provenance_mut(self.address);
+            // SAFETY: By invariant 1 it was allocated with this layout and is freed once.
+            unsafe { dealloc(start, layout) };
+        }
     }
 }
 
@@ -142,8 +175,8 @@ mod tests {
 
     #[test]
     fn who_writes_to_what_has_ended_is_seen_once() {
-        let place = DriverMemory::from_value(1_usize);
-        place.fill_ended();
+        let mut place = DriverMemory::from_value(1_usize);
+        place.end();
         assert!(place.is_untouched());
         place.write(5, 0_u8);
         assert!(!place.is_untouched() && place.is_untouched());

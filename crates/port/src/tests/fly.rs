@@ -521,7 +521,7 @@ fn a_reserved_flag_is_named_for_each_allocation() {
 #[test]
 fn what_nothing_serves_is_named() {
     assert_eq!(broken(&fly(Fault::Absent, life)), ["absent: DxgkCbEvalAcpiMethod"]);
-    let message = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc is no adapter: it is the one of \
+    let message = "CB-IRQL-002: DeviceHandle of DxgkCbQueueDpc is NULL, not the DeviceHandle of \
                 DXGKRNL_INTERFACE";
     assert_eq!(broken(&fly(Fault::WrongHandle, life)), [message]);
 }

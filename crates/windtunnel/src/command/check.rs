@@ -172,17 +172,19 @@ pub(crate) struct FileOptions {
     /// The folder in which a driver from a file finds the files that it opens
     #[arg(long, value_name = "DIR")]
     pub(super) files: Option<PathBuf>,
-    /// How much pool memory of a driver from a file lies between inaccessible pages: then an access
-    /// outside of a block, or to a freed one, is found where it happens
-    #[arg(long, value_enum, default_value_t = GuardOption::Full)]
-    pub(super) guard: GuardOption,
+    /// How much memory lies between inaccessible pages, the driver's pool and what calls pass to it:
+    /// then an access outside of a block, or to a freed one, is found where it happens [default: full
+    /// for a driver from a file; a built-in display driver is guarded only if this option is given,
+    /// and then each flight has a process of its own]
+    #[arg(long, value_enum)]
+    pub(super) guard: Option<GuardOption>,
     /// The private data of allocations and packets for a driver from a file: in the format of the
     /// built-in GPU, or none [default: what the file says, see docs/fly-your-driver.md]
     #[arg(long, value_name = "builtin|none", value_parser = private_data_argument)]
     pub(super) private_data: Option<PrivateData>,
 }
 
-/// How much pool memory is guarded.
+/// How much memory is guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GuardOption {
     /// Every block
@@ -193,17 +195,34 @@ pub(crate) enum GuardOption {
     Off,
 }
 
+impl GuardOption {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Sampled => "sampled",
+            Self::Off => "off",
+        }
+    }
+}
+
 impl FileOptions {
     pub(super) fn flight_options(&self) -> FlightOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
         let guard = match self.guard {
-            GuardOption::Full => Guard::Full,
-            GuardOption::Sampled => Guard::Sampled,
-            GuardOption::Off => Guard::Off,
+            Some(GuardOption::Full) | None => Guard::Full,
+            Some(GuardOption::Sampled) => Guard::Sampled,
+            Some(GuardOption::Off) => Guard::Off,
         };
         let (in_process, files) = (self.in_process, self.files.clone());
         let private_data = self.private_data;
         FlightOptions { in_process, deadline, files, guard, private_data }
+    }
+
+    /// How a built-in driver is flown in processes of its own; `None` if it is not.
+    fn own_process(&self, driver: Driver) -> Option<FlightOptions> {
+        let guards = !matches!(self.guard, None | Some(GuardOption::Off));
+        (guards || driver.needs_guard()).then(|| self.flight_options())
     }
 }
 
@@ -236,8 +255,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     if !matches!(driver, Driver::File(_)) {
         print_header(umd.as_ref());
     }
-    let plan =
-        CheckPlan { driver, umd, scenarios: &scenarios, host: on, seeds, allow: allow.as_ref() };
+    let plan = CheckPlan {
+        driver,
+        umd,
+        scenarios: &scenarios,
+        host: on,
+        seeds,
+        allow: allow.as_ref(),
+        own_process: arguments.options.own_process(driver),
+    };
     let total = seeds.saturating_mul(scenarios.len() as u64);
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;

@@ -130,6 +130,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "findings": scenario_report.findings.iter().map(finding).collect::<Vec<_>>(),
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
+        "unguarded_blocks": scenario_report.unguarded,
     });
     if looks {
         let look =

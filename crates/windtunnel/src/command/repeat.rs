@@ -31,7 +31,8 @@ impl Repeat {
         };
         let driver = format!("windtunnel check {}", quoted(&arguments.driver));
         let data = arguments.options.private_data.map(|data| option("private-data", data.name()));
-        let base = [Some(driver), path("umd", &arguments.umd), data];
+        let guard = arguments.options.guard.map(|guard| option("guard", guard.name()));
+        let base = [Some(driver), path("umd", &arguments.umd), data, guard];
         let seed = host.seed();
         let flights = arguments.seeds;
         let of_check = [

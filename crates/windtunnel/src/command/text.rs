@@ -397,7 +397,7 @@ fn print_not_judged_line(report: &CheckReport) {
     }
     let unguarded = report.unguarded();
     if unguarded > 0 {
-        parts.push(format!("{unguarded} pool blocks without inaccessible pages"));
+        parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
     }
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));

@@ -44,7 +44,8 @@ fn in_device(call: Call) -> Vec<String> {
 #[test]
 fn the_miniport_context_is_no_device_handle() {
     let messages = in_device(all);
-    let means = "is no adapter: it is the DeviceHandle of DXGKRNL_INTERFACE";
+    let means = "is the driver's own handle of the adapter (MiniportDeviceContext), not the \
+                 DeviceHandle of DXGKRNL_INTERFACE";
     let expected = [
         format!("CB-CTXALLOC-003: hAdapter of DxgkCbCreateContextAllocation {means}"),
         format!("CB-CTXALLOC-010: hAdapter of DxgkCbDestroyContextAllocation {means}"),

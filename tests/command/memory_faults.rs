@@ -1,0 +1,157 @@
+//! Memory faults: the table of docs/memory-faults.md, and what guarded memory shows.
+
+#![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
+
+use crate::images::driver;
+use harness::command::json;
+use harness::pages::read;
+use serde_json::Value;
+
+/// When a fault was found, by the findings of a flight.
+fn found(report: &Value, rule: &str) -> &'static str {
+    let findings = report["scenarios"][0]["findings"].as_array().unwrap();
+    let Some(first) = findings.first() else { return "not found" };
+    assert_eq!(first["rule"], rule, "{report}");
+    let message = first["message"].as_str().unwrap();
+    if message.contains(", at PASSIVE_LEVEL in ") { "at the access" } else { "at the free" }
+}
+
+/// A row of the table of docs/memory-faults.md.
+struct Row {
+    fault: String,
+    image: String,
+    rust: String,
+    /// When it is found if the block ends at an inaccessible page, and if it starts at one.
+    found: [String; 2],
+}
+
+impl Row {
+    fn rule(&self) -> &'static str {
+        match &*self.fault {
+            "write of a freed block" | "read of a freed block" => "WT-POOL-002",
+            "second free" | "free with another tag" => "WT-POOL-001",
+            _ => "WT-POOL-004",
+        }
+    }
+}
+
+fn rows() -> Vec<Row> {
+    let page = read("docs/memory-faults.md");
+    let row = |line: &str| {
+        let cells: Vec<String> =
+            line.split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect();
+        let [_, fault, image, rust, ends, starts, _] = cells.try_into().ok()?;
+        Some(Row { fault, image, rust, found: [ends, starts] })
+    };
+    page.lines().filter_map(row).filter(|row| row.rust.starts_with("kmd-")).collect()
+}
+
+#[test]
+fn every_fault_of_the_page_is_found_when_the_page_says() {
+    let rows = rows();
+    assert_eq!(rows.len(), 20);
+    let mut wrong = Vec::new();
+    for row in &rows {
+        let fly = |driver: &str, seed: &str| {
+            let scenario = if row.image.starts_with("frees-with") {
+                "submit-fill-and-copy"
+            } else {
+                "create-standalone"
+            };
+            json(&["check", driver, "--scenario", scenario, "--seed", seed]).1
+        };
+        let image = fly(&driver(&format!("bad/{}.sys", row.image)), "1");
+        let expected = if row.found.iter().any(|found| found == "at the access") {
+            "at the access"
+        } else {
+            "at the free"
+        };
+        let real = found(&image, row.rule());
+        if real != expected {
+            wrong.push(format!("{}: {real}, not {expected}", row.image));
+        }
+        let mut real = ["1", "2"].map(|seed| found(&fly(&row.rust, seed), row.rule()));
+        let mut expected = [&*row.found[0], &*row.found[1]];
+        (real.sort_unstable(), expected.sort_unstable());
+        if real != expected {
+            wrong.push(format!("{}: {real:?}, not {expected:?}", row.rust));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The sentences that name a block, a section or a handle.
+#[test]
+fn a_finding_names_what_was_accessed() {
+    for (name, scenario, parts) in [
+        (
+            "writes-behind-dma-buffer",
+            "submit-fill-and-copy",
+            &["1 byte behind the end of a DMA buffer of 4096 bytes", "DxgkDdiBuildPagingBuffer"][..],
+        ),
+        (
+            "keeps-private-data",
+            "create-standalone",
+            &["of private driver data of 16 bytes", "DxgkDdiCreateAllocation", "had returned"],
+        ),
+        (
+            "keeps-arguments",
+            "submit-fill-and-copy",
+            &["of an argument structure of 72 bytes", "DxgkDdiCreateContext", "had returned"],
+        ),
+        (
+            "dereferences-device-handle",
+            "create-standalone",
+            &["the system's handle of a device (hDevice of DxgkDdiCreateDevice)"],
+        ),
+        (
+            "passes-device-handle-as-adapter",
+            "create-standalone",
+            &["is the system's handle of a device", "not the DeviceHandle of DXGKRNL_INTERFACE"],
+        ),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = driver(&format!("bad/{name}.{extension}"));
+            let (code, report) = json(&["check", &file, "--scenario", scenario]);
+            let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
+            assert_eq!(code, 1, "{report}");
+            for part in parts {
+                assert!(message.contains(part), "{name}.{extension}: {part}: {message}");
+            }
+        }
+    }
+    for (name, section) in [
+        ("writes-constant", "section .rdata, which is read-only"),
+        ("writes-code", "section .text, which is read-only"),
+        ("calls-init", "section INIT, which is discarded after DriverEntry"),
+    ] {
+        let file = driver(&format!("bad/{name}.sys"));
+        let (_, report) = json(&["check", &file, "--scenario", "create-standalone"]);
+        let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
+        assert!(message.contains(section), "{name}: {message}");
+    }
+}
+
+/// A write that only the pattern shows names the place of the allocation, too.
+#[test]
+fn a_write_found_at_the_free_names_the_allocation() {
+    for extension in ["sys", "so"] {
+        let file = driver(&format!("bad/pool-write-behind-odd-size.{extension}"));
+        let (code, report) = json(&["check", &file, "--scenario", "create-standalone"]);
+        let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
+        assert_eq!(code, 1, "{report}");
+        assert!(message.contains("allocated in FlawUsePool (flaws.h:"), "{message}");
+        assert!(message.contains("found when it was freed in DxgkDdiStartDevice"), "{message}");
+        assert_eq!(report["scenarios"][0]["unguarded_blocks"], 0, "{report}");
+    }
+}
+
+/// Built-in drivers without a fault stay clean with guarded memory.
+#[test]
+fn a_correct_driver_is_clean_with_guarded_memory() {
+    for name in ["table-memory", "softgpu-gpummu"] {
+        let (code, report) = json(&["check", name, "--guard", "full", "--deny", "warnings"]);
+        assert_eq!(code, 0, "{name}: {report}");
+        assert!(report["scenarios"].as_array().unwrap().len() > 50, "{name}: {report}");
+    }
+}

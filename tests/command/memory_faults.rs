@@ -72,7 +72,8 @@ fn every_fault_of_the_page_is_found_when_the_page_says() {
         }
         let mut real = ["1", "2"].map(|seed| found(&fly(&row.rust, seed), row.rule()));
         let mut expected = [&*row.found[0], &*row.found[1]];
-        (real.sort_unstable(), expected.sort_unstable());
+        real.sort_unstable();
+        expected.sort_unstable();
         if real != expected {
             wrong.push(format!("{}: {real:?}, not {expected:?}", row.rust));
         }

@@ -72,7 +72,7 @@ pub enum BlockKind {
     List = 4,
     /// A DMA buffer.
     DmaBuffer = 5,
-    /// A structure of AVStream, such as a pin or a stream header.
+    /// A structure of streaming, such as a pin or a stream header.
     StreamObject = 6,
     /// The memory of a client's lock that has ended; the tag is the number of its view.
     EndedLock = 7,

@@ -58,8 +58,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-                // points to outlive the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // all it points to outlive the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -108,8 +108,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `list` and `args`
-                // outlive the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `list` and
+                // `args` outlive the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -132,8 +132,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -181,7 +181,9 @@ impl TableDriver {
         let infos = door.run(|| infos.into_values());
         result_from_status(status)?;
         judge_resource_data(&door, common, &shared);
-        own.iter().for_each(|private| judge_private_data(&door, private));
+        for private in &own {
+            judge_private_data(&door, private);
+        }
         let opened = views.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
             *new.private = private.bytes();
             new.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())

@@ -64,8 +64,8 @@ impl TableDriver {
         };
         let answer = self.run_driver(&door, || {
             shown::in_out(&mut status, |status| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), status, 1) }
             })
         });

@@ -35,8 +35,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });

@@ -107,8 +107,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -136,8 +136,8 @@ impl TableDriver {
 
         let bytes = self.run_driver(&door, || {
             shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -160,10 +160,10 @@ impl TableDriver {
 
         self.run_driver(&door, || {
             shown::input(&args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` outlives
-                // the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                // outlives the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
-            })
+            });
         });
         Ok(())
     }
@@ -187,8 +187,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::input(&args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-                // points to outlive the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // all it points to outlive the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });

@@ -71,8 +71,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::in_out(&mut context, |context| {
-                // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even if it
-                // unwinds.
+                // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even
+                // if it unwinds.
                 unsafe { call(pointer(self.physical_device), context) }
             })
         });

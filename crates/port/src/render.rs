@@ -185,8 +185,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::input(&args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and all it
-                // points to outlive the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // all it points to outlive the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });
@@ -225,8 +225,8 @@ impl TableDriver {
 
         let status = self.run_driver(&door, || {
             shown::input(&args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and the
-                // buffer outlive the call, even if it unwinds.
+                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args` and
+                // the buffer outlive the call, even if it unwinds.
                 unsafe { call(pointer(context), args) }
             })
         });

@@ -141,7 +141,7 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
     };
     let passed = events.iter().find(of_call).map(|event| match &event.kind {
         EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } => {
-            format!(" (passed to {name}, call:{})", block.call)
+            format!(" (passed to {name})")
         }
         _ => String::new(),
     });

@@ -178,13 +178,22 @@ struct Job {
     defines: Vec<String>,
     /// Whether it is a bad driver.
     is_bad: bool,
+    /// Whether it is built as a shared object only.
+    is_shared_object_only: bool,
 }
 
 impl Job {
     /// A correct driver.
     fn new(name: &str, base: &'static str, port: Port, defines: &[&str]) -> Self {
         let defines = defines.iter().map(|define| (*define).to_owned()).collect();
-        Self { name: name.to_owned(), base, port, defines, is_bad: false }
+        Self {
+            name: name.to_owned(),
+            base,
+            port,
+            defines,
+            is_bad: false,
+            is_shared_object_only: false,
+        }
     }
 }
 
@@ -210,10 +219,30 @@ fn flaws() -> Result<Vec<Job>, String> {
             .split(',')
             .map(|define| define.trim().trim_matches('"').to_owned())
             .collect();
-        jobs.push(Job { name, base, port: *port, defines, is_bad: true });
+        let is_shared_object_only = value("forms").as_deref() == Some("so");
+        jobs.push(Job { name, base, port: *port, defines, is_bad: true, is_shared_object_only });
     }
     Ok(jobs)
 }
+
+/// The bad drivers: the name, the rule, the scenario, and the extensions of the files of each.
+pub(crate) fn flawed() -> Result<Vec<FlawedDriver>, String> {
+    let path = root().join("drivers/c/flaws.toml");
+    let text =
+        fs::read_to_string(&path).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    let row = |part: &str| {
+        let value = |key: &str| {
+            let row = part.lines().find_map(|row| row.strip_prefix(key)?.strip_prefix(" = "));
+            row.unwrap_or_default().trim().trim_matches('"').to_owned()
+        };
+        let forms: &[&str] = if value("forms") == "so" { &["so"] } else { &["sys", "so"] };
+        (value("name"), value("rule"), value("scenario"), forms)
+    };
+    Ok(text.split("[[driver]]").skip(1).map(row).collect())
+}
+
+/// The name, the rule, the scenario and the extensions of a bad driver.
+pub(crate) type FlawedDriver = (String, String, String, &'static [&'static str]);
 
 /// The folder of a driver's sources.
 fn source(driver: &str) -> PathBuf {
@@ -278,6 +307,9 @@ impl Builder {
     fn driver(&self, job: &Job) -> Result<usize, String> {
         let mut count = 0;
         for form in [Form::Image, Form::SharedObject] {
+            if form == Form::Image && job.is_shared_object_only {
+                continue;
+            }
             count += self.form(job, form)?;
         }
         Ok(count)

@@ -1,18 +1,25 @@
 /*
- * The minimal user-mode driver, with a fault: FAULT=KIND@PLACE in the environment chooses what it
- * does, and in which of its functions.
+ * The minimal user-mode driver, with a fault: FAULT=KIND@PLACE in the environment, or CHOSEN_FAULT
+ * when it is built, chooses what it does, and in which of its functions.
  */
 #define _GNU_SOURCE
 #define OpenAdapter MinimalOpenAdapter
 #include "../../examples/c/minimal_umd.c"
 #undef OpenAdapter
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int is_chosen(const char *kind, const char *place)
 {
+#ifdef CHOSEN_FAULT
+    const char *chosen = CHOSEN_FAULT;
+#else
     const char *chosen = getenv("FAULT");
+#endif
     char text[128];
     snprintf(text, sizeof text, "%s@%s", kind, place);
     return chosen != NULL && strcmp(chosen, text) == 0;
@@ -37,6 +44,48 @@ static void *thread_main(void *argument)
     return NULL;
 }
 
+static void print_limit(const char *name, int resource)
+{
+    struct rlimit limit;
+    getrlimit(resource, &limit);
+    fprintf(stderr, "%s: %llu\n", name, (unsigned long long)limit.rlim_max);
+}
+
+static void print_limits(void)
+{
+    int count = 0;
+    for (int descriptor = 3; descriptor < 1024; descriptor++) {
+        char path[64], file[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+        ssize_t length = readlink(path, file, sizeof file);
+        count += length == 9 && memcmp(file, "/dev/null", 9) == 0;
+    }
+    fprintf(stderr, "inherited: %d\n", count);
+    fprintf(stderr, "no new privileges: %d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+    print_limit("core", RLIMIT_CORE);
+    print_limit("descriptors", RLIMIT_NOFILE);
+    print_limit("file size", RLIMIT_FSIZE);
+    print_limit("addresses", RLIMIT_AS);
+    print_limit("data", RLIMIT_DATA);
+}
+
+static void start_process(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        for (;;)
+            pause();
+    }
+    fprintf(stderr, "started process %d\n", child);
+}
+
+static void block_signals(void)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
 static void fault(const char *place)
 {
     static void (*volatile missing)(void);
@@ -52,6 +101,19 @@ static void fault(const char *place)
         }
     } else if (is_chosen("wait", place)) {
         pause();
+    } else if (is_chosen("blocked-loop", place)) {
+        block_signals();
+        for (volatile int turn = 0;; turn++) {
+        }
+    } else if (is_chosen("kill", place)) {
+        kill(getpid(), SIGKILL);
+    } else if (is_chosen("stop", place)) {
+        kill(getpid(), SIGSTOP);
+    } else if (is_chosen("fork", place)) {
+        start_process();
+        write_null();
+    } else if (is_chosen("limits", place)) {
+        print_limits();
     } else if (is_chosen("exit", place)) {
         exit(0);
     } else if (is_chosen("quick-exit", place)) {

@@ -1,7 +1,6 @@
-//! Faults of user-mode drivers in files and of drivers in Rust. A driver in a file ends its own
-//! process, and the command reports; one that flies in the process of a program is named on standard
-//! error before the program ends.
-#![expect(unsafe_code, reason = "a driver that writes through a NULL pointer")]
+//! Reports about drivers that end their process, and what the process of a flight may do. A driver in
+//! a file ends its own process, and the command reports; one that flies in the process of a program
+//! is named on standard error before the program ends. `faults.rs` counts the faults.
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
 
 use crate::images::drivers_folder;
@@ -10,14 +9,12 @@ use harness::command::windtunnel_command;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Output};
-use std::ptr;
-use std::sync::{Arc, LazyLock};
-use windtunnel::softgpu::SoftGpu;
-use windtunnel::{Flight, prelude::*};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 /// The driver whose environment chooses a fault.
-static FAULTY: LazyLock<String> = LazyLock::new(|| {
+pub(crate) static FAULTY: LazyLock<String> = LazyLock::new(|| {
     let file = build_c("tests/c/faulty_umd.c", "faulty_umd.so", &["-shared", "-fPIC"]);
     file.display().to_string()
 });
@@ -39,46 +36,6 @@ fn findings(fault: &str) -> Vec<Value> {
     report["scenarios"][0]["findings"].as_array().unwrap().clone()
 }
 
-/// Checks the only finding of a flight. Returns its message.
-fn only_finding(fault: &str, place: &str) -> (String, Vec<String>) {
-    let found = findings(fault);
-    assert_eq!(found.len(), 1, "{fault}: {found:?}");
-    let found = &found[0];
-    assert_eq!(found["rule"], "WT-CRASH-001", "{fault}: {found}");
-    assert_eq!((&found["who"], &found["where"]), (&"umd".into(), &place.into()), "{fault}");
-    let function = |frame: &Value| frame["function"].as_str().unwrap().to_owned();
-    let stack = found["stack"].as_array().unwrap().iter().map(function).collect();
-    (found["message"].as_str().unwrap().to_owned(), stack)
-}
-
-#[test]
-fn a_fault_in_any_function_of_a_user_mode_driver_is_a_finding() {
-    let places = [
-        ("open_adapter", "OpenAdapter", "OpenAdapter"),
-        ("create_device", "pfnCreateDevice", "faulty_create_device"),
-        ("create_resource", "pfnCreateResource", "faulty_create_resource"),
-        ("destroy_device", "pfnDestroyDevice", "faulty_destroy_device"),
-    ];
-    let kinds = [
-        ("null", "wrote to address 0x0 (NULL) in write_null (faulty_umd.c:"),
-        ("abort", "aborted the process in fault (faulty_umd.c:"),
-        ("loop", "did not return within the deadline; it was in fault (faulty_umd.c:"),
-        ("exit", "ended the process with exit status 0 in fault (faulty_umd.c:"),
-    ];
-    for (place, name, function) in places {
-        for (kind, sentence) in kinds {
-            let (message, stack) = only_finding(&format!("{kind}@{place}"), name);
-            let expected = format!("the user-mode driver {sentence}");
-            assert!(message.starts_with(&expected), "{kind}@{place}: {message}");
-            assert_eq!(stack.last().unwrap(), function, "{kind}@{place}: {stack:?}");
-        }
-        let (message, stack) = only_finding(&format!("overflow@{place}"), name);
-        let expected = "the user-mode driver's stack overflowed in overflow (faulty_umd.c:";
-        assert!(message.starts_with(expected), "{place}: {message}");
-        assert_eq!(stack, vec!["overflow"; 16], "{place}");
-    }
-}
-
 /// An access to memory whose lock has ended names the lock.
 #[test]
 fn a_user_mode_driver_that_writes_after_its_lock_is_told_which_lock() {
@@ -90,28 +47,6 @@ fn a_user_mode_driver_that_writes_after_its_lock_is_told_which_lock() {
         let end = format!("which {ended} had ended, in write_after_lock (faulty_umd.c:");
         assert!(message.starts_with(start) && message.contains(&end), "{kind}: {message}");
         assert_eq!(found["who"], "umd", "{kind}: {found}");
-    }
-}
-
-#[test]
-fn other_ends_of_a_user_mode_driver_are_findings() {
-    let exit = "the user-mode driver ended the process with exit status 0";
-    for (fault, place, sentence) in [
-        ("quick-exit@create_resource", "pfnCreateResource", exit),
-        (
-            "call-null@create_resource",
-            "pfnCreateResource",
-            "executed address 0x0 (NULL) in code at",
-        ),
-        ("wait@create_resource", "pfnCreateResource", "it was in libc.so.6, called by fault ("),
-        ("thread@create_resource", "a routine that the runtime did not call", "in write_null ("),
-        ("null@load", "its initialization", "in write_null (faulty_umd.c:"),
-        ("loop@load", "its initialization", "within the deadline"),
-        ("exit@unload", "its termination", exit),
-        ("loop@unload", "its termination", "within the deadline"),
-    ] {
-        let (message, _) = only_finding(fault, place);
-        assert!(message.contains(sentence), "{fault}: {message}");
     }
 }
 
@@ -136,7 +71,7 @@ fn the_text_report_has_the_call_stack() {
     assert!(lines.last().unwrap().starts_with("FAIL: 1 error"), "{report}");
     let output = fly("overflow@create_resource", &[]);
     let report = String::from_utf8(output.stdout).unwrap();
-    assert!(report.contains("\n             overflow (faulty_umd.c:30), 15 times\n"), "{report}");
+    assert!(report.contains("\n             overflow (faulty_umd.c:37), 15 times\n"), "{report}");
 }
 
 #[test]
@@ -265,47 +200,92 @@ fn both_drivers_of_a_flight_can_be_files() {
     assert_eq!(found["stack"].as_array().unwrap().len(), 3, "{scenario}");
 }
 
-/// A driver that writes through a NULL pointer when it creates an allocation.
-struct WritesNull(Arc<SoftGpu>);
-
-impl Miniport for WritesNull {
-    fn delegate(&self) -> Option<&dyn Miniport> {
-        Some(&*self.0)
+/// The process of a flight prints its limits and its descriptors.
+#[test]
+fn the_process_of_a_flight_has_limits() {
+    let command = windtunnel_command();
+    let mut shell = Command::new("bash");
+    // Two descriptors of the command that are open for its children, too.
+    shell.args(["-c", "exec 7</dev/null 9</dev/null; exec \"$0\" \"$@\""]);
+    shell.arg(command.get_program()).args(["check", "softgpu-allocation-lists"]);
+    shell.args(["--umd", &FAULTY, "--scenario", "umd-create-and-destroy"]);
+    let output = shell.env("FAULT", "limits@create_resource").output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let line = |key: &str| {
+        let lines = errors.lines().filter_map(|line| line.strip_prefix(key));
+        lines.last().unwrap_or_else(|| panic!("{key}: {errors}")).trim().to_owned()
+    };
+    assert_eq!(line("no new privileges:"), "1");
+    assert_eq!(line("core:"), "0");
+    assert_eq!(line("descriptors:"), "1024");
+    assert_eq!(line("file size:"), (1_u64 << 30).to_string());
+    // Beyond what the process had when it started.
+    for (key, limit) in [("addresses:", 64_u64 << 30), ("data:", 8 << 30)] {
+        let bytes: u64 = line(key).parse().unwrap();
+        assert!((limit..limit + (4 << 30)).contains(&bytes), "{key} {bytes}");
     }
+    assert_eq!(line("inherited:"), "0", "{errors}");
+}
 
-    fn create_allocations(
-        &self,
-        _at: &mut Passive,
-        _args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        // SAFETY: It is not safe: the process ends here.
-        unsafe { ptr::null_mut::<u32>().write_volatile(1) };
-        Err(DriverError::NoMemory)
+/// Whether a process runs.
+fn is_alive(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status"));
+    status.is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
+#[test]
+fn no_flight_is_left_when_the_command_is_killed() {
+    let mut command = windtunnel_command();
+    command.args(["check", "softgpu-allocation-lists", "--umd", &FAULTY, "--deadline", "0"]);
+    command.args(["--scenario", "umd-create-and-destroy"]).env("FAULT", "loop@create_resource");
+    let mut command = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", command.id());
+    let began = Instant::now();
+    // The flight of the driver; the first child only loads it.
+    let flight = loop {
+        let ids = fs::read_to_string(&children).unwrap();
+        let child = ids.split_whitespace().last().and_then(|id| id.parse::<u32>().ok());
+        let is_flight = |child: &u32| {
+            let words = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            words.contains("--scenario")
+        };
+        if let Some(child) = child.filter(is_flight) {
+            break child;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the flight does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    command.kill().unwrap();
+    command.wait().unwrap();
+    while is_alive(flight) {
+        assert!(began.elapsed() < Duration::from_secs(60), "process {flight} is left");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// This test is run once more, in a process that ends, by itself.
 #[test]
-fn a_fault_of_a_driver_in_rust_is_named_before_its_program_ends() {
-    const FLIES: &str = "WINDTUNNEL_TEST_FLIES";
-    const NAME: &str = "contain::a_fault_of_a_driver_in_rust_is_named_before_its_program_ends";
-    if std::env::var_os(FLIES).is_some() {
-        let (driver, gpu) = SoftGpu::new();
-        let driver = Arc::new(WritesNull(driver));
-        let flown = Flight::new(driver, gpu).fly(|testbed| {
-            let client = testbed.test_client()?;
-            client.create(testbed.at, 1).map(drop)
-        });
-        flown.assert_clean();
-        return;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", NAME, "--nocapture"]).env(FLIES, "1").output().unwrap();
+fn a_process_that_a_driver_starts_ends_with_the_flight() {
+    let output = fly("fork@create_resource", &["--json"]);
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.signal(), Some(11), "{errors}");
-    let expected = "windtunnel: the driver wrote to address 0x0 (NULL)";
-    assert!(errors.contains(expected), "{errors}");
-    assert!(errors.contains("\n    where    driver, in DxgkDdiCreateAllocation\n"), "{errors}");
-    assert!(errors.contains("WritesNull"), "the function is not named: {errors}");
-    assert!(errors.contains("(contain.rs:"), "the line is not named: {errors}");
+    let started = errors.lines().find_map(|line| line.strip_prefix("started process "));
+    let started: u32 = started.unwrap_or_else(|| panic!("{errors}")).parse().unwrap();
+    assert!(!is_alive(started), "process {started} is left");
+}
+
+#[test]
+fn a_system_call_of_a_driver_is_named_with_its_number() {
+    for extension in ["sys", "so"] {
+        let file = drivers_folder().join(format!("bad/system-call-in-dpc.{extension}"));
+        let mut command = windtunnel_command();
+        command.arg("check").arg(&file).args(["--scenario", "interrupt-shared-line", "--json"]);
+        let output = command.output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = &report["scenarios"][0]["findings"][0];
+        let message = found["message"].as_str().unwrap();
+        let expected =
+            "the driver made system call 39 of this machine at DISPATCH_LEVEL in SgDpcRoutine (";
+        assert!(message.starts_with(expected), "{extension}: {message}");
+        assert_eq!(found["where"], "DxgkDdiDpcRoutine", "{extension}: {report}");
+    }
 }

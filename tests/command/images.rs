@@ -10,8 +10,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LazyLock, Mutex};
 
 /// The correct drivers.
 const CORRECT: [&str; 7] = ["compute", "render", "gpuva", "display", "capture", "plain", "lists"];
@@ -48,7 +48,7 @@ fn new_folder(name: &str) -> PathBuf {
 }
 
 /// Runs the work for each item, on two threads.
-fn on_two_threads<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
+pub(crate) fn on_two_threads<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     let worker = || {
         while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -206,75 +206,38 @@ fn the_finding_of_the_page_is_real() {
     }
 }
 
-/// Bad drivers that are not found as `flaws.toml` says, with the reason. A name without an
-/// extension means both forms.
-const LEFT_OUT: &[(&str, &str)] =
-    &[("calls-init.so", "the sections of a shared object are not discarded after DriverEntry")];
-
 /// A row of `flaws.toml`.
-struct BadDriver {
-    name: String,
+pub(crate) struct BadDriver {
+    pub(crate) name: String,
     /// Empty if no rule finds it yet.
-    rule: String,
-    scenario: String,
+    pub(crate) rule: String,
+    pub(crate) scenario: String,
+    forms: String,
 }
 
-fn bad_drivers() -> Vec<BadDriver> {
+impl BadDriver {
+    /// The extensions of its files.
+    pub(crate) fn extensions(&self) -> &[&str] {
+        match self.forms.as_str() {
+            "so" => &["so"],
+            "sys" => &["sys"],
+            _ => &["sys", "so"],
+        }
+    }
+}
+
+/// The rows of `flaws.toml`.
+pub(crate) fn bad_drivers() -> Vec<BadDriver> {
     let text = read("drivers/c/flaws.toml");
     let row = |part: &str| {
         let value = |key: &str| {
             let row = part.lines().find_map(|row| row.strip_prefix(key)?.strip_prefix(" = "));
             row.unwrap_or_default().trim_matches('"').to_owned()
         };
-        BadDriver { name: value("name"), rule: value("rule"), scenario: value("scenario") }
+        let (name, rule) = (value("name"), value("rule"));
+        BadDriver { name, rule, scenario: value("scenario"), forms: value("forms") }
     };
     text.split("[[driver]]").skip(1).map(row).collect()
-}
-
-#[test]
-fn every_bad_driver_is_found_by_its_rule() {
-    let mut rows = bad_drivers();
-    rows.retain(|row| !row.rule.is_empty());
-    assert!(rows.len() > 40, "{} rows", rows.len());
-    for (name, _) in LEFT_OUT {
-        let stem = name.split('.').next();
-        assert!(rows.iter().any(|row| Some(&*row.name) == stem), "{name} is no bad driver");
-    }
-    let mut files = Vec::new();
-    for row in &rows {
-        for extension in ["sys", "so"] {
-            let file = format!("{}.{extension}", row.name);
-            if !LEFT_OUT.iter().any(|(left, _)| *left == row.name || *left == file) {
-                files.push((file, row));
-            }
-        }
-    }
-    let wrong = Mutex::new(Vec::new());
-    on_two_threads(&files, |(file, row)| {
-        let path = driver(&format!("bad/{file}"));
-        let (code, report) = json(&[
-            "check",
-            &path,
-            "--scenario",
-            &row.scenario,
-            "--deadline",
-            "1",
-            "--deny",
-            "warnings",
-        ]);
-        let first = &report["scenarios"][0]["findings"][0];
-        let message = first["message"].as_str().unwrap_or_default();
-        // A function of the driver with its file and line.
-        let has_place = message.contains(".c:") || message.contains("flaws.h:");
-        let faults = row.rule == "WT-CRASH-001";
-        if first["rule"] != *row.rule || code != 1 || (faults && !has_place) {
-            let found = &first["rule"];
-            let text = format!("{file}: {found} with status {code}, {message}, not {}", row.rule);
-            wrong.lock().unwrap().push(text);
-        }
-    });
-    let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What each driver that needs its device asks for last, as the report says.

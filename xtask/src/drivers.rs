@@ -53,9 +53,19 @@ const VARIANTS: &[(&str, &str, Port, &[&str])] = &[
 
 /// The two forms of a driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Image,
     SharedObject,
+}
+
+impl Form {
+    /// The extension of its file.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Form::Image => "sys",
+            Form::SharedObject => "so",
+        }
+    }
 }
 
 const IMAGE_FLAGS: &[&str] = &[
@@ -178,13 +188,15 @@ struct Job {
     defines: Vec<String>,
     /// Whether it is a bad driver.
     is_bad: bool,
+    /// The forms in which it is built.
+    forms: &'static [Form],
 }
 
 impl Job {
     /// A correct driver.
     fn new(name: &str, base: &'static str, port: Port, defines: &[&str]) -> Self {
         let defines = defines.iter().map(|define| (*define).to_owned()).collect();
-        Self { name: name.to_owned(), base, port, defines, is_bad: false }
+        Self { name: name.to_owned(), base, port, defines, is_bad: false, forms: forms("") }
     }
 }
 
@@ -210,9 +222,37 @@ fn flaws() -> Result<Vec<Job>, String> {
             .split(',')
             .map(|define| define.trim().trim_matches('"').to_owned())
             .collect();
-        jobs.push(Job { name, base, port: *port, defines, is_bad: true });
+        let forms = forms(&value("forms").unwrap_or_default());
+        jobs.push(Job { name, base, port: *port, defines, is_bad: true, forms });
     }
     Ok(jobs)
+}
+
+/// The bad drivers: the name, the rule, the scenario and the forms of each.
+pub(crate) fn flawed() -> Result<Vec<FlawedDriver>, String> {
+    let path = root().join("drivers/c/flaws.toml");
+    let text =
+        fs::read_to_string(&path).map_err(|reason| format!("{}: {reason}", path.display()))?;
+    let row = |part: &str| {
+        let value = |key: &str| {
+            let row = part.lines().find_map(|row| row.strip_prefix(key)?.strip_prefix(" = "));
+            row.unwrap_or_default().trim().trim_matches('"').to_owned()
+        };
+        (value("name"), value("rule"), value("scenario"), forms(&value("forms")))
+    };
+    Ok(text.split("[[driver]]").skip(1).map(row).collect())
+}
+
+/// The name, the rule, the scenario and the forms of a bad driver.
+pub(crate) type FlawedDriver = (String, String, String, &'static [Form]);
+
+/// The forms that `forms` of a bad driver says: both, unless it says one.
+fn forms(text: &str) -> &'static [Form] {
+    match text {
+        "sys" => &[Form::Image],
+        "so" => &[Form::SharedObject],
+        _ => &[Form::Image, Form::SharedObject],
+    }
 }
 
 /// The folder of a driver's sources.
@@ -274,11 +314,11 @@ impl Builder {
         Ok(())
     }
 
-    /// Builds a driver in both forms. Returns the number of files that were built.
+    /// Builds a driver in its forms. Returns the number of files that were built.
     fn driver(&self, job: &Job) -> Result<usize, String> {
         let mut count = 0;
-        for form in [Form::Image, Form::SharedObject] {
-            count += self.form(job, form)?;
+        for form in job.forms {
+            count += self.form(job, *form)?;
         }
         Ok(count)
     }

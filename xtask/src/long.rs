@@ -1,9 +1,10 @@
-//! The long mode of the test command: fuzzers for minutes, and sanitizers over the C library.
+//! The long mode of the test command: fuzzers for minutes, sanitizers over the C library, and
+//! thousands of flights of random bad drivers.
 //!
-//! Both need unstable compiler flags; `RUSTC_BOOTSTRAP` lets the pinned toolchain accept them, so
+//! The first two need unstable compiler flags; `RUSTC_BOOTSTRAP` lets the pinned toolchain accept them, so
 //! no other toolchain is needed.
 
-use crate::{cargo, root, run, target};
+use crate::{cargo, drivers, root, run, target};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -103,4 +104,69 @@ fn expect(told: &Output, what: &str, words: &str) -> Result<(), String> {
     }
     println!("{what} was found: {words}");
     Ok(())
+}
+
+/// The flights of the long tests.
+pub(crate) const FLIGHTS: u64 = 10_000;
+
+/// The faults of the user-mode driver in C that are flown at random.
+const USER_MODE_FAULTS: [&str; 6] = [
+    "null@create_resource",
+    "abort@create_device",
+    "overflow@open_adapter",
+    "exit@destroy_device",
+    "kill@create_resource",
+    "fork@create_resource",
+];
+
+/// How often a flight is in the list that ends at once; one that meets its deadline is there once.
+const OFTEN: usize = 20;
+
+/// Flies random bad drivers of all kinds, with random seeds, from one process: its memory must not
+/// grow, and no child process may be left.
+pub(crate) fn soak(flights: u64) -> Result<(), String> {
+    drivers::run()?;
+    run(&mut cargo(&["build", "--release"]))?;
+    let list = soak_list()?;
+    let mut command = Command::new(target().join("release/windtunnel"));
+    command.current_dir(root()).arg("soak").arg("--list").arg(list).args(["--deadline", "1"]);
+    // What drivers print is not of interest.
+    run(command.args(["--flights", &flights.to_string()]).stderr(Stdio::null()))
+}
+
+/// Writes the list of flights to draw from.
+fn soak_list() -> Result<PathBuf, String> {
+    let folder = target().join("drivers");
+    let mut lines = Vec::new();
+    for (name, rule, scenario, forms) in drivers::flawed()? {
+        let meets_deadline = ["endless", "stop-in"].iter().any(|word| name.starts_with(word));
+        for form in forms.iter().filter(|_| !rule.is_empty()) {
+            let file = format!("{name}.{}", form.extension());
+            let line = format!("{}/bad/{file} {scenario}", folder.display());
+            lines.extend(std::iter::repeat_n(line, if meets_deadline { 1 } else { OFTEN }));
+        }
+    }
+    for (number, fault) in USER_MODE_FAULTS.iter().enumerate() {
+        let driver = folder.join(format!("faulty-umd-{number}.so"));
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(root()).args(["-g", "-shared", "-fPIC", "-pthread"]);
+        gcc.args(["-Icrates/d3dkmt/include", "-Icrates/runtime/include"]);
+        gcc.arg(format!("-DCHOSEN_FAULT=\"{fault}\"")).arg("tests/c/faulty_umd.c");
+        run(gcc.arg("-o").arg(&driver))?;
+        let flight = "softgpu-allocation-lists umd-create-and-destroy";
+        lines.extend(vec![format!("{flight} {}", driver.display()); OFTEN]);
+    }
+    // The built-in drivers and clients: one that breaks each rule.
+    let examples = root().join("crates/windtunnel/examples.toml");
+    let text = std::fs::read_to_string(&examples).map_err(|why| why.to_string())?;
+    let broken = text.lines().filter(|line| line.starts_with("broken") && !line.contains("change"));
+    for line in broken {
+        let value = |key: &str| line.split(&format!("{key} = \"")).nth(1)?.split('"').next();
+        if let (Some(driver), Some(scenario)) = (value("driver"), value("scenario")) {
+            lines.extend(vec![format!("{driver} {scenario}"); OFTEN / 5]);
+        }
+    }
+    let path = target().join("soak.txt");
+    std::fs::write(&path, lines.join("\n")).map_err(|why| why.to_string())?;
+    Ok(path)
 }

@@ -2,7 +2,8 @@
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C headers;
-//! `cargo xtask drivers` builds the C drivers; `cargo xtask install` puts the command and the C
+//! `cargo xtask drivers` builds the C drivers, `cargo xtask faults` flies deliberate faults of all
+//! kinds of drivers, `cargo xtask soak` thousands of random ones; `cargo xtask install` puts the command and the C
 //! library somewhere; `cargo xtask mutants` counts which changes of our own code the tests notice;
 //! `cargo xtask measure` counts what the project wants less of.
 #![forbid(unsafe_code)]
@@ -43,6 +44,11 @@ cargo xtask bench-page
 cargo xtask headers rewrites the C headers
 cargo xtask drivers builds the C drivers, as images for Windows and as shared objects, in
                     target/drivers
+cargo xtask faults  flies deliberate faults of images, shared objects, user-mode drivers, tables and
+                    Rust drivers, and prints how many are contained and named; a part of test
+cargo xtask soak [--flights N]
+                    flies random bad drivers from one process, 10000 or N times, and compares its
+                    memory at the start and at the end; a part of test --long
 cargo xtask install --prefix DIR
                     builds and installs the command, and the C library with headers and a
                     pkg-config file";
@@ -58,6 +64,8 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("bench-page", &[]),
     ("headers", &[]),
     ("drivers", &[]),
+    ("faults", &[]),
+    ("soak", &["--flights"]),
     ("install", &["--prefix"]),
     ("measure", &["--json"]),
 ];
@@ -74,6 +82,9 @@ fn refusal(arguments: &[String]) -> Option<String> {
     while let Some(word) = rest.next() {
         if !flags.contains(&word.as_str()) {
             return Some(format!("cargo xtask {name} does not know '{word}'"));
+        }
+        if word == "--flights" && rest.next().is_none_or(|count| count.parse::<u64>().is_err()) {
+            return Some(format!("cargo xtask {name}: --flights needs a number"));
         }
         if word == "--prefix" {
             prefix = true;
@@ -102,6 +113,11 @@ fn main() -> ExitCode {
         Some("bench-page") => bench_page::run(),
         Some("headers") => headers::run(),
         Some("drivers") => drivers::run(),
+        Some("faults") => drivers::run().and_then(|()| test::faults()),
+        Some("soak") => {
+            let count = arguments.get(2).and_then(|count| count.parse().ok());
+            long::soak(count.unwrap_or(long::FLIGHTS))
+        }
         Some("install") => install::run(),
         Some("measure") => measure::run(),
         Some("mutants") => mutants::run(),
@@ -187,9 +203,11 @@ mod tests {
             assert_eq!(refused(words), None, "{words:?}");
         }
         assert_eq!(refused(&["install", "--prefix", "/tmp/there"]), None);
+        assert_eq!(refused(&["soak", "--flights", "100"]), None);
         for (words, reason) in [
             (&["test", "--lnog"][..], "cargo xtask test does not know '--lnog'"),
             (&["docs", "all"], "cargo xtask docs does not know 'all'"),
+            (&["soak", "--flights", "many"], "cargo xtask soak: --flights needs a number"),
             (&["install"], "cargo xtask install needs --prefix DIR"),
             (&["install", "--prefix"], "cargo xtask install: --prefix needs a directory"),
         ] {

@@ -8,6 +8,18 @@ use crate::{
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+/// The step that flies deliberate faults.
+const FAULTS: &str = "deliberate faults of drivers";
+
+/// The module of the test program `command` that flies them.
+const FAULTS_MODULE: &str = "faults::";
+
+/// Flies deliberate faults of drivers, and prints the table of what was contained and named.
+pub(crate) fn faults() -> Result<(), String> {
+    let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
+    done(tests.args([FAULTS_MODULE, "--nocapture"]))
+}
+
 /// Tests that passed and failed.
 #[derive(Default)]
 struct Total {
@@ -51,6 +63,8 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
         long::fuzz()?;
         times.begin("the C library and its clients, with sanitizers");
         long::sanitize()?;
+        times.begin("thousands of flights of random bad drivers");
+        long::soak(long::FLIGHTS)?;
         times.begin("twenty mutants, by turns");
         mutants::run_turn_of_the_day()?;
     }
@@ -98,12 +112,19 @@ fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), Str
     for name in names.filter_map(|path| path.rsplit('/').next()) {
         steps.push((format!("tests: {name}"), vec!["--test", name]));
     }
+    steps.push((FAULTS.to_owned(), vec!["--test", "command"]));
     steps.push(("examples in the documentation".to_owned(), vec!["--doc"]));
     let mut failed = Vec::new();
     for (step, chosen) in steps {
         times.begin(&step);
         let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
-        tests.args(chosen).env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+        tests.args(&chosen).env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+        // The deliberate faults are a step of their own, which shows their table.
+        if step == FAULTS {
+            tests.args(["--", FAULTS_MODULE, "--nocapture"]);
+        } else if chosen.contains(&"command") {
+            tests.args(["--", "--skip", FAULTS_MODULE]);
+        }
         if long {
             tests.env("WINDTUNNEL_LONG", "1");
         }

@@ -66,7 +66,7 @@ pub(crate) fn command_to_first_ddi(
 }
 
 /// The command, in the folder of this program or above it: this program may be `cargo bench`.
-fn program() -> Result<PathBuf, MeasureError> {
+pub(crate) fn program() -> Result<PathBuf, MeasureError> {
     let this = std::env::current_exe().map_err(|why| MeasureError(why.to_string()))?;
     let programs = this.ancestors().skip(1).map(|folder| folder.join("windtunnel"));
     let program = programs.into_iter().find(|program| program.is_file());

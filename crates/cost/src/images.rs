@@ -9,7 +9,7 @@ use crate::fixture::log;
 use crate::image_calls::ImportLoops;
 use crate::memory::nanoseconds_each;
 use crate::row_kinds::Watch;
-use crate::{BenchSize, MeasureError, image_start};
+use crate::{BenchSize, MeasureError, image_guards, image_start};
 use flight::{DeterministicHost, HardwareModel, Host, InterruptLine, Log, Passive, Spawner};
 use kernel::miniport::Miniport;
 use kernel::{DriverSetup, Kernel};
@@ -33,6 +33,8 @@ const POOL_BLOCK: &str = "a pool block allocated and freed by an image";
 const IRQL: &str = "the IRQL read by an image";
 const LOAD: &str = "an image loaded";
 const COMMAND: &str = "command to the first DDI of an image";
+const GUARD_FULL: &str = "a check of an image, every pool block guarded";
+const GUARD_SAMPLED: &str = "a check of an image, one pool block of eight guarded";
 
 /// A row of the table of images.
 #[derive(Clone, Debug)]
@@ -41,7 +43,7 @@ pub struct ImageRow {
     pub what: &'static str,
     /// Nanoseconds.
     pub time: f64,
-    /// Nanoseconds of the same without an image, if there is such a thing.
+    /// Nanoseconds of the same without an image, or without guards, if there is such a thing.
     pub beside: Option<f64>,
     /// The goal in nanoseconds: for what is added, or without a comparison for the time.
     pub wanted: Option<f64>,
@@ -53,6 +55,11 @@ impl ImageRow {
     /// What the image adds, in nanoseconds.
     pub fn added(&self) -> Option<f64> {
         self.beside.map(|beside| self.time - beside)
+    }
+
+    /// How many times as long as `beside` it takes.
+    pub fn times(&self) -> Option<f64> {
+        self.beside.map(|beside| self.time / beside)
     }
 
     /// Whether the goal is met; `None` without a goal.
@@ -112,7 +119,8 @@ impl DriverFolder {
 
 /// Whether a row of the table is selected.
 pub(crate) fn is_selected(extent: &BenchSize) -> bool {
-    [DDI, IMPORT, POOL_BLOCK, IRQL, LOAD, COMMAND].iter().any(|what| extent.asks(what))
+    let rows = [DDI, IMPORT, POOL_BLOCK, IRQL, LOAD, COMMAND, GUARD_FULL, GUARD_SAMPLED];
+    rows.iter().any(|what| extent.asks(what))
 }
 
 /// Measures the table.
@@ -143,6 +151,15 @@ pub(crate) fn measure(
         let time = image_start::command_to_first_ddi(extent, folder)?;
         let (wanted, unit) = (Some(FIRST_DDI), TimeUnit::Milliseconds);
         say(ImageRow { what: COMMAND, time, beside: None, wanted, unit });
+    }
+    if extent.asks(GUARD_FULL) || extent.asks(GUARD_SAMPLED) {
+        let [full, sampled, off] = image_guards::checks(extent, folder)?;
+        // The goal: guarding every block does not make a check take more than twice as long.
+        for (what, time, wanted) in [(GUARD_FULL, full, Some(off)), (GUARD_SAMPLED, sampled, None)]
+        {
+            let (beside, unit) = (Some(off), TimeUnit::Milliseconds);
+            say(ImageRow { what, time, beside, wanted, unit });
+        }
     }
     // After the command, which would inherit the shared memory for faults in this process.
     for (what, import) in
@@ -267,6 +284,7 @@ mod tests {
         let unit = TimeUnit::Nanoseconds;
         let row = |beside, wanted| ImageRow { what: "it", time: 150.0, beside, wanted, unit };
         assert_eq!(row(Some(100.0), Some(50.0)).met(), Some(true));
+        assert_eq!((row(Some(100.0), None).times(), row(None, None).times()), (Some(1.5), None));
         assert_eq!(row(Some(99.0), Some(50.0)).met(), Some(false));
         assert_eq!(row(None, Some(149.0)).met(), Some(false));
         assert_eq!((row(None, None).met(), row(None, None).added()), (None, None));

@@ -21,6 +21,7 @@ mod counting;
 mod fixture;
 mod goals;
 mod image_calls;
+mod image_guards;
 mod image_start;
 mod images;
 mod mapping;

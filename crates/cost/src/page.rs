@@ -109,8 +109,8 @@ pub(crate) fn stream_line(it: &StreamRow) -> String {
 
 /// The header of the table of images.
 pub(crate) const IMAGE_HEAD: &str = "\
-| images | time | beside | added | wanted | met |
-|---|---:|---:|---:|---:|---|
+| images | time | beside | added | times | wanted | met |
+|---|---:|---:|---:|---:|---:|---|
 ";
 
 /// A row of images.
@@ -119,8 +119,9 @@ pub(crate) fn image_line(it: &ImageRow) -> String {
     let (what, time) = (it.what, it.unit.text(it.time));
     let (beside, added) = (or_none(it.beside), or_none(it.added()));
     let wanted = it.wanted.map_or("-".to_owned(), |value| format!("<= {}", it.unit.text(value)));
+    let times = it.times().map_or("-".to_owned(), |times| format!("{times:.2}"));
     let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
-    format!("| {what} | {time} | {beside} | {added} | {wanted} | {met} |\n")
+    format!("| {what} | {time} | {beside} | {added} | {times} | {wanted} | {met} |\n")
 }
 
 /// The goals: one row each, one column for each cell.

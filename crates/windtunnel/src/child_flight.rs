@@ -15,13 +15,14 @@ use flight::{
     Subject,
 };
 use kernel::LiveObjects;
-use nt::image::Channel;
+use nt::image::{Channel, FlightProcess, Number, ProcessEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, RawFd};
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use verify::{Finding, StackFrame};
 
 /// The line in front of the rest of a result.
@@ -40,6 +41,8 @@ pub struct ChildArguments {
     pub options: FlightOptions,
     /// The descriptor of the shared memory.
     pub channel: RawFd,
+    /// The number of the parent process.
+    pub parent: Option<u32>,
 }
 
 /// The part of a result that is not in the events.
@@ -81,15 +84,16 @@ impl EventSink for ChannelSink {
 
 /// Flies as the child process. The error says why the shared memory cannot be used.
 pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
+    nt::image::limit_process(arguments.parent, arguments.channel);
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
     if let Some(deadline) = arguments.options.deadline {
-        nt::image::start_watchdog(deadline);
+        nt::image::start_watchdog(deadline, channel);
     }
     let end = fly_contained(arguments, channel);
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
-    channel.append(format!("{END}{text}\n").as_bytes());
+    channel.append_end(format!("{END}{text}\n").as_bytes());
     nt::image::finish();
     // What the driver does at the exit of the process has a deadline, too.
     std::mem::forget(nt::image::UserModeCode::begin("the exit of the process"));
@@ -202,27 +206,47 @@ impl FlightEnd {
 }
 
 /// What a child wrote.
+#[derive(Default)]
 struct ChildText {
     events: Vec<Event>,
     /// `None` if it did not come to its end.
     end: Option<FlightEnd>,
+    /// What is missing of the events, if anything is.
+    need: Option<String>,
 }
 
 impl ChildText {
-    fn read(channel: &Channel) -> Result<Self, String> {
-        let text = channel.text();
-        let text = String::from_utf8_lossy(&text);
-        let mut read = Self { events: Vec::new(), end: None };
-        for line in text.lines() {
+    fn read(channel: &Channel) -> Self {
+        let mut read = Self::parse(&channel.text());
+        let left_out = channel.number(Number::LeftOut);
+        if left_out > 0 {
+            let need = format!("room for {left_out} more events in the memory of the flight");
+            read.need.get_or_insert(need);
+        }
+        read
+    }
+
+    /// Reads text. What is in front of a line that is no event is kept: code of the driver can
+    /// write to the shared memory.
+    fn parse(text: &[u8]) -> Self {
+        let mut read = Self::default();
+        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = String::from_utf8_lossy(line);
             if let Some(rest) = line.strip_prefix(END) {
                 read.end = serde_json::from_str(rest).ok();
+            } else if read.need.is_some() || line.is_empty() {
+                // Only the end is looked for.
+            } else if let Ok(event) = line.parse() {
+                read.events.push(event);
             } else {
-                let event = line.parse();
-                let error = |()| format!("it wrote a line that is no event: {line}");
-                read.events.push(event.map_err(error)?);
+                let number = index + 1;
+                let need = format!(
+                    "memory of the flight that is left alone: its line {number} is no event"
+                );
+                read.need = Some(need);
             }
         }
-        Ok(read)
+        read
     }
 }
 
@@ -233,8 +257,10 @@ pub(crate) fn load_in_child(umd: &NativeUmd) -> Result<(), String> {
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
     let mut command = child_command(None, Some(umd), umd.options(), &channel);
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().map_err(|why| error(why.to_string()))?;
-    let end = ChildText::read(&channel).map_err(error)?.end;
+    let process = FlightProcess::start(&mut command);
+    let end = process.and_then(|process| process.wait(&channel, umd.options().deadline));
+    end.map_err(|why| error(why.to_string()))?;
+    let end = ChildText::read(&channel).end;
     end.and_then(|end| end.load_error).map_or(Ok(()), Err)
 }
 
@@ -249,8 +275,9 @@ pub(crate) fn fly(
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
     let mut command = child_command(Some(driver), umd, options, &channel);
-    let status = run_child(&mut command, scenario, on).map_err(error)?;
-    let ChildText { mut events, end } = ChildText::read(&channel).map_err(error)?;
+    let process_end =
+        run_child(&mut command, scenario, on, &channel, options.deadline).map_err(error)?;
+    let ChildText { mut events, end, need } = ChildText::read(&channel);
     let finished = end.is_some();
     let end = end.unwrap_or_default();
     if let Some(why) = end.internal_error.as_ref().or(end.load_error.as_ref()) {
@@ -266,12 +293,13 @@ pub(crate) fn fly(
         file.set_registers_nothing();
     }
     let mut needs = end.needs.clone();
+    needs.extend(need);
     if finished && !end.began {
         events.clear();
     }
     let (mut stack, mut rule) = (Vec::new(), None);
     if !finished || channel.has_record() {
-        let crash = crash_event(driver, umd, &channel, status, &events);
+        let crash = crash_event(driver, umd, &channel, process_end, &events);
         needs.extend(crash.need);
         rule = crash.event.as_ref().and_then(|event| match event.kind {
             EventKind::RuleBroken { rule, .. } => Some(rule),
@@ -315,7 +343,9 @@ fn run_child(
     command: &mut Command,
     scenario: &Scenario,
     on: HostKind,
-) -> Result<ExitStatus, String> {
+    channel: &Channel,
+    deadline: Option<Duration>,
+) -> Result<ProcessEnd, String> {
     command.args(["--scenario", &scenario.source()]);
     match on {
         HostKind::Deterministic { seed, pressure } => {
@@ -331,7 +361,9 @@ fn run_child(
     // Standard output has the report: what the driver prints goes to standard error.
     let errors = std::io::stderr().as_fd().try_clone_to_owned();
     command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from));
-    command.status().map_err(|why| why.to_string())
+    let process = FlightProcess::start(command);
+    let end = process.and_then(|process| process.wait(channel, deadline));
+    end.map_err(|why| why.to_string())
 }
 
 /// The command of the child.
@@ -364,8 +396,31 @@ fn child_command(
     };
     command.args(["--guard", guard]);
     command.args(["--channel", &channel.descriptor().to_string()]);
+    command.args(["--parent", &std::process::id().to_string()]);
     if let Some(folder) = &options.files {
         command.arg("--files").arg(folder);
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_in_front_of_a_broken_line_are_kept() {
+        let mut text = b"1 t0 c5 driver-pointer:4 pool.allocated bytes=32 tag=Wtdr\n\
+            2 t0 - driver-pointer:4 driver-handle.set of=allocation:1\n"
+            .to_vec();
+        let whole = ChildText::parse(&text);
+        assert_eq!((whole.events.len(), whole.need), (2, None));
+        let end = serde_json::to_string(&FlightEnd::default()).unwrap();
+        text.extend(b"\0\0\xff overwritten\nmore\n");
+        text.extend(format!("{END}{end}\n").bytes());
+        let broken = ChildText::parse(&text);
+        assert_eq!(broken.events.len(), 2);
+        assert!(broken.end.is_some());
+        let need = broken.need.unwrap();
+        assert!(need.ends_with("its line 3 is no event"), "{need}");
+    }
 }

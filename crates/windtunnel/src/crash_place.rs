@@ -180,10 +180,21 @@ impl<'a> Places<'a> {
             && let Some(frame) = self.frames(&[address]).first()
             && (!self.has_drivers || stack.first() == Some(frame))
         {
-            return frame.to_string();
+            // Of a call of data, the call has a line.
+            let fetch = record.kind() == CrashKind::Access && record.error & 0x10 != 0;
+            let caller = stack.get(1).filter(|_| fetch && stack.first() == Some(frame));
+            return caller
+                .map_or(frame.to_string(), |caller| format!("{frame}, called by {caller}"));
         }
         let import = self.last_import(record);
-        if let (Some(import), true) = (&import, record.is_in_import()) {
+        // A shared object also calls the C library, after an import that has returned.
+        let is_innermost = |caller: &StackFrame| {
+            self.frames(&[record.caller.saturating_sub(1)]).first() == Some(caller)
+        };
+        if let Some(import) = &import
+            && record.is_in_import()
+            && stack.first().is_none_or(is_innermost)
+        {
             return import.clone();
         }
         let object = self.objects.find(address).map(|object| name_of(&object.path));

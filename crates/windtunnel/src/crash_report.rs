@@ -7,11 +7,10 @@ use crate::missed_block::MissedAccess;
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::BlockKind;
-use nt::image::{Channel, CrashKind, CrashRecord, Section};
+use nt::image::{Channel, CrashKind, CrashRecord, ProcessEnd, Section};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use verify::StackFrame;
 
@@ -30,7 +29,7 @@ pub(crate) fn crash_event(
     driver: Driver,
     umd: Option<&NativeUmd>,
     channel: &Channel,
-    status: ExitStatus,
+    end: ProcessEnd,
     events: &[Event],
 ) -> Crash {
     let record = channel.record();
@@ -43,6 +42,8 @@ pub(crate) fn crash_event(
     let stack = places.stack(&record);
     let open = match record.kind() {
         CrashKind::None => open_call(events),
+        // The parent wrote the record, and knows the function by the events only.
+        _ if !matches!(end, ProcessEnd::Ended(_)) => open_call(events),
         _ => record.running(),
     };
     let in_umd = umd.is_some() && (file.is_none() || places.is_in_umd(&record));
@@ -54,7 +55,7 @@ pub(crate) fn crash_event(
     let is_lock = record.block.kind() == BlockKind::EndedLock;
     let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver || is_lock);
     let message = match (record.kind(), &missed) {
-        (CrashKind::None, _) => ended_by_itself(component, status),
+        (CrashKind::None, _) => ended_without_record(component, end),
         (_, Some(missed)) => missed.sentence(&record, &places, &stack, events, noun(component)),
         _ => message(component, &record, &places, &stack),
     };
@@ -114,12 +115,31 @@ fn open_call(events: &[Event]) -> Option<(Component, String)> {
 }
 
 /// The sentence for a process that left no record.
-fn ended_by_itself(component: Component, status: ExitStatus) -> String {
+fn ended_without_record(component: Component, end: ProcessEnd) -> String {
     let driver = noun(component);
+    let hangs = hangs(component);
+    let status = match end {
+        ProcessEnd::Silent(_) => {
+            return format!(
+                "{driver} did not return within the deadline, and its process gave no sign of \
+                 life: {hangs}"
+            );
+        }
+        ProcessEnd::Stopped(_) => return format!("{driver} stopped the process: {hangs}"),
+        ProcessEnd::Ended(status) => status,
+    };
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("{driver} ended the process with exit status {code}"),
         (None, Some(signal)) => format!("the process of {driver} was ended by signal {signal}"),
         (None, None) => format!("the process of {driver} ended"),
+    }
+}
+
+/// What Windows does if driver code does not return.
+fn hangs(component: Component) -> &'static str {
+    match component {
+        Component::Umd => "the application hangs",
+        _ => "the thread hangs, without a bug check",
     }
 }
 
@@ -166,14 +186,17 @@ fn what(
     };
     match record.kind() {
         CrashKind::Access => {
-            let verb = match record.error {
-                _ if record.error & 0x10 != 0 => "executed",
-                _ if record.error & 2 != 0 => "wrote to",
-                _ => "read from",
-            };
-            // A non-canonical address is reported as zero.
+            // A non-canonical address is reported as zero, and without the kind of the access.
             let fetch = record.error & 0x10 != 0;
             let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
+            let non_canonical = accessed.is_some_and(|address| address != 0);
+            let verb = match record.error {
+                _ if fetch => "executed",
+                _ if record.error & 2 != 0 || (non_canonical && record.writes_memory()) => {
+                    "wrote to"
+                }
+                _ => "read from",
+            };
             let address = accessed.unwrap_or(record.address);
             let note = address_note(address, section);
             format!("{driver} {verb} address {address:#x}{note}{irql} in {place}")
@@ -210,6 +233,11 @@ fn what(
             let status = record.bug_check[0];
             format!("{driver} ended the process with exit status {status} in {place}")
         }
+        CrashKind::SystemCall => {
+            let number = record.bug_check[0];
+            format!("{driver} made system call {number} of this machine{irql} in {place}")
+        }
+        CrashKind::Stopped => format!("{driver} stopped the process{irql} in {place}"),
         CrashKind::None => String::new(),
     }
 }
@@ -229,7 +257,11 @@ fn windows(record: &CrashRecord) -> String {
         CrashKind::StackOverflow => "bug check 0x7F (0x8)".to_owned(),
         CrashKind::FastFail => format!("bug check 0x139 ({:#x})", record.bug_check[0]),
         CrashKind::Deadline if raised => "bug check 0x133".to_owned(),
-        CrashKind::Deadline => "the thread hangs, without a bug check".to_owned(),
+        CrashKind::Deadline | CrashKind::Stopped => hangs(Component::Driver).to_owned(),
+        CrashKind::SystemCall => {
+            "Windows crashes, because its system services are entered from user mode only (ours)"
+                .to_owned()
+        }
         CrashKind::BugCheck => format!("bug check {:#X}", record.bug_check[0]).replace("0X", "0x"),
         _ => "bug check 0x7E in a system thread, 0x3B in a system call".to_owned(),
     }
@@ -245,7 +277,7 @@ fn windows_in_application(record: &CrashRecord) -> String {
         CrashKind::Breakpoint => "0x80000003",
         CrashKind::StackOverflow => "0xC00000FD",
         CrashKind::FastFail | CrashKind::Abort => "0xC0000409",
-        CrashKind::Deadline => return "the application hangs".to_owned(),
+        CrashKind::Deadline | CrashKind::Stopped => return hangs(Component::Umd).to_owned(),
         _ => return "the application ends".to_owned(),
     };
     format!("the application ends with {status}")

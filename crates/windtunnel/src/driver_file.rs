@@ -246,6 +246,7 @@ pub(crate) fn fly_here(
     };
     if let Some(channel) = channel {
         leave_numbers(channel, loaded);
+        nt::image::refuse_system_calls(&loaded.range());
     } else {
         crash_report::set_image_here(&loaded.range());
     }

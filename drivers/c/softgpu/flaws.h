@@ -90,6 +90,40 @@ __attribute__((section("INIT"), noinline, unused)) static void FlawInitialize(vo
 }
 #endif
 
+#if FLAW_FAULT == 21
+static volatile int FlawZero __attribute__((unused));
+#elif FLAW_FAULT == 28
+/* A return instruction, in memory that is no code. */
+static volatile UCHAR FlawData[16] __attribute__((unused)) = {0xc3};
+#elif FLAW_FAULT >= 30
+/* Functions of the C library, which a shared object reaches and an image does not. */
+void exit(int);
+void abort(void);
+int getpid(void);
+int kill(int, int);
+int pause(void);
+int close(int);
+int pthread_sigmask(int, const void *, void *);
+
+__attribute__((noinline, unused)) static void FlawBlockSignals(void)
+{
+    ULONGLONG all[16];
+    int index;
+
+    for (index = 0; index < 16; index++)
+        all[index] = ~0ULL;
+    pthread_sigmask(0, all, NULL);
+}
+
+__attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
+{
+    int descriptor;
+
+    for (descriptor = 0; descriptor < 1024; descriptor++)
+        close(descriptor);
+}
+#endif
+
 /* The fault happens in the function of the place, at its line. */
 #if FLAW_FAULT == 1
 #define FLAW_HAPPENS *(volatile int *)NULL = 1
@@ -105,6 +139,45 @@ __attribute__((section("INIT"), noinline, unused)) static void FlawInitialize(vo
 #define FLAW_HAPPENS FlawWriteCode()
 #elif FLAW_FAULT == 9
 #define FLAW_HAPPENS FlawInitialize()
+#elif FLAW_FAULT == 20
+/* getpid of Linux. */
+#define FLAW_HAPPENS __asm__ volatile("syscall" : : "a"(39) : "rcx", "r11", "memory")
+#elif FLAW_FAULT == 21
+#define FLAW_HAPPENS FlawZero = 1000 / FlawZero
+#elif FLAW_FAULT == 22
+#define FLAW_HAPPENS __asm__ volatile("ud2")
+#elif FLAW_FAULT == 23
+#define FLAW_HAPPENS __asm__ volatile("int3")
+#elif FLAW_FAULT == 24
+#define FLAW_HAPPENS __asm__ volatile("int $0x2c")
+#elif FLAW_FAULT == 25
+#define FLAW_HAPPENS (void)*(volatile int *)0xfffff80000001000ULL
+#elif FLAW_FAULT == 26
+/* The pattern of freed memory is no address. */
+#define FLAW_HAPPENS *(volatile int *)0x5a5a5a5a5a5a5a5aULL = 1
+#elif FLAW_FAULT == 28
+#define FLAW_HAPPENS ((void (*)(void))FlawData)()
+#elif FLAW_FAULT == 29
+#define FLAW_HAPPENS KeSetEvent((PRKEVENT)0x5a5a0000ULL, 0, FALSE)
+#elif FLAW_FAULT == 30
+#define FLAW_HAPPENS exit(0)
+#elif FLAW_FAULT == 31
+#define FLAW_HAPPENS abort()
+#elif FLAW_FAULT == 32
+#define FLAW_HAPPENS kill(getpid(), 9)
+#elif FLAW_FAULT == 33
+#define FLAW_HAPPENS kill(getpid(), 19)
+#elif FLAW_FAULT == 34
+#define FLAW_HAPPENS \
+    FlawBlockSignals(); \
+    for (;;) \
+        YieldProcessor()
+#elif FLAW_FAULT == 35
+#define FLAW_HAPPENS pause()
+#elif FLAW_FAULT == 36
+#define FLAW_HAPPENS \
+    FlawCloseDescriptors(); \
+    *(volatile int *)NULL = 1
 #elif FLAW_FAULT == 4
 #define FLAW_HAPPENS \
     for (;;) \

@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The size of the shared memory. It is sparse: only what is written takes memory.
 const SIZE: usize = 1 << 30;
 
+/// The room that is kept for the end of the text.
+const END: usize = 16 << 20;
+
 /// Where the length of the text is.
 const LENGTH: usize = MAPS + signals::MAPS_BYTES;
 
@@ -44,6 +47,10 @@ pub enum Number {
     Traps = 2,
     /// The number of bytes of absent imports.
     TrapBytes = 3,
+    /// The sign of life of the flight: it changes while the flight can end its driver.
+    Heartbeat = 4,
+    /// How many pieces of text did not fit.
+    LeftOut = 5,
 }
 
 /// The shared memory of a flight.
@@ -118,6 +125,17 @@ impl Channel {
         unsafe { at.read_volatile() }
     }
 
+    /// Writes a crash record and the list of mappings from outside of the flight's process.
+    pub(super) fn set_record(&self, record: &CrashRecord, maps: &str) {
+        let at = ptr::with_exposed_provenance_mut::<u8>(self.address + MAPS);
+        let length = maps.len().min(signals::MAPS_BYTES);
+        // SAFETY: The range is inside the mapping, and the flight's threads do not run.
+        unsafe { at.copy_from_nonoverlapping(maps.as_ptr(), length) };
+        let at = ptr::with_exposed_provenance_mut::<CrashRecord>(self.address);
+        // SAFETY: As above.
+        unsafe { at.write_volatile(*record) };
+    }
+
     /// The files whose code was mapped when the record was written.
     pub fn mapped_objects(&self) -> MappedObjects {
         let at = ptr::with_exposed_provenance::<u8>(self.address + MAPS);
@@ -127,17 +145,32 @@ impl Channel {
         MappedObjects::parse(&String::from_utf8_lossy(text))
     }
 
-    /// Appends text. What does not fit is left out.
+    /// Appends text. What does not fit is left out and counted: room is kept for the end.
     pub fn append(&self, text: &[u8]) {
+        self.append_below(SIZE - END, text);
+    }
+
+    /// Appends the last text, for which room was kept.
+    pub fn append_end(&self, text: &[u8]) {
+        self.append_below(SIZE, text);
+    }
+
+    fn append_below(&self, limit: usize, text: &[u8]) {
         let length = self.cell(LENGTH);
         let start = usize::try_from(length.load(Ordering::Relaxed)).unwrap_or(SIZE);
-        if start > SIZE - TEXT || text.len() > SIZE - TEXT - start {
+        if start > limit - TEXT || text.len() > limit - TEXT - start {
+            self.set_number(Number::LeftOut, self.number(Number::LeftOut) + 1);
             return;
         }
         let to = ptr::with_exposed_provenance_mut::<u8>(self.address + TEXT + start);
         // SAFETY: The range is inside the mapping, and this thread alone appends (invariant 2).
         unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         length.store((start + text.len()) as u64, Ordering::Release);
+    }
+
+    /// The length of the text so far.
+    pub(super) fn length(&self) -> u64 {
+        self.cell(LENGTH).load(Ordering::Acquire)
     }
 
     /// The text so far.
@@ -179,6 +212,22 @@ impl Drop for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_channel_keeps_what_was_sent_and_has_room_for_the_end() {
+        let channel = Channel::create().unwrap();
+        channel.append(b"one\n");
+        channel.cell(LENGTH).store((SIZE - TEXT - END - 4) as u64, Ordering::Release);
+        channel.append(b"two\n");
+        assert_eq!(channel.number(Number::LeftOut), 0);
+        channel.append(b"three\n");
+        channel.append(b"four\n");
+        assert_eq!(channel.number(Number::LeftOut), 2);
+        channel.append_end(b"=end\n");
+        assert_eq!(channel.number(Number::LeftOut), 2);
+        let text = channel.text();
+        assert!(text.starts_with(b"one\n") && text.ends_with(b"two\n=end\n"));
+    }
 
     #[test]
     fn text_and_numbers_are_read_by_another_mapping() {

@@ -51,10 +51,14 @@ pub enum CrashKind {
     StackOverflow = 10,
     /// The driver ended the process (`exit`).
     Exit = 11,
+    /// A system call by an instruction of the driver's own.
+    SystemCall = 12,
+    /// The process was stopped by a signal, and did not go on within the deadline.
+    Stopped = 13,
 }
 
 impl CrashKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::None,
         Self::Access,
         Self::Instruction,
@@ -67,6 +71,8 @@ impl CrashKind {
         Self::Unhandled,
         Self::StackOverflow,
         Self::Exit,
+        Self::SystemCall,
+        Self::Stopped,
     ];
 
     fn from_number(number: u32) -> Self {
@@ -104,7 +110,7 @@ pub struct CrashRecord {
     /// The frame pointer of the last import call.
     pub caller_frame: u64,
     /// The code and the parameters of a bug check; the first is the status of a raised exception,
-    /// or the exit status of the process.
+    /// the exit status of the process, or the number of a system call.
     pub bug_check: [u64; 5],
     /// The guarded block that the access missed; its `start` is zero if there is none.
     pub block: MissedBlock,
@@ -199,7 +205,13 @@ impl CrashRecord {
             self.name_bytes = length as u64;
         }
         self.thread = u32::MAX;
-        let Some(block) = ProcessorBlock::existing() else { return };
+        if let Some(block) = ProcessorBlock::existing() {
+            self.describe_block(block);
+        }
+    }
+
+    /// Fills in what a processor block has.
+    pub(super) fn describe_block(&mut self, block: ProcessorBlock) {
         self.irql = block.irql().into();
         self.call = block.call();
         (self.caller, self.caller_stack, self.import) = block.last_import();

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ptr;
 
 /// The size of the block.
-const BLOCK: usize = 0x2000;
+pub(super) const BLOCK: usize = 0x2000;
 
 /// The address of the block itself.
 const SELF: usize = 0x18;
@@ -76,6 +76,11 @@ impl ProcessorBlock {
         super::signals::add_signal_stack();
         super::watchdog::watch(block);
         block
+    }
+
+    /// The copy of a block of another process, while the copy exists.
+    pub(super) fn of_copy(copy: &[u64; BLOCK / 8]) -> Self {
+        Self(copy.as_ptr().expose_provenance())
     }
 
     /// The block of this thread, if it has one. Does not allocate.

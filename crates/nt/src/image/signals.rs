@@ -19,6 +19,7 @@ use super::watchdog::DEADLINE_SIGNAL;
 use crate::guard::MissedBlock;
 use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use std::ops::Range;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::OnceLock;
@@ -129,6 +130,16 @@ fn wait_for_event(event: RawFd, milliseconds: c_int) {
     unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
 }
 
+/// A system call by an instruction of the driver's own, at these addresses, is a fault from now on:
+/// a driver of Windows knows no system call of this machine. Where the system has no filters for
+/// system calls, nothing changes.
+pub fn refuse_system_calls(addresses: &Range<usize>) {
+    let action = new_action();
+    // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
+    unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) };
+    super::limits::trap_system_calls(addresses.start, addresses.end);
+}
+
 fn install() {
     unsafe extern "C" {
         fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
@@ -136,15 +147,7 @@ fn install() {
     emulate::prepare();
     // SAFETY: The function can be called whenever the process ends.
     unsafe { on_exit(exited, ptr::null_mut()) };
-    // SAFETY: Zero is a valid value of every field.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_signal;
-    action.sa_sigaction = handler as usize;
-    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    for signal in SIGNALS.into_iter().chain([DEADLINE_SIGNAL]) {
-        // SAFETY: The set is this function's own.
-        unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
-    }
+    let action = new_action();
     let mut earlier = Vec::with_capacity(SIGNALS.len());
     for signal in SIGNALS {
         // SAFETY: Zero is a valid value of every field.
@@ -156,6 +159,20 @@ fn install() {
     _ = EARLIER.set(earlier);
     // SAFETY: As above.
     unsafe { libc::sigaction(DEADLINE_SIGNAL, &raw const action, ptr::null_mut()) };
+}
+
+/// The action of our handler.
+fn new_action() -> libc::sigaction {
+    // SAFETY: Zero is a valid value of every field.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_signal;
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    for signal in SIGNALS.into_iter().chain([DEADLINE_SIGNAL]) {
+        // SAFETY: The set is this function's own.
+        unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
+    }
+    action
 }
 
 /// Gives this thread a signal stack, so that an overflow of its own stack can be handled.
@@ -375,6 +392,7 @@ fn kind_of(signal: c_int, interrupted: &Interrupted<'_>, address: u64) -> CrashK
         libc::SIGFPE => CrashKind::Arithmetic,
         libc::SIGTRAP => CrashKind::Breakpoint,
         libc::SIGABRT => requested_kind(),
+        libc::SIGSYS => CrashKind::SystemCall,
         _ => CrashKind::Deadline,
     }
 }
@@ -399,6 +417,12 @@ fn abandon_interrupted(kind: CrashKind, interrupted: &Interrupted<'_>, address: 
         record.code = interrupted.code().0;
         match kind {
             CrashKind::FastFail => record.bug_check[0] = record.registers[1],
+            CrashKind::SystemCall => {
+                record.bug_check[0] = record.registers[0];
+                // The signal comes behind the instruction, which has two bytes.
+                record.instruction -= 2;
+                record.rip = record.instruction;
+            }
             CrashKind::BugCheck | CrashKind::Exit => {
                 for (parameter, requested) in record.bug_check.iter_mut().zip(&REQUESTED[1..]) {
                     *parameter = requested.load(Ordering::SeqCst);

@@ -110,7 +110,11 @@ pub fn walk_stack(record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
                     files.len() - 1
                 });
                 let tables = files[index].1.as_ref();
-                tables.and_then(|tables| tables.unwind(address - object.base, &registers, &stack))
+                let unwound = tables
+                    .and_then(|tables| tables.unwind(address - object.base, &registers, &stack));
+                // A call of data: nothing has run there.
+                let is_data = frames.len() == 1 && record.error & 0x10 != 0;
+                unwound.or_else(|| leaf(&registers, &stack).filter(|_| is_data))
             }
             // A call through a bad pointer: nothing has run there.
             None if frames.len() == 1 => leaf(&registers, &stack),

@@ -2,14 +2,15 @@
 //! zero for a non-canonical address, such as one from freed memory.
 
 use super::crash::CrashRecord;
-use iced_x86::{Decoder, DecoderOptions, OpKind, Register};
+use iced_x86::{
+    Decoder, DecoderOptions, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register,
+};
 
 impl CrashRecord {
     /// The address that the faulting instruction accessed. `None` if it accesses no memory, or if
     /// the instruction is not known.
     pub fn accessed_address(&self) -> Option<u64> {
-        let decoder = Decoder::with_ip(64, &self.code, self.instruction, DecoderOptions::NONE);
-        let instruction = { decoder }.decode();
+        let instruction = self.decoded();
         let operand = (0..instruction.op_count())
             .find(|index| instruction.op_kind(*index) == OpKind::Memory)?;
         let value = |register: Register| {
@@ -20,6 +21,20 @@ impl CrashRecord {
             }
         };
         instruction.virtual_address(operand, 0, |register, _, _| value(register))
+    }
+
+    /// Whether the faulting instruction writes to memory.
+    pub fn writes_memory(&self) -> bool {
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&self.decoded());
+        info.used_memory().iter().any(|memory| {
+            use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+            matches!(memory.access(), Write | CondWrite | ReadWrite | ReadCondWrite)
+        })
+    }
+
+    fn decoded(&self) -> Instruction {
+        Decoder::with_ip(64, &self.code, self.instruction, DecoderOptions::NONE).decode()
     }
 }
 
@@ -33,6 +48,9 @@ mod tests {
         record.code[..4].copy_from_slice(&[0x48, 0x89, 0x48, 0x10]); // mov [rax + 16], rcx
         record.registers[0] = 0xdddd_dddd_dddd_dddd;
         assert_eq!(record.accessed_address(), Some(0xdddd_dddd_dddd_dded));
+        assert!(record.writes_memory());
+        record.code[1] = 0x8b; // mov rcx, [rax + 16]
+        assert_eq!((record.accessed_address().is_some(), record.writes_memory()), (true, false));
         record.code[0] = 0xc3; // ret
         assert_eq!(record.accessed_address(), None);
     }

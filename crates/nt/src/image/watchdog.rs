@@ -4,8 +4,12 @@
 //! A driver call is given the tick at which it was entered. When it waits, it is outside; when it
 //! goes on, its time begins again. The clock is the machine's, so a finding does not depend on it
 //! unless a call takes seconds.
+//!
+//! The watchdog also gives the sign of life of the process, while it can end the driver: the parent
+//! ends a process without one.
 #![expect(unsafe_code, reason = "sends a signal to a thread")]
 
+use super::channel::{Channel, Number};
 use super::processor_block::ProcessorBlock;
 use super::signals::process;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,26 +40,62 @@ pub(super) fn watch(block: ProcessorBlock) {
     THREADS.lock().unwrap_or_else(PoisonError::into_inner).push((thread, block));
 }
 
-/// Starts the watchdog: driver code that runs for longer than `deadline` is abandoned.
-pub fn start_watchdog(deadline: Duration) {
+/// Whether the driver code of this process can be ended from inside.
+#[derive(Default)]
+struct Health {
+    /// For how many ticks a thread has not followed its signal.
+    unanswered: u64,
+    /// For how many ticks driver code has waited outside of our knowledge, and nothing has run.
+    quiet: u64,
+    /// The length of the text of the flight.
+    length: u64,
+}
+
+impl Health {
+    /// How long a thread may take to follow its signal, in ticks.
+    const PATIENCE: u64 = 20;
+
+    /// Looks once. Returns whether the process can still end its driver.
+    fn look(&mut self, signalled: bool, waits: bool, length: u64, limit: u64) -> bool {
+        self.unanswered = if signalled { self.unanswered + 1 } else { 0 };
+        let quiet = waits && !signalled && length == self.length;
+        self.quiet = if quiet { self.quiet + 1 } else { 0 };
+        self.length = length;
+        self.unanswered < Self::PATIENCE && self.quiet <= limit
+    }
+}
+
+/// Starts the watchdog: driver code that runs for longer than `deadline` is abandoned. The sign of
+/// life goes to `channel`.
+pub fn start_watchdog(deadline: Duration, channel: &'static Channel) {
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let (started, is_started) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         _ = started.send(());
+        let mut health = Health::default();
+        channel.set_number(Number::Heartbeat, now());
         loop {
             std::thread::sleep(TICK);
             let now = NOW.fetch_add(1, Ordering::Relaxed) + 1;
             let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            for (thread, block) in threads {
+            let (mut signalled, mut waits) = (false, false);
+            for (thread, block) in &threads {
                 let entered = block.entered();
                 let late = entered != 0 && now.saturating_sub(entered) > limit;
                 // A user-mode driver that waits for its own threads waits without our knowledge.
-                if late && (block.is_user_mode() || is_running(thread)) {
+                if late && (block.is_user_mode() || is_running(*thread)) {
+                    signalled = true;
                     // SAFETY: The signal's handler is installed. A thread that has ended is not
                     // found by its number.
-                    unsafe { libc::syscall(libc::SYS_tgkill, process(), thread, DEADLINE_SIGNAL) };
+                    unsafe { libc::syscall(libc::SYS_tgkill, process(), *thread, DEADLINE_SIGNAL) };
+                } else if late && is_alive(*thread) {
+                    waits = true;
                 }
+            }
+            let waits = waits && !threads.iter().any(|(thread, _)| is_running(*thread));
+            if health.look(signalled, waits, channel.length(), limit) {
+                channel.set_number(Number::Heartbeat, now);
             }
         }
     });
@@ -65,7 +105,41 @@ pub fn start_watchdog(deadline: Duration) {
 
 /// Whether a thread runs, and does not wait for another one.
 fn is_running(thread: libc::pid_t) -> bool {
+    state(thread) == Some('R')
+}
+
+/// Whether a thread has not ended.
+fn is_alive(thread: libc::pid_t) -> bool {
+    state(thread).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The state of a thread, as the system calls it.
+fn state(thread: libc::pid_t) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-    let state = stat.ok().and_then(|stat| stat.rsplit(')').next()?.trim().chars().next());
-    state == Some('R')
+    stat.ok().and_then(|stat| stat.rsplit(')').next()?.trim().chars().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_healthy_until_a_thread_ignores_its_signal_or_nothing_runs() {
+        const LIMIT: u64 = 40;
+        let mut health = Health::default();
+        for tick in 0..Health::PATIENCE - 1 {
+            assert!(health.look(true, false, tick, LIMIT), "{tick}");
+        }
+        assert!(!health.look(true, false, 100, LIMIT), "the signal is not answered");
+        let mut health = Health::default();
+        for tick in 0..LIMIT {
+            assert!(health.look(false, true, 7, LIMIT), "{tick}");
+        }
+        assert!(health.look(false, true, 8, LIMIT), "the flight goes on");
+        for tick in 0..LIMIT {
+            assert!(health.look(false, true, 8, LIMIT), "{tick}");
+        }
+        assert!(!health.look(false, true, 8, LIMIT), "nothing runs");
+        assert!(health.look(false, false, 8, LIMIT), "the wait is over");
+    }
 }

@@ -22,6 +22,9 @@ pub(crate) struct Arguments {
     /// The descriptor of the shared memory
     #[arg(long)]
     channel: i32,
+    /// The number of the parent process: the flight ends with it
+    #[arg(long)]
+    parent: Option<u32>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
@@ -38,7 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         None => None,
     };
     let (host, options) = (arguments.threads.host_kind()?, arguments.options.flight_options());
-    let child = ChildArguments { flight, umd, host, options, channel: arguments.channel };
+    let (channel, parent) = (arguments.channel, arguments.parent);
+    let child = ChildArguments { flight, umd, host, options, channel, parent };
     fly_as_child(&child).map_err(CommandError)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,6 +20,7 @@ mod json;
 mod list;
 mod progress;
 mod repeat;
+mod soak;
 mod support;
 mod text;
 
@@ -88,6 +89,9 @@ enum Command {
     /// Fly one flight of a driver from a file, for a parent process
     #[command(hide = true)]
     Flight(flight::Arguments),
+    /// Fly random bad drivers from one process, for the long tests
+    #[command(hide = true)]
+    Soak(soak::Arguments),
     /// Explain a rule, an entry point, a status, a result, a bug check, a driver or a scenario:
     /// what it means, which calls return it, which rules lead to it, which command shows it
     Explain {
@@ -122,6 +126,7 @@ pub(crate) fn run() -> ExitCode {
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
         Command::Flight(arguments) => (false, flight::run(&arguments)),
+        Command::Soak(arguments) => (false, soak::run(&arguments)),
         Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };

@@ -4,6 +4,7 @@
 //! its result. The parent waits, reads, and judges. So whatever ends the child, the parent has all
 //! events up to that moment, and makes the report.
 
+use crate::check::with_resources;
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
 use crate::driver_file::{FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
@@ -14,7 +15,7 @@ use flight::{
     Event, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::Channel;
+use nt::image::{Channel, StopSignal, run_flight};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, RawFd};
@@ -80,13 +81,21 @@ impl EventSink for ChannelSink {
 
 /// Flies as the child process. The error says why the shared memory cannot be used.
 pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
+    StopSignal::leave_to_parent();
+    cost::set_flight_exit_status();
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
-    if let Some(deadline) = arguments.options.deadline {
-        nt::image::start_watchdog(deadline);
-    }
-    let end = fly_contained(arguments, channel);
+    let fly = || {
+        if let Some(deadline) = arguments.options.deadline {
+            nt::image::start_watchdog(deadline);
+        }
+        Ok(fly_contained(arguments, channel))
+    };
+    let end = with_resources(fly).unwrap_or_else(|HostError(why)| FlightEnd {
+        internal_error: Some(why),
+        ..FlightEnd::default()
+    });
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
     channel.append(format!("{END}{text}\n").as_bytes());
     nt::image::finish();
@@ -243,6 +252,12 @@ pub(crate) fn fly(
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
     let status = run_child(driver, umd, scenario, on, &channel).map_err(error)?;
+    if let Some(signal) = StopSignal::received() {
+        return Err(error(format!("it was stopped by {}", signal.name())));
+    }
+    if status.code() == Some(cost::FLIGHT_WITHOUT_MEMORY) {
+        return with_resources(|| flight::no_resources("no memory"));
+    }
     let ChildText { mut events, end } = ChildText::read(&channel).map_err(error)?;
     let finished = end.is_some();
     let end = end.unwrap_or_default();
@@ -325,7 +340,7 @@ fn run_child(
     // Standard output has the report: what the driver prints goes to standard error.
     let errors = std::io::stderr().as_fd().try_clone_to_owned();
     command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from));
-    command.status().map_err(|why| why.to_string())
+    run_flight(&mut command).map_err(|why| why.to_string())
 }
 
 /// The command of the child.

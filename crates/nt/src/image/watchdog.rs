@@ -41,7 +41,7 @@ pub fn start_watchdog(deadline: Duration) {
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let (started, is_started) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         _ = started.send(());
         loop {
             std::thread::sleep(TICK);
@@ -59,6 +59,9 @@ pub fn start_watchdog(deadline: Duration) {
             }
         }
     });
+    if let Err(why) = spawned {
+        flight::no_resources(format_args!("the watchdog cannot be started: {why}"));
+    }
     // The start of a thread needs a lock that the initialization of a driver's file holds.
     _ = is_started.recv();
 }

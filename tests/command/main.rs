@@ -8,6 +8,7 @@ mod entries;
 mod golden;
 mod house;
 mod images;
+mod lost_verdicts;
 mod report;
 mod run;
 mod samples;

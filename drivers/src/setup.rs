@@ -84,7 +84,7 @@ unsafe fn set_up_with_hardware(
 
 /// The resources that the bus reports for a board: registers and a configuration space.
 fn hardware() -> Hardware {
-    let ram = Ram::new(REGISTERS).expect("the machine has memory");
+    let ram = machine_memory(REGISTERS);
     let run = ram.allocate(REGISTERS).expect("no other code allocates from it");
     let mut config = vec![0; CONFIG];
     config[..4].copy_from_slice(&BOARD_ID);
@@ -147,7 +147,14 @@ pub(crate) fn softgpu(log: &Arc<Log>) -> DriverSetup {
 
 /// The machine's memory.
 pub(crate) fn ram() -> Arc<Ram> {
-    Ram::new(MACHINE_MEMORY).expect("the machine has memory")
+    machine_memory(MACHINE_MEMORY)
+}
+
+/// Memory of this many bytes. Ends the flight if the process may not have it.
+fn machine_memory(bytes: u64) -> Arc<Ram> {
+    Ram::new(bytes).unwrap_or_else(|why| {
+        flight::no_resources(format_args!("{bytes} bytes of memory cannot be reserved: {why}"))
+    })
 }
 
 /// Sets up a driver around the driver in safe Rust, on hardware with memory.

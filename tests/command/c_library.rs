@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 const NAME: &str = "libwindtunnel_d3dkmt.so";
 
 /// The folder of the library, which cargo builds beside this test.
-fn library() -> PathBuf {
+pub(crate) fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     assert!(folder.join(NAME).exists(), "{} is not there", folder.join(NAME).display());
     folder
@@ -35,7 +35,7 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
     client
 }
 
-fn build_c(source: &str) -> PathBuf {
+pub(crate) fn build_c(source: &str) -> PathBuf {
     build("gcc", "-std=c11", source)
 }
 
@@ -50,7 +50,7 @@ fn run(client: &Path) -> (String, String) {
 }
 
 /// The command that runs a client.
-fn command(client: &Path) -> Command {
+pub(crate) fn command(client: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.arg("120").arg(client);
     // A report names sources relative to the folder that its program runs in. Cargo's own variable
@@ -60,12 +60,12 @@ fn command(client: &Path) -> Command {
 }
 
 /// The number of the line with this text.
-fn line_of(source: &str, text: &str) -> usize {
+pub(crate) fn line_of(source: &str, text: &str) -> usize {
     let source = fs::read_to_string(root().join(source)).unwrap();
     1 + source.lines().position(|line| line.contains(text)).unwrap()
 }
 
-fn output_text(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
 }

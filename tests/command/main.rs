@@ -9,6 +9,7 @@ mod faults;
 mod golden;
 mod house;
 mod images;
+mod lost_verdicts;
 mod memory_faults;
 mod report;
 mod run;

@@ -45,7 +45,7 @@ mod work_fixture;
 
 pub use bench::{BenchReport, bench};
 pub use bench_size::BenchSize;
-pub use counting::CountingAllocator;
+pub use counting::{CountingAllocator, FLIGHT_WITHOUT_MEMORY, set_flight_exit_status};
 pub use fixture::{CountedOperation, count};
 pub use goals::{Goal, goals};
 pub use images::ImageRow;

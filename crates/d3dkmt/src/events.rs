@@ -12,7 +12,7 @@ use std::ptr;
 
 /// Creates an event that is not set. Returns NULL if the library does not run.
 #[unsafe(no_mangle)]
-pub extern "C" fn windtunnel_event_create() -> HANDLE {
+pub extern "C-unwind" fn windtunnel_event_create() -> HANDLE {
     let mut event = 0;
     global_kernel::call("windtunnel_event_create", |session, _| {
         event = session.create_event();
@@ -23,7 +23,7 @@ pub extern "C" fn windtunnel_event_create() -> HANDLE {
 
 /// Returns one if the event is set; zero if it is not set or the handle is invalid.
 #[unsafe(no_mangle)]
-pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
+pub extern "C-unwind" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
     let mut set = false;
     global_kernel::call("windtunnel_event_is_set", |session, _| {
         set = session.event_is_set(event).unwrap_or(false);
@@ -34,7 +34,7 @@ pub extern "C" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
 
 /// Resets an event.
 #[unsafe(no_mangle)]
-pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
+pub extern "C-unwind" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
     global_kernel::call("windtunnel_event_reset", |session, _| {
         to_status(session.reset_event(event))
     })
@@ -42,7 +42,7 @@ pub extern "C" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
 
 /// Waits until an event is set.
 #[unsafe(no_mangle)]
-pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
+pub extern "C-unwind" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
     global_kernel::call("windtunnel_event_wait", |session, at| {
         to_status(session.wait_event(at, event))
     })
@@ -50,7 +50,7 @@ pub extern "C" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
 
 /// Closes an event. Later signals of the event have no visible effect.
 #[unsafe(no_mangle)]
-pub extern "C" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
+pub extern "C-unwind" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
     global_kernel::call("windtunnel_event_close", |session, _| {
         to_status(session.close_event(event))
     })

@@ -10,7 +10,7 @@
 //! standard streams, as for the first call (`atexit(3)`, notes).
 #![expect(unsafe_code, reason = "registers an exit handler with the C library")]
 
-use crate::report;
+use crate::{report, standard_error};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,7 +48,8 @@ extern "C" fn register() {
     // SAFETY: The handler is a function that is never unloaded; it does not use its argument.
     let refused = unsafe { on_exit(change_status, ptr::null_mut()) };
     if refused != 0 {
-        eprintln!("windtunnel: cannot register an exit handler: {VARIABLE} has no effect");
+        let reason = format!("cannot register an exit handler: {VARIABLE} has no effect");
+        standard_error::print_line(&reason);
     }
 }
 

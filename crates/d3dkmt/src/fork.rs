@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "registers a fork handler with the C library")]
 
 use crate::global_kernel::GlobalKernel;
+use crate::standard_error;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,7 +27,9 @@ pub(crate) extern "C" fn register_fork_hook() {
         // SAFETY: The handler is a function that is never unloaded, and it takes no lock.
         let refused = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if refused != 0 {
-            eprintln!("windtunnel: cannot detect fork: children would use the parent's kernel");
+            standard_error::print_line(
+                "cannot detect fork: children would use the parent's kernel",
+            );
         }
     });
 }

@@ -4,11 +4,15 @@
 use crate::call_site::CallSite;
 use crate::internal::Workers;
 use crate::report::Report;
-use crate::{driver, fork, internal, signals};
+use crate::{cancellation, driver, faults, fork, internal, signals, standard_error};
 use abi::NTSTATUS;
-use abi::status::{STATUS_DEVICE_REMOVED, STATUS_NOT_FOUND, STATUS_UNSUCCESSFUL};
-use flight::{Log, Passive, Spawner, ThreadedHost};
+use abi::status::{
+    STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
+    STATUS_UNSUCCESSFUL,
+};
+use flight::{Log, NoResources, Passive, Spawner, ThreadedHost};
 use kernel::Kernel;
+use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,6 +36,8 @@ thread_local! {
     /// then runs exit handlers, in which C++ destructors may call this library. Another thread
     /// makes these calls for them.
     static LOCAL: ThreadLocalProbe = const { ThreadLocalProbe };
+    /// Whether this thread is inside a call.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Has a destructor, so that its destruction can be detected.
@@ -54,8 +60,36 @@ impl<B> SendBody<B> {
     }
 }
 
+/// The memory that must be available before a call does anything: more than a call needs, but for
+/// the lists that it copies, which are checked by themselves, and for tables that grow.
+const MEMORY_OF_CALL: usize = 64 << 10;
+
 /// Runs a client's call on its thread, as its process.
 pub(crate) fn call(
+    name: &'static str,
+    body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+) -> NTSTATUS {
+    let cancellation = cancellation::hold();
+    // WINDOWS: our decision. A signal handler interrupts its thread inside a call, which may hold
+    // any lock: the handler's own call must not wait for it. Windows has no such handlers.
+    let status = if INSIDE.replace(true) {
+        STATUS_DEVICE_BUSY
+    } else {
+        let status = call_once(name, body);
+        INSIDE.set(false);
+        status
+    };
+    cancellation.restore();
+    status
+}
+
+/// Whether this thread is inside a call.
+pub(crate) fn is_inside() -> bool {
+    INSIDE.get()
+}
+
+/// Runs a call of a thread that is in no other call. Does not unwind.
+fn call_once(
     name: &'static str,
     body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
 ) -> NTSTATUS {
@@ -67,22 +101,33 @@ pub(crate) fn call(
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
+    if Vec::<u8>::new().try_reserve_exact(MEMORY_OF_CALL).is_err() {
+        return STATUS_NO_MEMORY;
+    }
     let run = || {
         let Some(kernel) = GlobalKernel::get_or_start() else { return STATUS_NOT_FOUND };
         if kernel.over.load(Ordering::Acquire) {
             return STATUS_DEVICE_REMOVED;
+        }
+        if kernel.report.is_some() {
+            faults::watch_thread();
         }
         if LOCAL.try_with(|_| ()).is_ok() {
             return kernel.call(name, body);
         }
         let carried = SendBody(body);
         std::thread::scope(|scope| {
-            let thread = scope.spawn(move || kernel.call(name, carried.body()));
-            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+            let thread = std::thread::Builder::new();
+            match thread.spawn_scoped(scope, move || kernel.call(name, carried.body())) {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                Err(_) => STATUS_NO_MEMORY,
+            }
         })
     };
     // A panic is an internal bug. It is already printed and does not leave the library.
-    internal::caught(run).unwrap_or(STATUS_UNSUCCESSFUL)
+    internal::caught(run).unwrap_or_else(|panic| {
+        if panic.is::<NoResources>() { STATUS_NO_MEMORY } else { STATUS_UNSUCCESSFUL }
+    })
 }
 
 impl GlobalKernel {
@@ -111,12 +156,16 @@ impl GlobalKernel {
             Ok(setup) => match host.adopt("client", |at| kernel.add_adapter(at, setup)) {
                 Ok(adapter) => kernel.start_workers(&workers, adapter),
                 Err(error) => {
-                    eprintln!("windtunnel: the built-in driver did not start: {error}");
+                    let reason = format!("the built-in driver did not start: {error}");
+                    standard_error::print_line(&reason);
                     return None;
                 }
             },
             // A kernel without an adapter.
-            Err(reason) => eprintln!("windtunnel: {reason}"),
+            Err(reason) => standard_error::print_line(&reason),
+        }
+        if report.is_some() {
+            faults::watch();
         }
         let session = Session::guarded(&kernel);
         Some(Self { host, session, report, over: AtomicBool::new(false) })

@@ -6,9 +6,10 @@
 //! is never counted against the client: nothing that happens after it is judged.
 
 use crate::global_kernel::GlobalKernel;
+use crate::standard_error;
 use flight::{
-    Host, InternalError, Log, Passive, Role, Spawner, ThreadBody, ThreadedHost, WaitResult,
-    WaitToken,
+    Host, InternalError, Log, NoResources, Passive, Role, Spawner, ThreadBody, ThreadedHost,
+    WaitResult, WaitToken,
 };
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -26,13 +27,19 @@ pub(crate) fn first() -> Option<&'static InternalError> {
     FIRST.get()
 }
 
-/// Runs `body` and returns its panic, if it panics. An internal error is reported.
+/// Runs `body` and returns its panic, if it panics. An internal error is reported; a machine without
+/// threads is, too.
 pub(crate) fn caught<R>(body: impl FnOnce() -> R) -> thread::Result<R> {
     let result = catch_unwind(AssertUnwindSafe(body));
     if let Err(panic) = &result
         && let Some(error) = panic.downcast_ref::<InternalError>()
     {
         report(error);
+    }
+    if let Err(panic) = &result
+        && let Some(error) = panic.downcast_ref::<NoResources>()
+    {
+        standard_error::print_line(&error.0);
     }
     result
 }
@@ -51,7 +58,7 @@ fn report(error: &InternalError) {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {event}");
     }
-    eprint!("{text}");
+    standard_error::print(&text);
 }
 
 /// The host's workers. Their internal errors are reported too.

@@ -11,20 +11,25 @@
 //!    memory. But a callback that the client registers is called.
 //! 2. No panic leaves an exported function. After an internal error every call fails.
 //! 3. In a child of `fork` the kernel is not touched: every call returns `STATUS_DEVICE_REMOVED`.
-//! 4. Signals of the client are handled on threads of the client.
-//! 5. With `WINDTUNNEL_REPORT` set, memory is bounded by the number of live objects. Without it, no
+//! 4. Signals of the client are handled on threads of the client. A handler that interrupts a call
+//!    and calls in itself gets `STATUS_DEVICE_BUSY`; a cancellation waits for the end of the call.
+//! 5. A fault ends the client as it would without the library, but its report is written first.
+//! 6. With `WINDTUNNEL_REPORT` set, memory is bounded by the number of live objects. Without it, no
 //!    history is kept.
 
 mod call_site;
+mod cancellation;
 mod driver;
 mod events;
 mod exit_status;
 mod exports;
+mod faults;
 mod fork;
 mod global_kernel;
 mod internal;
 mod report;
 mod signals;
+mod standard_error;
 
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;

@@ -1,7 +1,8 @@
 //! The report at the end of the process: broken rules, and objects left alive with their creators.
 //!
 //! `WINDTUNNEL_REPORT=1` prints it to standard error, `WINDTUNNEL_REPORT=path` writes a file. With
-//! `WINDTUNNEL_FAIL=1` alone it is printed to standard error if it has errors.
+//! `WINDTUNNEL_FAIL=1` alone it is printed to standard error if it has errors. A fault that ends the
+//! process has its report, too ([`write_at_fault`]).
 //!
 //! # Invariants
 //!
@@ -10,8 +11,9 @@
 #![expect(unsafe_code, reason = "the C library calls it at process exit")]
 
 use crate::call_site::CallSite;
+use crate::faults::Fault;
 use crate::global_kernel::GlobalKernel;
-use crate::{exit_status, fork, internal, signals};
+use crate::{exit_status, fork, global_kernel, internal, signals, standard_error};
 use flight::{Component, EventKind, Kind, Log, Subject};
 use kernel::ProcessExit;
 use std::collections::BTreeMap;
@@ -19,8 +21,8 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 use verify::{Finding, Severity, Verifier, plural, sentence};
 
 /// The environment variable that requests a report.
@@ -28,6 +30,9 @@ const VARIABLE: &str = "WINDTUNNEL_REPORT";
 
 /// How long process exit waits for the remaining objects to be destroyed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the report of a fault waits for a lock, which the thread of the fault may hold.
+const FAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Collects the report of a client.
 pub(crate) struct Report {
@@ -96,24 +101,79 @@ impl Report {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, if it can be locked in this time.
+    fn state_within(&self, time: Duration) -> Option<MutexGuard<'_, ReportState>> {
+        let started = Instant::now();
+        loop {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) if started.elapsed() > time => return None,
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
+    }
+
     /// Writes the report of everything that was observed, and of the objects left alive.
     fn write(&self, left: &Leaks) {
         let state = self.state();
         let has_errors = state.count(Severity::Error) > 0;
-        let text = text(&state, left);
-        match &self.to {
-            None if has_errors => eprint!("{text}"),
-            None => (),
-            Some(to) if to == "1" => eprint!("{text}"),
-            Some(to) => {
-                if let Err(why) = std::fs::write(to, text) {
-                    eprintln!("windtunnel: {} cannot be written: {why}", to.display());
-                }
-            }
-        }
-        if has_errors {
+        let is_written = self.print(&text(&state, left, None), has_errors);
+        // A report that is lost is not a good one.
+        if has_errors || !is_written {
             exit_status::set_errors();
         }
+    }
+
+    /// Writes the text where it was requested. Returns whether it was written.
+    fn print(&self, text: &str, has_errors: bool) -> bool {
+        match &self.to {
+            None if has_errors => standard_error::print(text),
+            None => true,
+            Some(to) if to == "1" => standard_error::print(text),
+            Some(to) => {
+                let write = || std::fs::write(to, text);
+                let written = signals::with_broken_pipes_as_errors(write);
+                if let Err(why) = &written {
+                    standard_error::print_line(&format!(
+                        "{} cannot be written: {why}",
+                        to.display()
+                    ));
+                }
+                written.is_ok()
+            }
+        }
+    }
+}
+
+/// Writes the report of a client that a signal is about to end. If a handler of the client lets it go
+/// on, the report at its exit replaces this one.
+pub(crate) fn write_at_fault(kernel: &GlobalKernel, fault: &Fault) {
+    let Some(report) = &kernel.report else { return };
+    if report.written.load(Ordering::Acquire) {
+        return;
+    }
+    // The thread of the fault may hold the lock of the log, if it was inside.
+    if !fault.is_inside && internal::first().is_none() {
+        report.observe(kernel.session.kernel().log());
+    }
+    write_in_time(report, Some(fault));
+}
+
+/// Writes the report without the kernel, if its state can be locked in time: a thread that was left
+/// inside the library may hold the lock.
+fn write_in_time(report: &Report, fault: Option<&Fault>) {
+    let (text, has_errors) = match report.state_within(FAULT_TIMEOUT) {
+        Some(state) => (text(&state, &leaks(&state), fault), state.count(Severity::Error) > 0),
+        None => {
+            let end = fault.map(|fault| format!("\nended by {}\n", fault.sentence));
+            let why = "the findings are not known: a thread ended inside the library";
+            (format!("windtunnel: report\n{}\n{why}\n", end.unwrap_or_default()), true)
+        }
+    };
+    let is_written = report.print(&text, has_errors);
+    if has_errors || !is_written {
+        exit_status::set_errors();
     }
 }
 
@@ -155,6 +215,10 @@ pub(crate) extern "C" fn write_at_exit() {
         return;
     }
     tunnel.over.store(true, Ordering::Release);
+    // `exit` in a signal handler that interrupted a call: this thread may hold any lock.
+    if global_kernel::is_inside() {
+        return write_in_time(watch, None);
+    }
     if internal::first().is_some() {
         // The kernel is not called any more.
         return watch.write(&Leaks::default());
@@ -189,7 +253,10 @@ pub(crate) extern "C" fn write_at_exit() {
 /// The live objects, each with the call that created it.
 fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> Leaks {
     watch.observe(tunnel.session.kernel().log());
-    let state = watch.state();
+    leaks(&watch.state())
+}
+
+fn leaks(state: &ReportState) -> Leaks {
     let mut text = String::new();
     for (handle, name) in &state.handles {
         let call_site = match &name.created_at {
@@ -219,8 +286,12 @@ fn describe_subject(subject: Subject) -> String {
 }
 
 /// The whole report.
-fn text(state: &ReportState, left: &Leaks) -> String {
+fn text(state: &ReportState, left: &Leaks, fault: Option<&Fault>) -> String {
     let mut text = String::from("windtunnel: report\n");
+    if let Some(fault) = fault {
+        let _ = writeln!(text, "\nended by {}", fault.sentence);
+        describe_callers(&mut text, &fault.callers);
+    }
     for (index, finding) in state.verifier.findings().iter().enumerate() {
         text.push('\n');
         let call_site = state.breaches.get(&index);
@@ -253,6 +324,14 @@ fn text(state: &ReportState, left: &Leaks) -> String {
     text
 }
 
+/// The functions that led to a place.
+fn describe_callers(text: &mut String, callers: &[String]) {
+    for (index, caller) in callers.iter().enumerate() {
+        let label = if index == 0 { "called" } else { "" };
+        let _ = writeln!(text, "  {label:<8} by {caller}");
+    }
+}
+
 /// The text of a finding. Writing to a String cannot fail.
 fn describe(text: &mut String, it: &Finding, callers: Option<Vec<String>>) {
     let times = if it.count > 1 { format!(" ({} times)", it.count) } else { String::new() };
@@ -260,10 +339,7 @@ fn describe(text: &mut String, it: &Finding, callers: Option<Vec<String>>) {
     let says = verify::find(rule).map_or("not in the catalogue", |entry| entry.rule.as_str());
     let _ = writeln!(text, "{}: {}{times}", it.severity.name(), sentence(&it.message));
     let _ = writeln!(text, "  who      {}, in {}", it.component.name(), it.argument);
-    for (index, caller) in callers.into_iter().flatten().enumerate() {
-        let label = if index == 0 { "called" } else { "" };
-        let _ = writeln!(text, "  {label:<8} by {caller}");
-    }
+    describe_callers(text, &callers.unwrap_or_default());
     let _ = writeln!(text, "  rule     {rule}: {says}");
     let _ = match it.basis {
         "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel without a Microsoft page"),

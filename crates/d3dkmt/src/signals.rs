@@ -19,3 +19,36 @@ pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     }
     answer
 }
+
+/// Runs `body`, in which a write to a pipe that no one reads is an error and not a signal.
+pub(crate) fn with_broken_pipes_as_errors<R>(body: impl FnOnce() -> R) -> R {
+    let (mut pipe, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: `pipe` has room for a signal set, which the call fills.
+    unsafe { libc::sigemptyset(pipe.as_mut_ptr()) };
+    // SAFETY: `pipe` was filled above.
+    unsafe { libc::sigaddset(pipe.as_mut_ptr(), libc::SIGPIPE) };
+    let was_pending = is_broken_pipe_pending();
+    // SAFETY: `pipe` was filled above, and `before` has room for a signal set.
+    let held =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, pipe.as_ptr(), before.as_mut_ptr()) } == 0;
+    let answer = body();
+    if held {
+        if !was_pending && is_broken_pipe_pending() {
+            let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: The set is filled, and the time is this function's own.
+            unsafe { libc::sigtimedwait(pipe.as_ptr(), ptr::null_mut(), &raw const now) };
+        }
+        // SAFETY: `before` was filled by the call that succeeded.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut()) };
+    }
+    answer
+}
+
+/// Whether the signal of a broken pipe waits for this thread.
+fn is_broken_pipe_pending() -> bool {
+    let mut pending = MaybeUninit::uninit();
+    // SAFETY: `pending` has room for a signal set.
+    let known = unsafe { libc::sigpending(pending.as_mut_ptr()) } == 0;
+    // SAFETY: The set was filled, if the call succeeded.
+    known && unsafe { libc::sigismember(pending.as_ptr(), libc::SIGPIPE) } == 1
+}

@@ -15,7 +15,7 @@ use crate::random::next_random;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
-use crate::{Log, thread};
+use crate::{Log, no_resources, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
@@ -129,13 +129,20 @@ impl Spawner for DeterministicHost {
     fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
-        let handle = sync::spawn(move || {
+        let spawned = sync::spawn(move || {
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             drop(wait_for_turn(host.state(), me));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
             host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
-        self.state().handles.push(handle);
+        match spawned {
+            Ok(handle) => self.state().handles.push(handle),
+            Err(why) => {
+                // The calling thread goes on: no other one is chosen.
+                self.state().table.finish(me, None);
+                no_resources(format_args!("the thread '{name}' cannot be started: {why}"));
+            }
+        }
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

@@ -126,7 +126,10 @@ impl ExecutionContext {
         let mut calls = CALLS_WITHOUT_CONTEXT.lock().unwrap_or_else(PoisonError::into_inner);
         if !calls.contains(&function) {
             calls.push(function);
-            eprintln!("windtunnel: {function} was called on a thread that runs no driver");
+            // A closed standard error is no reason to stop.
+            let text =
+                format!("windtunnel: {function} was called on a thread that runs no driver\n");
+            _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
         }
     }
 

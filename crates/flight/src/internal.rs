@@ -53,9 +53,29 @@ pub fn invariant<T>(value: Option<T>, invariant: &str) -> T {
     }
 }
 
-/// Passes an internal error on, and returns any other panic: that one belongs to the driver.
+/// The machine has no memory or no threads left: neither a driver nor Windtunnel is to blame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoResources(pub String);
+
+/// How the text of [`NoResources`] begins.
+pub(crate) const NO_RESOURCES: &str = "the machine has no resources left: ";
+
+/// Ends the flight because the machine has no memory or no threads left; `why` says which.
+///
+/// No panic hook runs: it would need memory.
+#[cold]
+pub fn no_resources(why: impl fmt::Display) -> ! {
+    resume_unwind(Box::new(NoResources(format!("{NO_RESOURCES}{why}"))))
+}
+
+/// Passes on an internal error and a machine without resources, and returns any other panic: that
+/// one belongs to the driver.
 pub fn resume_internal_error(panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
-    if panic.is::<InternalError>() { resume_unwind(panic) } else { panic }
+    if panic.is::<InternalError>() || panic.is::<NoResources>() {
+        resume_unwind(panic)
+    } else {
+        panic
+    }
 }
 
 #[cfg(test)]
@@ -71,5 +91,7 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| resume_internal_error(ours))).is_err());
         let drivers = catch_unwind(|| panic!("a driver's")).unwrap_err();
         assert!(!resume_internal_error(drivers).is::<InternalError>());
+        let machines = catch_unwind(|| no_resources("no threads")).unwrap_err();
+        assert!(catch_unwind(AssertUnwindSafe(|| resume_internal_error(machines))).is_err());
     }
 }

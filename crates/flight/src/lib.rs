@@ -45,7 +45,9 @@ pub use fast_map::{FastHasher, FastMap};
 pub use field::{Field, Hex, Text};
 pub use funnel::{CallScope, Funnel};
 pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, WaitToken};
-pub use internal::{InternalError, internal_error, invariant, resume_internal_error};
+pub use internal::{
+    InternalError, NoResources, internal_error, invariant, no_resources, resume_internal_error,
+};
 pub use level::{At, DeviceLevel, Dispatch, Irql, Level, Passive};
 pub use live::{LiveObject, LiveObjects};
 pub use log::{EventSink, Log, RuleCounts};

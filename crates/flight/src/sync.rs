@@ -11,13 +11,25 @@ pub(crate) const YIELD_INTERVAL: u32 = if cfg!(shuttle) { 1 } else { 8 };
 #[cfg(not(shuttle))]
 pub(crate) use std::{
     sync::{Condvar, Mutex, MutexGuard},
-    thread::{JoinHandle, spawn, yield_now},
+    thread::{JoinHandle, yield_now},
     thread_local,
 };
+
+/// Starts a thread. The error says why the machine has none.
+#[cfg(not(shuttle))]
+pub(crate) fn spawn(body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().spawn(body)
+}
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::{
     sync::{Condvar, Mutex, MutexGuard},
-    thread::{JoinHandle, spawn, yield_now},
+    thread::{JoinHandle, yield_now},
     thread_local,
 };
+
+/// Starts a thread.
+#[cfg(shuttle)]
+pub(crate) fn spawn(body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
+    Ok(shuttle::thread::spawn(body))
+}

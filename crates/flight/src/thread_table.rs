@@ -35,8 +35,9 @@
 //! - When all client threads are done, no deadline of a driver passes.
 
 use crate::host::{WaitResult, WaitToken};
+use crate::internal::NO_RESOURCES;
 use crate::sync::Condvar;
-use crate::{EventKind, InternalError, Log, Subject, Text};
+use crate::{EventKind, InternalError, Log, NoResources, Subject, Text};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -53,9 +54,17 @@ const PATIENCE: u64 = 100_000_000;
 /// Number of a driver's deadlines that pass at most while no client thread continues.
 const PATIENCE_TURNS: u32 = 20_000;
 
-/// A virtual thread panicked in Windtunnel's own code. A driver's panic is a `DriverError`.
+/// A virtual thread panicked in Windtunnel's own code, or the machine has no resources left. A
+/// driver's panic is a `DriverError`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostError(pub String);
+
+impl HostError {
+    /// Whether the machine had no memory or no threads left: that is no fault of Windtunnel.
+    pub fn is_no_resources(&self) -> bool {
+        self.0.contains(NO_RESOURCES)
+    }
+}
 
 /// The purpose of a virtual thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,6 +376,9 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send), log: &Log) -> String {
             let _ = write!(message, "\n  {event}");
         }
         return message;
+    }
+    if let Some(NoResources(why)) = panic.downcast_ref() {
+        return why.clone();
     }
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())

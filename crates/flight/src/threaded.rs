@@ -21,7 +21,7 @@ use crate::level::Passive;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
 use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
-use crate::{Log, thread};
+use crate::{Log, no_resources, thread};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -289,13 +289,19 @@ impl Spawner for ThreadedHost {
     fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
-        let handle = sync::spawn(move || {
+        let spawned = sync::spawn(move || {
             host.register_thread(me, false);
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
             host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
-        self.state().handles.push(handle);
+        match spawned {
+            Ok(handle) => self.state().handles.push(handle),
+            Err(why) => {
+                self.finish(me, None);
+                no_resources(format_args!("the thread '{name}' cannot be started: {why}"));
+            }
+        }
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

@@ -3,8 +3,8 @@
 //! A pointer from an application is a claim. The [`Session`](crate::Session) decides how it is
 //! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
 //! only NULL and implausible counts are checked. In a *guarded* session the operating system
-//! copies the bytes, and an unmapped pointer is an error instead of a crash. Only the used part of
-//! the caller's stack is known to be mapped without a system call.
+//! copies the bytes, and an unmapped pointer is an error instead of a crash. So is a pointer below
+//! the caller's own stack frame: the frames of this library are there.
 //!
 //! Output memory is written once before the call acts (`read_mut`), so a call whose results
 //! cannot be returned does nothing.
@@ -45,8 +45,8 @@ pub(crate) enum PointerTrust {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CallTrust {
     trust: PointerTrust,
-    /// The used part of the stack at the start of the call, from low to high address.
-    stack: (usize, usize),
+    /// Where the caller's frames begin. Our own are below.
+    caller_frames: usize,
 }
 
 thread_local! {
@@ -54,9 +54,15 @@ thread_local! {
     /// The checks for the current call. A thread-local, so that no entry point can forget to
     /// pass it down.
     static CALL_TRUST: Cell<CallTrust> =
-        const { Cell::new(CallTrust { trust: PointerTrust::Trusted, stack: (0, 0) }) };
-    /// The whole stack of this thread, after the first query.
-    static STACK: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+        const { Cell::new(CallTrust { trust: PointerTrust::Trusted, caller_frames: 0 }) };
+    /// Where the frames of the caller of the next call begin; zero if that is not known.
+    static CALLER_FRAMES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Where the stack frames of the caller begin, for the next call on this thread: the stack pointer
+/// behind the return address of its entry point.
+pub fn set_caller_frames(address: usize) {
+    CALLER_FRAMES.set(address);
 }
 
 impl PointerTrust {
@@ -75,41 +81,14 @@ impl PointerTrust {
                 CALL_TRUST.set(self.0);
             }
         }
-        let stack = if self == PointerTrust::Trusted { (0, 0) } else { stack_in_use() };
-        let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, stack }));
+        // What is above this function is the caller's, if the entry point does not know better.
+        let mark = 0_u8;
+        let here = (&raw const mark).addr();
+        let caller_frames = Some(CALLER_FRAMES.take()).filter(|address| *address != 0);
+        let caller_frames = caller_frames.unwrap_or(here);
+        let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }));
         body()
     }
-}
-
-/// The stack from here up to its end, which holds the callers' variables. Empty on a stack that
-/// is not the thread's own, such as that of a coroutine.
-fn stack_in_use() -> (usize, usize) {
-    let mark = 0_u8;
-    let here = (&raw const mark).addr();
-    let (low, high) = STACK.get().unwrap_or_else(|| {
-        let whole = whole_stack().unwrap_or((0, 0));
-        STACK.set(Some(whole));
-        whole
-    });
-    if (low..high).contains(&here) { (here, high) } else { (0, 0) }
-}
-
-/// The addresses of this thread's stack.
-fn whole_stack() -> Option<(usize, usize)> {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: The function has no requirements.
-    let thread = unsafe { libc::pthread_self() };
-    // SAFETY: The thread is the calling one, and `attributes` has room for the result.
-    if unsafe { libc::pthread_getattr_np(thread, attributes.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    let (mut low, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: The attributes are initialised, and there is room for both results.
-    let error =
-        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size) };
-    // SAFETY: The attributes are initialised, and are not used again.
-    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-    (error == 0).then(|| (low.addr(), low.addr().saturating_add(size)))
 }
 
 /// Reads a structure.
@@ -341,18 +320,28 @@ enum Claim {
 fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
     let begin = theirs.addr();
     let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
-    let CallTrust { trust, stack: (low, high) } = CALL_TRUST.get();
+    let CallTrust { trust, caller_frames } = CALL_TRUST.get();
     Ok(match trust {
         _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
         PointerTrust::Trusted => Claim::Trusted,
-        // The used part of the stack is mapped and writable.
-        PointerTrust::Guarded { .. } if low < begin && end <= high => Claim::Trusted,
+        PointerTrust::Guarded { .. } if begin < caller_frames && end > lowest_frame() => {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
         PointerTrust::Guarded { process } => Claim::Guarded {
             here: libc::iovec { iov_base: ours, iov_len: bytes },
             there: libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes },
             process,
         },
     })
+}
+
+/// An address below the frames of this thread that are in use while a claim is copied.
+#[inline(never)]
+fn lowest_frame() -> usize {
+    /// The frames of the copy itself.
+    const COPY: usize = 512;
+    let mark = 0_u8;
+    (&raw const mark).addr().saturating_sub(COPY)
 }
 
 /// Whether the operating system copied everything.
@@ -382,8 +371,8 @@ mod tests {
     #[test]
     fn both_beliefs_copy_what_is_there() {
         for trust in [PointerTrust::Trusted, PointerTrust::guarded()] {
+            let mut list = [1_u32, 2, 3];
             trust.during(|| {
-                let mut list = [1_u32, 2, 3];
                 // SAFETY: The list outlives the call and has three elements.
                 assert_eq!(unsafe { read_list(list.as_ptr(), 3) }, Ok(vec![1, 2, 3]));
                 // SAFETY: As above.
@@ -439,12 +428,26 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_is_known_from_the_caller_up() {
-        let mine = 7_u64;
-        let (low, high) = guarded(|| CALL_TRUST.get().stack);
-        assert!((low..high).contains(&(&raw const mine).addr()), "{low:#x} {high:#x}");
-        let thread = std::thread::spawn(|| guarded(|| CALL_TRUST.get().stack)).join().unwrap();
-        assert!(thread.0 != 0 && thread.1 != high, "each thread has its own");
+    fn the_frames_of_a_call_are_not_the_callers() {
+        let mut mine = 7_u64;
+        let at = &raw mut mine;
+        // SAFETY: `mine` outlives the call.
+        assert_eq!(guarded(|| unsafe { write(at, 8) }), Ok(()));
+        assert_eq!(mine, 8);
+        set_caller_frames(at.addr() + size_of::<u64>());
+        // SAFETY: The session is guarded.
+        let below = guarded(|| unsafe { write(at, 9) });
+        assert_eq!((below, mine), (Err(STATUS_INVALID_PARAMETER), 8));
+        // SAFETY: The session is guarded.
+        let later = guarded(|| unsafe { write(at, 9) });
+        assert_eq!((later, mine), (Ok(()), 9), "the address is that of one call");
+        let inside = guarded(|| {
+            let mut ours = 1_u64;
+            // SAFETY: The session is guarded.
+            let stored = unsafe { write(&raw mut ours, 2) };
+            (stored, ours)
+        });
+        assert_eq!(inside, (Err(STATUS_INVALID_PARAMETER), 1));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::check::CheckReport;
 use crate::scenario_report::ReportedFinding;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 use toml::Spanned;
 use verify::Finding;
@@ -15,7 +15,9 @@ use verify::Finding;
 #[derive(Debug, Default)]
 pub struct AllowList {
     /// The entries of the file, in its order.
-    pub entries: Vec<AllowedEntry>,
+    entries: Vec<AllowedEntry>,
+    /// The entries of a rule and a place, by their index: a file may have very many.
+    by_place: HashMap<(String, String), Vec<usize>>,
 }
 
 /// An entry of an allow file.
@@ -64,49 +66,70 @@ struct RawEntry {
 impl AllowList {
     /// Reads the text of an allow file.
     pub fn read(text: &str) -> Result<Self, AllowFileError> {
+        let lines = LineEnds::of(text);
         let file: File = toml::from_str(text).map_err(|why| {
-            let line = line_of(text, why.span().map_or(0, |range| range.start));
+            let line = lines.line_of(why.span().map_or(0, |range| range.start));
             let expected = "expected [[allow]] with rule, where and reason";
             AllowFileError { line, reason: format!("{}; {expected}", why.message().trim()) }
         })?;
         let entry = |raw: Spanned<RawEntry>| {
-            let line = line_of(text, raw.span().start);
+            let line = lines.line_of(raw.span().start);
             AllowedEntry::read(raw.into_inner(), line)
                 .map_err(|why| AllowFileError { line, reason: why })
         };
-        let entries = file.allow.into_iter().map(entry).collect::<Result<_, _>>()?;
-        Ok(Self { entries })
+        let entries: Vec<AllowedEntry> =
+            file.allow.into_iter().map(entry).collect::<Result<_, _>>()?;
+        let mut by_place: HashMap<(String, String), Vec<usize>> = HashMap::new();
+        for (index, entry) in entries.iter().enumerate() {
+            by_place.entry((entry.rule.clone(), entry.place.clone())).or_default().push(index);
+        }
+        Ok(Self { entries, by_place })
+    }
+
+    /// The entries of the file, in its order.
+    pub fn entries(&self) -> &[AllowedEntry] {
+        &self.entries
+    }
+
+    /// The indices of the entries that cover a finding, in the order of the file.
+    fn matching(
+        &self,
+        driver: &str,
+        scenario: &str,
+        finding: &Finding,
+    ) -> impl Iterator<Item = usize> {
+        let place = (finding.rule.name().to_owned(), finding.argument.clone());
+        let at_place = self.by_place.get(&place).map(Vec::as_slice).unwrap_or_default();
+        let covers = move |index: &usize| self.entries[*index].covers(driver, scenario);
+        at_place.iter().copied().filter(covers)
     }
 
     /// The reason why a finding is allowed; `None` if it is not.
     pub fn reason(&self, driver: &str, scenario: &str, finding: &Finding) -> Option<&str> {
-        let names =
-            |allowed_entry: &&AllowedEntry| allowed_entry.matches(driver, scenario, finding);
-        self.entries.iter().find(names).map(|allowed_entry| allowed_entry.reason.as_str())
+        let first = self.matching(driver, scenario, finding).next();
+        first.map(|index| self.entries[index].reason.as_str())
     }
 
     /// The entries that apply to the flown drivers and scenarios and did not occur.
     pub fn unused<'a>(&'a self, report: &'a CheckReport) -> impl Iterator<Item = &'a AllowedEntry> {
         let driver = report.driver;
-        let about = move |allowed_entry: &&AllowedEntry| {
-            let was_flown = |name: &String| {
-                report.scenarios.iter().any(|scenario_report| scenario_report.scenario == *name)
-            };
-            allowed_entry.driver.as_ref().is_none_or(|text| text == driver)
-                && allowed_entry.scenario.as_ref().is_none_or(was_flown)
+        let flown: BTreeSet<&str> =
+            report.scenarios.iter().map(|scenario_report| scenario_report.scenario).collect();
+        let mut occurred = BTreeSet::new();
+        for scenario_report in &report.scenarios {
+            for allowed in &scenario_report.allowed {
+                let (scenario, finding) = (scenario_report.scenario, &allowed.found.finding);
+                occurred.extend(self.matching(driver, scenario, finding));
+            }
+        }
+        let about = move |entry: &AllowedEntry| {
+            entry.driver.as_ref().is_none_or(|text| text == driver)
+                && entry.scenario.as_ref().is_none_or(|name| flown.contains(name.as_str()))
         };
-        let occurs = move |allowed_entry: &AllowedEntry| {
-            report.scenarios.iter().any(|scenario_report| {
-                let found = scenario_report
-                    .allowed
-                    .iter()
-                    .map(|allowed_finding| &allowed_finding.found.finding);
-                found
-                    .into_iter()
-                    .any(|found| allowed_entry.matches(driver, scenario_report.scenario, found))
-            })
-        };
-        self.entries.iter().filter(about).filter(move |allowed_entry| !occurs(allowed_entry))
+        let unused = self.entries.iter().enumerate();
+        unused
+            .filter(move |(index, entry)| about(entry) && !occurred.contains(index))
+            .map(|(_, entry)| entry)
     }
 }
 
@@ -129,17 +152,25 @@ impl AllowedEntry {
         Ok(Self { rule, place, reason, driver, scenario, line })
     }
 
-    fn matches(&self, driver: &str, scenario: &str, finding: &Finding) -> bool {
-        self.rule == finding.rule.name()
-            && self.place == finding.argument
-            && self.driver.as_ref().is_none_or(|text| text == driver)
+    /// Whether it is about this driver and this scenario.
+    fn covers(&self, driver: &str, scenario: &str) -> bool {
+        self.driver.as_ref().is_none_or(|text| text == driver)
             && self.scenario.as_ref().is_none_or(|text| text == scenario)
     }
 }
 
-/// The line number of an offset in a text, from one.
-fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count() + 1
+/// The offsets of the line ends of a text.
+struct LineEnds(Vec<usize>);
+
+impl LineEnds {
+    fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(offset, _)| offset).collect())
+    }
+
+    /// The line number of an offset, from one.
+    fn line_of(&self, at: usize) -> usize {
+        self.0.partition_point(|end| *end < at) + 1
+    }
 }
 
 /// An allow file for all findings of a run, sorted. Allowed findings keep their reason.
@@ -192,9 +223,10 @@ mod tests {
 
     #[test]
     fn an_entry_says_what_it_allows_and_where_it_stands() {
-        let entries = AllowList::read(GOOD).unwrap().entries;
+        let list = AllowList::read(GOOD).unwrap();
+        let entries = list.entries();
         assert_eq!((entries.len(), entries[0].line, &*entries[0].reason), (1, 3, "known"));
-        assert!(AllowList::read("").unwrap().entries.is_empty());
+        assert!(AllowList::read("").unwrap().entries().is_empty());
     }
 
     #[test]

@@ -8,8 +8,10 @@ use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_u
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
-use flight::{HostError, RuleCounts, RuleId};
+use flight::{HostError, NoResources, RuleCounts, RuleId};
+use nt::image::StopSignal;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use verify::{Finding, Severity};
 
 /// The flights to make.
@@ -52,8 +54,11 @@ pub struct CheckReport {
     pub seeds: u64,
     /// The reports of the scenarios, in order.
     pub scenarios: Vec<ScenarioReport>,
-    /// Why the check stopped before all scenarios were flown: a fault of Windtunnel.
+    /// Why the check stopped before all scenarios were flown: a fault of Windtunnel, or a machine
+    /// without resources.
     pub internal_error: Option<HostError>,
+    /// The signal that stopped the check before all scenarios were flown.
+    pub stopped_by: Option<StopSignal>,
 }
 
 /// A finding of all scenarios in which it occurred: rule, component, place and cause agree.
@@ -122,6 +127,7 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
         seeds: plan.seeds,
         scenarios: Vec::new(),
         internal_error: None,
+        stopped_by: None,
     };
     for scenario in plan.scenarios {
         let (flown, error) = fly_scenario(plan, scenario, &mut after);
@@ -131,6 +137,10 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
         }
         if error.is_some() {
             report.internal_error = error;
+            break;
+        }
+        report.stopped_by = StopSignal::received();
+        if report.stopped_by.is_some() {
             break;
         }
         if plan.driver.registers_nothing() {
@@ -149,8 +159,11 @@ fn fly_scenario(
     let mut report = ScenarioReport::new(scenario.name);
     let mut error = None;
     for turn in 0..plan.seeds {
+        if StopSignal::received().is_some() {
+            break;
+        }
         let on = plan.host.with_seed_offset(turn);
-        let flown = match (plan.driver, &plan.umd) {
+        let fly = || match (plan.driver, &plan.umd) {
             (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
             (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, on),
             (Driver::Display(listed), None) => {
@@ -166,13 +179,15 @@ fn fly_scenario(
                 None => child_flight::fly(plan.driver, Some(umd), umd.options(), scenario, on),
             },
         };
-        match flown {
+        match with_resources(fly) {
             // There is no driver to report on. What its DriverEntry did wrong is reported.
             Ok(flown) if plan.driver.registers_nothing() && flown.findings.is_empty() => break,
             Ok(flown) => {
                 after(CheckStep::FlightDone(&flown));
                 report.add(flown);
             }
+            // The process of the flight was ended by us: what it says is not complete.
+            Err(_) if StopSignal::received().is_some() => break,
             Err(HostError(reason)) => {
                 error = Some(HostError(format!("{}, {}: {reason}", scenario.name, on.name())));
                 break;
@@ -185,7 +200,24 @@ fn fly_scenario(
     (report, error)
 }
 
+/// Runs a flight. A machine without resources is an error; any other panic goes on.
+pub(crate) fn with_resources<R>(
+    fly: impl FnOnce() -> Result<R, HostError>,
+) -> Result<R, HostError> {
+    catch_unwind(AssertUnwindSafe(fly)).unwrap_or_else(|panic| {
+        match panic.downcast::<NoResources>() {
+            Ok(error) => Err(HostError(error.0)),
+            Err(panic) => resume_unwind(panic),
+        }
+    })
+}
+
 impl CheckPlan<'_> {
+    /// The number of flights.
+    pub fn flight_count(&self) -> u64 {
+        self.seeds.saturating_mul(self.scenarios.len() as u64)
+    }
+
     /// Its name in reports.
     fn umd_name(&self) -> Option<String> {
         match &self.umd {
@@ -248,6 +280,11 @@ impl CheckReport {
         self.scenarios.iter().filter(flown).count()
     }
 
+    /// The number of flights.
+    pub fn flight_count(&self) -> u64 {
+        self.scenarios.iter().map(|scenario_report| scenario_report.flights).sum()
+    }
+
     /// The number of events.
     pub fn event_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.events).sum()
@@ -308,8 +345,16 @@ impl CheckReport {
     }
 
     /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check
-    /// stopped with an internal error.
+    /// stopped with an internal error; 128 and its number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
+        match self.stopped_by {
+            Some(signal) => signal.exit_status(),
+            None => self.exit_code_of_findings(deny_warnings),
+        }
+    }
+
+    /// The exit code of what was flown, if no signal had stopped the check.
+    pub fn exit_code_of_findings(&self, deny_warnings: bool) -> u8 {
         if self.internal_error.is_some() {
             return 2;
         }

@@ -4,6 +4,7 @@
 //! its result. The parent waits, reads, and judges. So whatever ends the child, the parent has all
 //! events up to that moment, and makes the report.
 
+use crate::check::with_resources;
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
 use crate::driver_file::{FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
@@ -15,7 +16,7 @@ use flight::{
     Subject,
 };
 use kernel::LiveObjects;
-use nt::image::{Channel, FlightProcess, Number, ProcessEnd};
+use nt::image::{Channel, FlightProcess, Number, ProcessEnd, StopSignal};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, RawFd};
@@ -85,13 +86,20 @@ impl EventSink for ChannelSink {
 /// Flies as the child process. The error says why the shared memory cannot be used.
 pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     nt::image::limit_process(arguments.parent, arguments.channel);
+    cost::set_flight_exit_status();
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
-    if let Some(deadline) = arguments.options.deadline {
-        nt::image::start_watchdog(deadline, channel);
-    }
-    let end = fly_contained(arguments, channel);
+    let fly = || {
+        if let Some(deadline) = arguments.options.deadline {
+            nt::image::start_watchdog(deadline, channel);
+        }
+        Ok(fly_contained(arguments, channel))
+    };
+    let end = with_resources(fly).unwrap_or_else(|HostError(why)| FlightEnd {
+        internal_error: Some(why),
+        ..FlightEnd::default()
+    });
     let text = serde_json::to_string(&end).map_err(|why| why.to_string())?;
     channel.append_end(format!("{END}{text}\n").as_bytes());
     nt::image::finish();
@@ -277,6 +285,12 @@ pub(crate) fn fly(
     let mut command = child_command(Some(driver), umd, options, &channel);
     let process_end =
         run_child(&mut command, scenario, on, &channel, options.deadline).map_err(error)?;
+    if let Some(signal) = StopSignal::received() {
+        return Err(error(format!("it was stopped by {}", signal.name())));
+    }
+    if process_end.status().code() == Some(cost::FLIGHT_WITHOUT_MEMORY) {
+        return with_resources(|| flight::no_resources("no memory"));
+    }
     let ChildText { mut events, end, need } = ChildText::read(&channel);
     let finished = end.is_some();
     let end = end.unwrap_or_default();

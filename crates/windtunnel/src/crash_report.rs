@@ -8,6 +8,8 @@ use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::BlockKind;
 use nt::image::{Channel, CrashKind, CrashRecord, ProcessEnd, Section};
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -335,8 +337,9 @@ fn report_here(record: &CrashRecord) {
         None => (Component::Driver, String::new()),
     };
     let message = message(component, record, &places, &stack);
-    eprintln!("windtunnel: {message}\n    where    {}{place}", component.name());
+    let mut text = format!("windtunnel: {message}\n    where    {}{place}\n", component.name());
     for frame in &stack {
-        eprintln!("    stack    {frame}");
+        _ = writeln!(text, "    stack    {frame}"); // To a String.
     }
+    _ = std::io::stderr().write_all(text.as_bytes()); // The signal is passed on in any case.
 }

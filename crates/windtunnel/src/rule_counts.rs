@@ -21,6 +21,7 @@ pub fn add_to_file(tally: &RuleCounts) {
     // One write for the whole text, because flights of several tests append concurrently.
     let file = OpenOptions::new().create(true).append(true).open(path);
     if let Err(reason) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
-        eprintln!("windtunnel: the tally file cannot be written: {reason}");
+        let text = format!("windtunnel: the tally file cannot be written: {reason}\n");
+        _ = std::io::stderr().write_all(text.as_bytes()); // No one else can be told.
     }
 }

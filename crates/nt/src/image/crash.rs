@@ -99,6 +99,8 @@ pub struct CrashRecord {
     pub rip: u64,
     /// The faulting address as the system reports it: zero for a non-canonical one.
     pub address: u64,
+    /// The signal; zero if it was not the reason.
+    pub signal: u64,
     /// The error code of the page fault; bit 1 is a write, bit 4 an instruction fetch.
     pub error: u64,
     /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
@@ -146,6 +148,7 @@ impl CrashRecord {
         instruction: 0,
         rip: 0,
         address: 0,
+        signal: 0,
         error: 0,
         registers: [0; 16],
         caller: 0,

@@ -7,6 +7,7 @@
 
 use super::channel::{Channel, Number};
 use super::crash::CrashKind;
+use super::stop_signals::StopSignal;
 use super::{limits, remote_threads};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -58,7 +59,8 @@ impl FlightProcess {
         Ok(Self { child, is_reaped: false })
     }
 
-    /// Waits for the end of the child, and ends what the child has left behind. With a deadline, a
+    /// Waits for the end of the child, which a [`StopSignal`] brings, too, and ends what the child
+    /// has left behind. With a deadline, a
     /// child that gives no sign of life for longer is ended; before that, the facts of the thread
     /// that runs driver code go to the record of `channel`.
     pub fn wait(mut self, channel: &Channel, deadline: Option<Duration>) -> io::Result<ProcessEnd> {
@@ -66,6 +68,9 @@ impl FlightProcess {
         let (mut beat, mut silent) = (0, Duration::ZERO);
         let mut kind = None;
         while !self.look(descriptor.as_ref())? {
+            if StopSignal::received().is_some() {
+                self.child.kill()?;
+            }
             let (before, now) = (beat, channel.number(Number::Heartbeat));
             beat = now;
             // Time in which this process does not run is not the child's.

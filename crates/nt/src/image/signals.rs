@@ -14,13 +14,13 @@ use super::context::Context;
 use super::crash::{ABANDONED, CrashKind, CrashRecord, STACK};
 use super::emulate;
 use super::exception;
+use super::fault_reporter::FaultReporter;
 use super::processor_block::ProcessorBlock;
 use super::watchdog::DEADLINE_SIGNAL;
 use crate::guard::MissedBlock;
 use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::ops::Range;
-use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -35,10 +35,13 @@ static MAPS: AtomicPtr<[u8; MAPS_BYTES]> = AtomicPtr::new(ptr::null_mut());
 pub(super) const MAPS_BYTES: usize = 1 << 20;
 
 /// The thread that reports, if the process is not one of a flight.
-static REPORTER: OnceLock<Reporter> = OnceLock::new();
+static REPORTER: OnceLock<FaultReporter> = OnceLock::new();
 
 /// The actions of [`SIGNALS`] that were there before.
 static EARLIER: OnceLock<Vec<libc::sigaction>> = OnceLock::new();
+
+/// The signals that were passed on since the last report: bits by their index in [`SIGNALS`].
+static PASSED_ON: AtomicU32 = AtomicU32::new(0);
 
 /// A bug check or an exit that this process asked for, until its signal is handled: the kind and
 /// the parameters.
@@ -75,14 +78,6 @@ pub fn finish() {
     FINISHED.store(true, Ordering::SeqCst);
 }
 
-/// A thread that reports a fault of another one: a signal handler may not allocate or lock.
-struct Reporter {
-    /// The handler writes here when the record is complete.
-    begin: RawFd,
-    /// The reporter writes here when it is done.
-    done: RawFd,
-}
-
 /// Handles the signals of driver code from now on: `report` gets the record, on a thread of its own,
 /// then the signal is passed on to the action that was there before. Has no effect in the process of
 /// a flight, or the second time.
@@ -94,75 +89,56 @@ pub fn report_faults(report: fn(&CrashRecord)) {
     if !RECORD.load(Ordering::SeqCst).is_null() {
         return;
     }
-    // SAFETY: The call creates a descriptor.
-    let event = || unsafe { libc::eventfd(0, libc::EFD_CLOEXEC) };
-    let reporter = Reporter { begin: event(), done: event() };
-    if reporter.begin < 0 || reporter.done < 0 {
-        return;
-    }
-    let (begin, done) = (reporter.begin, reporter.done);
-    let record = ptr::from_mut(Box::leak(Box::new(CrashRecord::EMPTY))).expose_provenance();
-    let thread = std::thread::Builder::new().name("windtunnel-faults".to_owned());
-    let spawned = thread.spawn(move || {
-        wait_for_event(begin, -1);
-        let record = ptr::with_exposed_provenance::<CrashRecord>(record);
-        // SAFETY: The record is leaked, and its writer waits while this thread reads it.
-        report(unsafe { &*record });
-        set_event(done);
-    });
-    if spawned.is_ok() && REPORTER.set(reporter).is_ok() {
-        RECORD.store(ptr::with_exposed_provenance_mut(record), Ordering::SeqCst);
+    let record = ptr::from_mut(Box::leak(Box::new(CrashRecord::EMPTY)));
+    let Some(reporter) = FaultReporter::start(record, report) else { return };
+    if REPORTER.set(reporter).is_ok() {
+        RECORD.store(record, Ordering::SeqCst);
         install();
     }
-}
-
-/// Sets an event of the system. A signal handler may call this.
-fn set_event(event: RawFd) {
-    let one = 1_u64;
-    // SAFETY: The number is this function's own.
-    unsafe { libc::write(event, (&raw const one).cast(), 8) };
-}
-
-/// Waits for an event of the system, or for the time to pass. A signal handler may call this.
-fn wait_for_event(event: RawFd, milliseconds: c_int) {
-    let mut waits = libc::pollfd { fd: event, events: libc::POLLIN, revents: 0 };
-    // SAFETY: The structure is this function's own.
-    unsafe { libc::poll(&raw mut waits, 1, milliseconds) };
 }
 
 /// A system call by an instruction of the driver's own, at these addresses, is a fault from now on:
 /// a driver of Windows knows no system call of this machine. Where the system has no filters for
 /// system calls, nothing changes.
 pub fn refuse_system_calls(addresses: &Range<usize>) {
-    let action = new_action();
+    let action = action();
     // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
     unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) };
     super::limits::trap_system_calls(addresses.start, addresses.end);
 }
 
-fn install() {
-    unsafe extern "C" {
-        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+/// Reports faults again, after a handler of the program has taken one and the program went on.
+pub fn report_faults_again() {
+    if PASSED_ON.load(Ordering::Relaxed) == 0 {
+        return;
     }
-    emulate::prepare();
-    // SAFETY: The function can be called whenever the process ends.
-    unsafe { on_exit(exited, ptr::null_mut()) };
-    let action = new_action();
-    let mut earlier = Vec::with_capacity(SIGNALS.len());
-    for signal in SIGNALS {
+    let (Some(reporter), Some(earlier)) = (REPORTER.get(), EARLIER.get()) else { return };
+    let (passed_on, ours) = (PASSED_ON.swap(0, Ordering::SeqCst), action());
+    for (number, signal) in SIGNALS.into_iter().enumerate() {
         // SAFETY: Zero is a valid value of every field.
-        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
-        unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
-        earlier.push(before);
+        let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: `now` has room for the action.
+        unsafe { libc::sigaction(signal, ptr::null(), &raw mut now) };
+        // A handler that the program has set since then stays: it may call ours.
+        if passed_on & 1 << number != 0 && now.sa_sigaction == earlier[number].sa_sigaction {
+            // SAFETY: The action is complete.
+            unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
+        }
     }
-    _ = EARLIER.set(earlier);
-    // SAFETY: As above.
-    unsafe { libc::sigaction(DEADLINE_SIGNAL, &raw const action, ptr::null_mut()) };
+    reporter.reset();
+    TAKEN.store(0, Ordering::SeqCst);
 }
 
-/// The action of our handler.
-fn new_action() -> libc::sigaction {
+/// Whether the program has a handler of its own, to which a signal is passed on. A signal handler
+/// may call this.
+pub fn is_handled_by_program(signal: c_int) -> bool {
+    let index = SIGNALS.iter().position(|known| *known == signal);
+    let earlier = EARLIER.get().zip(index).and_then(|(actions, index)| actions.get(index));
+    earlier.is_some_and(|action| !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN))
+}
+
+/// Our action of a signal.
+fn action() -> libc::sigaction {
     // SAFETY: Zero is a valid value of every field.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_signal;
@@ -173,6 +149,30 @@ fn new_action() -> libc::sigaction {
         unsafe { libc::sigaddset(&raw mut action.sa_mask, signal) };
     }
     action
+}
+
+fn install() {
+    unsafe extern "C" {
+        fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    }
+    emulate::prepare();
+    // SAFETY: The function can be called whenever the process ends.
+    unsafe { on_exit(exited, ptr::null_mut()) };
+    let action = action();
+    let mut earlier = Vec::with_capacity(SIGNALS.len());
+    for signal in SIGNALS {
+        // SAFETY: Zero is a valid value of every field.
+        let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
+        unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+        earlier.push(before);
+    }
+    _ = EARLIER.set(earlier);
+    // A process that also does other things may use the signal, and has no deadline.
+    if REPORTER.get().is_none() {
+        // SAFETY: As above.
+        unsafe { libc::sigaction(DEADLINE_SIGNAL, &raw const action, ptr::null_mut()) };
+    }
 }
 
 /// Gives this thread a signal stack, so that an overflow of its own stack can be handled.
@@ -322,22 +322,27 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     {
         return;
     }
-    abandon_interrupted(kind, &interrupted, address);
+    abandon_interrupted(kind, signal, &interrupted, address);
     // The process is not one of a flight: it goes on as if it had no handler of ours.
-    pass_on(signal, info.si_code <= 0 || matches!(signal, libc::SIGTRAP | libc::SIGABRT));
+    let sent = info.si_code <= 0 || matches!(signal, libc::SIGTRAP | libc::SIGABRT);
+    pass_on(signal, sent.then_some(info));
 }
 
-/// Restores the action that a signal had before. If the interrupted instruction does not raise the
-/// signal once more, it is sent.
-fn pass_on(signal: c_int, send: bool) {
+/// Restores the action that a signal had before. A signal that the interrupted instruction does not
+/// raise once more is sent again, with its facts.
+fn pass_on(signal: c_int, sent: Option<&siginfo_t>) {
     let index = SIGNALS.iter().position(|known| *known == signal);
     let earlier = EARLIER.get().zip(index).and_then(|(actions, index)| actions.get(index));
     let Some(earlier) = earlier else { return };
     // SAFETY: The action was returned by the system.
     unsafe { libc::sigaction(signal, ptr::from_ref(earlier), ptr::null_mut()) };
-    if send {
+    PASSED_ON.fetch_or(1 << index.unwrap_or(0), Ordering::SeqCst);
+    if let Some(info) = sent {
+        let send = libc::SYS_rt_tgsigqueueinfo;
+        // SAFETY: Asks for a number.
+        let thread = unsafe { libc::gettid() };
         // SAFETY: Sends a signal to this thread, which gets it when the handler returns.
-        unsafe { libc::raise(signal) };
+        unsafe { libc::syscall(send, process(), thread, signal, ptr::from_ref(info)) };
     }
 }
 
@@ -404,8 +409,14 @@ fn is_near(address: u64, stack: u64) -> bool {
 }
 
 /// Records the interrupted code. In the process of a flight this ends the process.
-fn abandon_interrupted(kind: CrashKind, interrupted: &Interrupted<'_>, address: u64) {
+fn abandon_interrupted(
+    kind: CrashKind,
+    signal: c_int,
+    interrupted: &Interrupted<'_>,
+    address: u64,
+) {
     write_record(kind, |record| {
+        record.signal = u64::from(signal.cast_unsigned());
         record.instruction = interrupted.instruction();
         record.rip = record.instruction;
         record.address = address;
@@ -488,9 +499,13 @@ fn write_record(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) {
     if record.is_null() {
         return;
     }
+    let reporter = REPORTER.get();
+    if reporter.is_some_and(|reporter| !reporter.serves_this_thread()) {
+        return;
+    }
     if TAKEN.fetch_add(1, Ordering::SeqCst) > 0 {
-        if REPORTER.get().is_some() {
-            return; // It was reported once; the signal is passed on.
+        if let Some(reporter) = reporter {
+            return reporter.wait(); // One report is enough; the signal is passed on after it.
         }
         loop {
             // SAFETY: Waits for the end of the process, which another thread brings.
@@ -506,13 +521,9 @@ fn write_record(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) {
     record.stack_start = first_readable(record.registers[CrashRecord::RSP]);
     record.stack_bytes = read_stack(record.stack_start, &mut record.stack) as u64;
     exception::record_frames(record);
-    if let Some(reporter) = REPORTER.get() {
-        const MILLISECONDS: c_int = 20_000;
+    if let Some(reporter) = reporter {
         record.set_kind(kind);
-        set_event(reporter.begin);
-        // The reporter may wait for a lock that this thread holds.
-        wait_for_event(reporter.done, MILLISECONDS);
-        return;
+        return reporter.report();
     }
     record_maps();
     record.set_kind(kind); // Last: a record with a kind is complete.

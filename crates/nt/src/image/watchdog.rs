@@ -71,7 +71,7 @@ pub fn start_watchdog(deadline: Duration, channel: &'static Channel) {
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let (started, is_started) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         _ = started.send(());
         let mut health = Health::default();
         channel.set_number(Number::Heartbeat, now());
@@ -99,6 +99,9 @@ pub fn start_watchdog(deadline: Duration, channel: &'static Channel) {
             }
         }
     });
+    if let Err(why) = spawned {
+        flight::no_resources(format_args!("the watchdog cannot be started: {why}"));
+    }
     // The start of a thread needs a lock that the initialization of a driver's file holds.
     _ = is_started.recv();
 }

@@ -6,6 +6,7 @@ use super::repeat::Repeat;
 use super::text::Style;
 use super::{CommandError, Deny, is_driver_file, json, text, unknown_name};
 use clap::{Args, ValueEnum};
+use nt::image::StopSignal;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, IsTerminal as _};
@@ -264,7 +265,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         allow: allow.as_ref(),
         own_process: arguments.options.own_process(driver),
     };
-    let total = seeds.saturating_mul(scenarios.len() as u64);
+    let total = plan.flight_count();
+    StopSignal::catch();
     let mut progress = Progress::new(total, io::stderr(), io::stderr().is_terminal());
     let mut failed = None;
     let check_report = check(&plan, |step| match step {
@@ -322,6 +324,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             text::print_registration(file);
         }
         text::print(&check_report, allow, &repeat, deny_warnings, style);
+    }
+    if let Some(error) = check_report.internal_error.as_ref().filter(|it| it.is_no_resources()) {
+        eprintln!("windtunnel: {}", error.0);
+    }
+    if let Some(signal) = check_report.stopped_by {
+        eprintln!("windtunnel: {}", text::stopped_by(signal, &check_report, total));
     }
     Ok(ExitCode::from(check_report.exit_code(deny_warnings)))
 }

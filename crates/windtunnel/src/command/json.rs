@@ -23,6 +23,11 @@ pub(crate) fn report(
     repeat: &Repeat,
     (looks, deny_warnings): (bool, bool),
 ) {
+    // Of a check that was stopped: what was found so far, else that it could not run to its end.
+    let code = match check_report.exit_code_of_findings(deny_warnings) {
+        0 if check_report.stopped_by.is_some() => 2,
+        code => code,
+    };
     let entries = check_report.entries();
     let called = entries.iter().filter(|pair| pair.1).count();
     let findings = check_report.count(Severity::Error) + check_report.count(Severity::Warning);
@@ -41,7 +46,7 @@ pub(crate) fn report(
         "scenarios": scenarios,
         "findings": findings,
         "distinct": distinct(check_report),
-        "result": result(check_report.exit_code(deny_warnings)),
+        "result": result(code),
         "repeat": repeat.check(),
         "judged": {
             "entries": [called, entries.len()],
@@ -66,9 +71,12 @@ pub(crate) fn report(
     if check_report.flown_count() == 0 {
         report["error"] = "no scenario could be flown; each one lists what it needs".into();
     }
-    if let Some(flight::HostError(reason)) = &check_report.internal_error {
-        let error = format!("could not run; this is a bug in windtunnel: {reason}");
-        report["error"] = error.into();
+    if let Some(error) = &check_report.internal_error {
+        let bug = if error.is_no_resources() { "" } else { "; this is a bug in windtunnel" };
+        report["error"] = format!("could not run{bug}: {}", error.0).into();
+    }
+    if let Some(signal) = check_report.stopped_by {
+        report["stopped"] = signal.name().into();
     }
     print(&report);
 }

@@ -1,12 +1,18 @@
 //! The command line.
 
-/// Like the standard macro, but exits quietly when the pipe is closed (`windtunnel check | head`).
+/// Like the standard macro, but exits quietly when the pipe is closed (`windtunnel check | head`),
+/// and with a message when the output cannot be written.
 macro_rules! println {
     () => { crate::command::write_output(format_args!("\n")) };
     ($($text:tt)*) => { crate::command::write_output(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// As above, without a new line.
+/// Like the standard macro, but a standard error that is closed or full is no reason to stop.
+macro_rules! eprintln {
+    ($($text:tt)*) => { crate::command::write_error_line(format_args!($($text)*)) };
+}
+
+/// Like `println`, without a new line.
 macro_rules! print {
     ($($text:tt)*) => { crate::command::write_output(format_args!($($text)*)) };
 }
@@ -26,6 +32,7 @@ mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsStr;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -52,7 +59,8 @@ Examples:
   windtunnel bench --full                   also with a million live allocations
 
 Exit status: 0 no errors, 1 errors or objects left alive (--deny warnings: also warnings), 2 could
-not run or no scenario was flown (docs/reports.md).";
+not run or no scenario was flown, 130 or 143 stopped by SIGINT (Ctrl-C) or SIGTERM
+(docs/reports.md).";
 
 /// A wind tunnel for Windows display drivers: flies a miniport through its life under a
 /// user-mode WDDM graphics kernel, and reports what went wrong, which component is at fault,
@@ -121,7 +129,7 @@ enum Deny {
 struct CommandError(String);
 
 pub(crate) fn run() -> ExitCode {
-    let (json, answer) = match Arguments::parse().command {
+    let (json, answer) = match parse_arguments().command {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
@@ -130,22 +138,52 @@ pub(crate) fn run() -> ExitCode {
         Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };
-    answer.unwrap_or_else(|CommandError(why)| {
+    let code = answer.unwrap_or_else(|CommandError(why)| {
         if json {
             json::error(&why);
         } else {
             eprintln!("windtunnel: {why}");
         }
         ExitCode::from(2)
-    })
+    });
+    // Lines are written at once; this is for what is not a line.
+    if let Err(why) = io::stdout().flush() {
+        end_without_output(&why);
+    }
+    code
 }
 
 /// Writes to standard output. Exits on a closed pipe or a full disk.
 fn write_output(text: std::fmt::Arguments<'_>) {
-    use std::io::Write as _;
-    if std::io::stdout().write_fmt(text).is_err() {
+    if let Err(why) = io::stdout().write_fmt(text) {
+        end_without_output(&why);
+    }
+}
+
+/// Ends the program because standard output cannot be written.
+fn end_without_output(why: &io::Error) -> ! {
+    if why.kind() == io::ErrorKind::BrokenPipe {
         std::process::exit(141); // 128 + SIGPIPE.
     }
+    eprintln!("windtunnel: standard output cannot be written: {why}");
+    std::process::exit(2);
+}
+
+/// Writes a line to standard error. If that fails, no one can be told.
+fn write_error_line(text: std::fmt::Arguments<'_>) {
+    _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}
+
+/// The arguments of the command line. Prints help and errors as `Parser::parse` does.
+fn parse_arguments() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|answer| {
+        if let Err(why) = answer.print().and_then(|()| io::stdout().flush())
+            && !answer.use_stderr()
+        {
+            end_without_output(&why);
+        }
+        std::process::exit(answer.exit_code());
+    })
 }
 
 /// The error for an unknown name, with the nearest known ones.

@@ -2,7 +2,7 @@
 //! summary, and a last line that says PASS or FAIL.
 
 use super::repeat::Repeat;
-use nt::image::{DriverImage, SymbolError};
+use nt::image::{DriverImage, StopSignal, SymbolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
@@ -357,17 +357,28 @@ fn verdict(
     if report.flown_count() == 0 {
         "no scenario could be flown".clone_into(&mut counts);
     }
-    if let Some(flight::HostError(reason)) = &report.internal_error {
-        let bug = "the check stopped, which is a bug in windtunnel";
-        counts = format!("{counts}; {bug}: {reason}");
+    if let Some(error) = &report.internal_error {
+        let bug = if error.is_no_resources() { "" } else { ", which is a bug in windtunnel" };
+        counts = format!("{counts}; the check stopped{bug}: {}", error.0);
+    }
+    if let Some(signal) = report.stopped_by {
+        let flown = plural(usize::try_from(report.flight_count()).unwrap_or(usize::MAX), "flight");
+        counts = format!("{counts}; {} stopped the check after {flown}", signal.name());
     }
     let code = report.exit_code(deny_warnings);
     let word = match code {
         0 => "PASS",
         1 => "FAIL",
+        _ if report.stopped_by.is_some() => "FAIL (stopped)",
         _ => "FAIL (could not run)",
     };
     format!("{}: {counts}; repeat with: {}", colour.passed(code == 0, word), repeat.check())
+}
+
+/// That a signal stopped a check of `total` flights.
+pub(crate) fn stopped_by(signal: StopSignal, report: &CheckReport, total: u64) -> String {
+    let flown = report.flight_count();
+    format!("{} stopped the check after {flown} of {total} flights", signal.name())
 }
 
 /// What the run did not judge, in one line.

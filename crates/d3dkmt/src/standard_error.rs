@@ -1,0 +1,31 @@
+//! Standard error of the client: it may be closed, full, or a pipe that no one reads. Nothing that
+//! is printed there may end the client.
+#![expect(unsafe_code, reason = "asks for a descriptor")]
+
+use crate::signals;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Standard error was closed when the library was loaded: another file may have its number now.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD_HOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    // SAFETY: Asks for the flags of a descriptor, which may be closed.
+    let flags = unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFD) };
+    CLOSED.store(flags < 0, Ordering::Relaxed);
+}
+
+/// Prints text. Returns whether it was written.
+pub(crate) fn print(text: &str) -> bool {
+    let write = || std::io::stderr().write_all(text.as_bytes()).is_ok();
+    !CLOSED.load(Ordering::Relaxed) && signals::with_broken_pipes_as_errors(write)
+}
+
+/// Prints a line that begins with the name of the library.
+pub(crate) fn print_line(text: &str) {
+    print(&format!("windtunnel: {text}\n"));
+}

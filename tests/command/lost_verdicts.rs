@@ -1,0 +1,310 @@
+//! Ways to lose a verdict: faults, closed or full outputs, signals, no memory, no threads. In each the
+//! report comes out, or a line says why not, and the exit status tells.
+#![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
+
+use crate::c_library::{build_c, command, line_of, output_text};
+use harness::c_umd;
+use harness::command::windtunnel_command;
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// The client whose argument chooses a fault.
+static FAULTS: LazyLock<PathBuf> = LazyLock::new(|| build_c("tests/c/faults.c"));
+
+/// Runs the client with a fault. Returns how it ended, and its report.
+fn fault(fault: &str) -> (Output, String) {
+    let report = FAULTS.with_extension(format!("{fault}.report"));
+    _ = fs::remove_file(&report); // There may be none.
+    // Its own exit status, and not that of a program around it.
+    let mut command = Command::new(&*FAULTS);
+    command.env("LD_LIBRARY_PATH", crate::c_library::library()).arg(fault);
+    let output = command.env("WINDTUNNEL_REPORT", &report).output().unwrap();
+    let text = fs::read_to_string(&report);
+    (output, text.unwrap_or_default())
+}
+
+#[test]
+fn a_fault_of_a_client_leaves_its_report_and_its_exit_status() {
+    let line = line_of("tests/c/faults.c", "the write");
+    let write =
+        format!("SIGSEGV: the client wrote to address 0x0 (NULL) in write_null (faults.c:{line})");
+    for (name, signal, sentence) in [
+        ("null", 11, &*write),
+        ("thread", 11, &write),
+        ("abort", 6, "SIGABRT: the client aborted in main (faults.c:"),
+        ("divide", 8, "SIGFPE: the client divided by zero in divide (faults.c:"),
+        ("overflow", 11, "SIGSEGV: the stack of the client overflowed in recurse (faults.c:"),
+        (
+            "thread-overflow",
+            11,
+            "SIGSEGV: the stack of the client overflowed in recurse (faults.c:",
+        ),
+    ] {
+        let (output, report) = fault(name);
+        assert_eq!(output.status.signal(), Some(signal), "{name}: {}", output_text(&output));
+        assert!(report.contains(&format!("\nended by {sentence}")), "{name}: {report}");
+        assert!(report.contains("rule     ALLOC-DESTROY-001"), "{name}: {report}");
+        assert!(
+            report.contains("left alive:\n") && report.contains("D3DKMTCreateDevice"),
+            "{report}"
+        );
+        assert!(report.ends_with(" left alive\n"), "{name}: {report}");
+    }
+    let (_, report) = fault("null");
+    assert!(report.contains("\n  called   by main (faults.c:"), "{report}");
+}
+
+#[test]
+fn a_clients_own_handler_keeps_working() {
+    let (output, report) = fault("handled");
+    assert_eq!(output.status.code(), Some(7), "{}", output_text(&output));
+    assert!(report.contains("; the client's own handler runs next\n"), "{report}");
+    let (output, report) = fault("recovers");
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    assert!(report.contains("rule     ALLOC-DESTROY-001"), "{report}");
+    assert!(!report.contains("ended by"), "the client went on: {report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
+}
+
+#[test]
+fn a_fault_of_a_forked_child_is_not_in_its_parents_report() {
+    let (output, report) = fault("forked");
+    assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));
+    assert!(!report.contains("ended by"), "{report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
+}
+
+/// A file to which nothing can be written.
+fn full() -> File {
+    OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn a_client_whose_standard_error_is_full_or_closed_ends_as_it_would() {
+    let client = build_c("tests/c/leaks.c");
+    for (redirection, fails, status) in [
+        ("2>/dev/full", "0", 0),
+        ("2>&-", "0", 0),
+        ("2> >(exec true)", "0", 0), // a pipe that no one reads
+        ("2>/dev/full", "1", 1),
+    ] {
+        let script = format!("exec {} {redirection}", client.display());
+        let mut command = Command::new("bash");
+        command.args(["-c", &script]).env("LD_LIBRARY_PATH", crate::c_library::library());
+        command.env("WINDTUNNEL_REPORT", "1").env("WINDTUNNEL_FAIL", fails);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{redirection}: {:?}", output.status);
+    }
+}
+
+#[test]
+fn a_full_standard_output_is_a_message_and_status_2() {
+    for arguments in [
+        &["check", "--scenario", "create-resource"][..],
+        &["check", "--scenario", "create-resource", "--json"],
+        &["check", "no-such-driver", "--json"],
+        &["list", "rules"],
+        &["list", "drivers", "--json"],
+        &["explain", "KMD-DESTROY-002"],
+        &["support"],
+        &["--help"],
+    ] {
+        let output = windtunnel_command().args(arguments).stdout(full()).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+        let expected = "windtunnel: standard output cannot be written: No space left on device";
+        assert!(errors.starts_with(expected), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{arguments:?}: {errors}");
+    }
+    let mut command = windtunnel_command();
+    let output = command.args(["check", "no-such-driver"]).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "standard error is full");
+}
+
+#[test]
+fn an_allow_file_of_a_hundred_thousand_entries_is_read_at_once() {
+    let mut text = String::new();
+    for number in 0..100_000 {
+        text += &format!(
+            "[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"place {number}\"\nreason = \"known\"\n"
+        );
+    }
+    text += "[[allow]]\nrule = \"KMD-DESTROY-002\"\n\
+             where = \"DxgkDdiDestroyAllocation, pAllocationList\"\nreason = \"known\"\n";
+    let started = Instant::now();
+    let allow = windtunnel::AllowList::read(&text).unwrap();
+    assert_eq!((allow.entries().len(), allow.entries()[99_999].line), (100_001, 399_997));
+    // With this file, parsing is most of the time. It was minutes before there was an index.
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("many.toml");
+    fs::write(&path, &text).unwrap();
+    let mut command = windtunnel_command();
+    command.args(["check", "kmd-leaks-destroyed-allocation", "--scenario", "create-resource"]);
+    let output = command.arg("--allow").arg(&path).args(["--json"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["allow"]["allowed"], 1);
+    assert_eq!(report["allow"]["did_not_occur"].as_array().unwrap().len(), 100_000);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+/// Stops a check with a signal, after its first line. Returns how it ended.
+fn stop(signal: &str, arguments: &[&str], delay: u64) -> Output {
+    let mut command = windtunnel_command();
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    output.read_line(&mut text).unwrap();
+    std::thread::sleep(Duration::from_millis(delay));
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let mut rest = Vec::new();
+    output.read_to_end(&mut rest).unwrap();
+    let errors = child.wait_with_output().unwrap();
+    let stdout = [text.into_bytes(), rest].concat();
+    Output { stdout, ..errors }
+}
+
+#[test]
+fn a_check_that_is_stopped_prints_what_was_found_so_far() {
+    let seeds = u64::MAX.to_string();
+    let driver = "kmd-leaks-destroyed-allocation";
+    let arguments = ["check", driver, "--scenario", "create-resource", "--seeds", &seeds];
+    for (signal, name, status) in [("-INT", "SIGINT", 130), ("-TERM", "SIGTERM", 143)] {
+        let output = stop(signal, &arguments, 1000);
+        let (text, errors) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(status), "{text}{errors}");
+        assert!(text.contains("rule     KMD-DESTROY-002"), "{text}");
+        let last = text.lines().last().unwrap();
+        let expected = format!("; {name} stopped the check after ");
+        assert!(last.starts_with("FAIL (stopped): 1 error") && last.contains(&expected), "{last}");
+        let line = format!("windtunnel: {name} stopped the check after ");
+        assert!(errors.starts_with(&line), "{errors}");
+        assert!(errors.ends_with(&format!(" of {seeds} flights\n")), "{errors}");
+    }
+}
+
+#[test]
+fn a_stopped_check_leaves_no_process_and_accuses_no_driver() {
+    // A driver that never returns, without a deadline.
+    let file = c_umd::build_c("tests/c/faulty_umd.c", "stopped_umd.so", &["-shared", "-fPIC"]);
+    let file = file.display().to_string();
+    let scenario = "umd-create-and-destroy";
+    let mut command = windtunnel_command();
+    command.args(["check", "softgpu-allocation-lists", "--umd", &file, "--deadline", "0"]);
+    command.args(["--scenario", scenario, "--json"]).env("FAULT", "loop@create_resource");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let id = child.id().to_string();
+    std::thread::sleep(Duration::from_secs(3));
+    let children = Command::new("pgrep").args(["-P", &id]).output().unwrap();
+    let flight = String::from_utf8(children.stdout).unwrap().trim().to_owned();
+    assert!(!flight.is_empty(), "there is a process of the flight");
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(143), "{report}");
+    assert_eq!(
+        (&report["stopped"], &report["result"]),
+        (&"SIGTERM".into(), &"could-not-run".into())
+    );
+    assert_eq!(report["findings"], 0, "{report}");
+    assert!(!Path::new("/proc").join(&flight).exists(), "process {flight} is left");
+}
+
+#[test]
+fn a_check_without_memory_ends_with_a_line() {
+    let check = |megabytes: u64| {
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--as={megabytes}000000")).arg(windtunnel_command().get_program());
+        let output = command.args(["check", "--scenario", "create-resource"]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status, errors)
+    };
+    // The memory of the machine cannot be reserved.
+    for megabytes in [200, 100] {
+        let (status, errors) = check(megabytes);
+        assert_eq!(status.code(), Some(2), "{megabytes}: {errors}");
+        assert!(errors.contains("the machine has no resources left: "), "{megabytes}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{megabytes}: {errors}");
+    }
+    // Less and less, until the program cannot be loaded.
+    let mut without_memory = 0;
+    for megabytes in (10..44).rev() {
+        let (status, errors) = check(megabytes);
+        if status.code() != Some(2) {
+            assert_ne!((status.code(), status.signal()), (Some(101), None), "{errors}");
+            assert_ne!(status.signal(), Some(6), "{megabytes}: {errors}");
+            break;
+        }
+        assert_eq!(errors.lines().count(), 1, "{megabytes}: {errors}");
+        without_memory +=
+            u32::from(errors.ends_with("the machine has no resources left: no memory\n"));
+    }
+    assert!(without_memory > 0, "no allocation failed");
+}
+
+#[test]
+fn a_check_without_threads_ends_with_a_line() {
+    // Root has as many threads as it likes, so it becomes another user.
+    let is_root =
+        fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
+    let mut command = if is_root {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=61234", "--clear-groups", "prlimit"]);
+        command
+    } else {
+        Command::new("prlimit")
+    };
+    command.arg("--nproc=1").arg(windtunnel_command().get_program());
+    command.args(["check", "--scenario", "create-resource"]);
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("the machine has no resources left: the thread '"), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+}
+
+#[test]
+fn a_client_without_memory_is_answered() {
+    let client = build_c("tests/c/no_memory.c");
+    let output = command(&client).output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("without memory: 0xc0000017 0xc0000017\n"), "{text}");
+    assert!(text.ends_with("no memory: all answered\n"), "{text}");
+    let output = command(&client).arg("start").output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("no memory: the start was answered\n"), "{text}");
+}
+
+#[test]
+fn a_pointer_into_the_librarys_frames_or_to_a_page_that_is_gone_is_an_invalid_parameter() {
+    let client = build_c("tests/c/stack_pointers.c");
+    let output = command(&client).env("WINDTUNNEL_REPORT", "1").output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("stack pointers: all answered\n"), "{text}");
+    assert!(text.ends_with(" left alive\n"), "{text}");
+    assert!(!text.contains("who      kernel"), "{text}");
+}
+
+#[test]
+fn a_handler_inside_a_call_is_answered_and_a_cancellation_waits() {
+    let client = build_c("tests/c/interrupted.c");
+    let output = command(&client).env("WINDTUNNEL_REPORT", "1").output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("the handler: 0x80000011\n"), "{text}");
+    assert!(text.contains("the thread was cancelled: 1, after its call: 0\n"), "{text}");
+    assert!(text.contains("interrupted: all answered\n"), "{text}");
+    assert!(!text.contains("WT-") && !text.contains("who      kernel"), "{text}");
+}

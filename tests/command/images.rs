@@ -208,7 +208,8 @@ fn the_finding_of_the_page_is_real() {
 
 /// Bad drivers that are not found as `flaws.toml` says, with the reason. A name without an
 /// extension means both forms.
-const LEFT_OUT: &[(&str, &str)] = &[];
+const LEFT_OUT: &[(&str, &str)] =
+    &[("pageable-code-in-dpc.so", "the sections of a shared object share pages")];
 
 /// A row of `flaws.toml`.
 struct BadDriver {
@@ -265,7 +266,9 @@ fn every_bad_driver_is_found_by_its_rule() {
         let message = first["message"].as_str().unwrap_or_default();
         // A function of the driver with its file and line.
         let has_place = message.contains(".c:") || message.contains("flaws.h:");
-        let faults = row.rule == "WT-CRASH-001";
+        let faults = ["WT-CRASH-001", "WT-STACK-001", "WT-PAGED-001", "WT-TIME-003", "WT-LOCK-"]
+            .into_iter()
+            .any(|rule| row.rule.starts_with(rule));
         if first["rule"] != *row.rule || code != 1 || (faults && !has_place) {
             let found = &first["rule"];
             let text = format!("{file}: {found} with status {code}, {message}, not {}", row.rule);

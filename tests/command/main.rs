@@ -5,6 +5,7 @@ mod allow;
 mod c_library;
 mod contain;
 mod entries;
+mod environment;
 mod golden;
 mod house;
 mod images;

@@ -14,7 +14,9 @@
 
 use crate::Executive;
 use crate::guard::{Guard, GuardedBlock};
+use crate::lock_order::LockOrder;
 use crate::memory::{InitialContents, Memory, OutsideByte};
+use crate::paged::{self, PagedKind};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -39,6 +41,7 @@ pub struct Pool {
     observer: Mutex<Option<Arc<dyn PoolObserver>>>,
     /// What else the driver's imports act on, for a driver from a file.
     executive: OnceLock<Arc<Executive>>,
+    lock_order: LockOrder,
 }
 
 /// Observes the blocks that a driver allocates and frees.
@@ -120,8 +123,13 @@ impl Attachment for Pool {
 impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        let (blocks, observer, executive) = Default::default();
-        Arc::new(Self { log, blocks, observer, executive })
+        let (blocks, observer, executive, lock_order) = Default::default();
+        Arc::new(Self { log, blocks, observer, executive, lock_order })
+    }
+
+    /// The order in which the driver acquires its spin locks.
+    pub(crate) fn lock_order(&self) -> &LockOrder {
+        &self.lock_order
     }
 
     /// Sets the observer of allocations and frees.
@@ -227,6 +235,9 @@ impl Pool {
         }
         let memory = blocks.memory(bytes, tag, fresh)?;
         let address = memory.address();
+        if let (true, Some(pages)) = (paged && paged::is_enabled(), memory.guarded_pages()) {
+            paged::add(PagedKind::Pool, &pages, libc::PROT_READ | libc::PROT_WRITE);
+        }
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
         blocks
@@ -246,12 +257,16 @@ impl Pool {
             Some(BlockState::Freed) => return self.judge_bad_free(word, "it was freed before"),
             Some(by_address) => std::mem::replace(by_address, BlockState::Freed),
         };
-        let BlockState::Live(LiveBlock { mut memory, tag: own, .. }) = live else { return };
+        let BlockState::Live(LiveBlock { mut memory, tag: own, paged, .. }) = live else { return };
+        if paged && paged::is_enabled() {
+            paged::remove(&(address..address + 1));
+        }
         if tag != 0 && tag != own {
             self.judge_bad_free(word, "it has another tag");
         }
         self.judge_slack(&memory);
         self.log.emit(word, EventKind::PoolFreed {});
+        self.lock_order.forget(&(address..address.saturating_add(memory.size())));
         memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });

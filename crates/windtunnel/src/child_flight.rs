@@ -4,19 +4,21 @@
 //! its result. The parent waits, reads, and judges. So whatever ends the child, the parent has all
 //! events up to that moment, and makes the report.
 
+use crate::crash_place::{frames_of_file, name_code};
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
-use crate::driver_file::{FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
+use crate::driver_file::{DriverFile, FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
 use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
-    Event, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId, Subject,
+    Component, Event, EventKind, EventSink, ExecutionContext, HostError, LiveObject, Log,
+    RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::Channel;
+use nt::image::{Channel, ImportCall};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -25,6 +27,9 @@ use verify::{Finding, StackFrame};
 
 /// The line in front of the rest of a result.
 const END: &str = "=end ";
+
+/// The line with the call stack of a finding: the number of its event, and offsets in the code.
+const STACK: &str = "=stack ";
 
 /// What the child is to fly.
 #[derive(Clone, Debug)]
@@ -66,15 +71,45 @@ struct LiveEnd {
     reasons: Vec<String>,
 }
 
-/// Writes events to shared memory.
-struct ChannelSink(&'static Channel);
+/// Writes events to shared memory, and the call stack to those that an import of the driver reports.
+struct ChannelSink {
+    channel: &'static Channel,
+    /// The imports of the driver, if it is one of a file.
+    imports: Vec<String>,
+}
 
 impl EventSink for ChannelSink {
     fn event(&self, event: &Event) {
         let mut line = Vec::with_capacity(128);
         event.write(&mut line);
         line.push(b'\n');
-        self.0.append(&line);
+        self.channel.append(&line);
+        if let Some(stack) = self.stack(event) {
+            self.channel.append(stack.as_bytes());
+        }
+    }
+}
+
+impl ChannelSink {
+    fn new(channel: &'static Channel, driver: Driver) -> Self {
+        let names = |file: &DriverFile| {
+            file.image().import_names().into_iter().map(str::to_owned).collect()
+        };
+        let imports = if let Driver::File(file) = driver { names(file) } else { Vec::new() };
+        Self { channel, imports }
+    }
+
+    /// The line with the call stack of an event about an import that runs on this thread.
+    fn stack(&self, event: &Event) -> Option<String> {
+        let import = match &event.kind {
+            EventKind::RuleBroken { component: Component::Driver, argument, .. } => argument,
+            EventKind::DriverMisuse { import, .. } => import,
+            _ => return None,
+        };
+        let call = ImportCall::current()?;
+        self.imports.get(call.import as usize).filter(|name| **name == **import)?;
+        let offsets: Vec<String> = call.frames.iter().map(|frame| format!("{frame:x}")).collect();
+        Some(format!("{STACK}{} {}\n", event.seq, offsets.join(" ")))
     }
 }
 
@@ -103,7 +138,7 @@ fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> Fligh
         Err(why) => return FlightEnd { load_error: Some(why), ..FlightEnd::default() },
     };
     let Some((driver, scenario)) = arguments.flight else { return FlightEnd::default() };
-    let log = Arc::new(Log::with_sink(ChannelSink(channel)));
+    let log = Arc::new(Log::with_sink(ChannelSink::new(channel, driver)));
     let host = arguments.host;
     let flown = match driver {
         Driver::File(file) => fly_here(file, umd, scenario, host, &log, Some(channel)),
@@ -199,6 +234,8 @@ impl FlightEnd {
 /// What a child wrote.
 struct ChildText {
     events: Vec<Event>,
+    /// The call stacks of events, by the number of the event.
+    stacks: BTreeMap<u64, Vec<u64>>,
     /// `None` if it did not come to its end.
     end: Option<FlightEnd>,
 }
@@ -207,10 +244,15 @@ impl ChildText {
     fn read(channel: &Channel) -> Result<Self, String> {
         let text = channel.text();
         let text = String::from_utf8_lossy(&text);
-        let mut read = Self { events: Vec::new(), end: None };
+        let mut read = Self { events: Vec::new(), stacks: BTreeMap::new(), end: None };
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix(END) {
                 read.end = serde_json::from_str(rest).ok();
+            } else if let Some(rest) = line.strip_prefix(STACK) {
+                let mut numbers = rest.split(' ');
+                let seq = numbers.next().and_then(|number| number.parse().ok());
+                let offset = |text| u64::from_str_radix(text, 16).ok();
+                read.stacks.insert(seq.unwrap_or(0), numbers.filter_map(offset).collect());
             } else {
                 let event = line.parse();
                 let error = |()| format!("it wrote a line that is no event: {line}");
@@ -243,7 +285,7 @@ pub(crate) fn fly(
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
     let status = run_child(driver, umd, scenario, on, &channel).map_err(error)?;
-    let ChildText { mut events, end } = ChildText::read(&channel).map_err(error)?;
+    let ChildText { mut events, stacks, end } = ChildText::read(&channel).map_err(error)?;
     let finished = end.is_some();
     let end = end.unwrap_or_default();
     if let Some(why) = end.internal_error.as_ref().or(end.load_error.as_ref()) {
@@ -262,19 +304,25 @@ pub(crate) fn fly(
     if finished && !end.began {
         events.clear();
     }
-    let mut stack = Vec::new();
+    let (mut stack, mut crash) = (Vec::new(), None);
     if !finished || channel.has_record() {
-        let crash = crash_event(driver, umd, &channel, status, &events);
-        needs.extend(crash.need);
-        events.extend(crash.event);
-        stack = crash.stack;
+        let ended = crash_event(driver, umd, &channel, status, &events);
+        needs.extend(ended.need);
+        crash = ended.event.as_ref().map(|event| event.seq);
+        events.extend(ended.event);
+        stack = ended.stack;
     }
     let look = |(when, live): &(String, Vec<LiveEnd>)| (kept_text(when), live_objects(live));
     let live_snapshots = end.live_snapshots.iter().map(look).collect();
     let live = live_objects(&end.live);
     let run = ScenarioRun { needs, live, live_snapshots, ..ScenarioRun::default() };
     let mut result = judge_events(scenario.name, events, end.counts(), run);
-    add_stack(&mut result.findings, &stack);
+    if let Driver::File(file) = driver {
+        result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, &stacks));
+    }
+    if let Some(seq) = crash {
+        add_stack(&mut result.findings, seq, &stack);
+    }
     let known = abi::miniport::DRIVER_INITIALIZATION_DATA::SLOTS.iter().copied();
     let known = known.chain(stream::Entry::names()).chain([OPEN_ADAPTER]);
     let known: Vec<&'static str> = known.collect();
@@ -283,16 +331,32 @@ pub(crate) fn fly(
     Ok(FlightResult { seed: on.seed(), implemented, ..result })
 }
 
-/// Adds the call stack to the finding of a crash, which is the last one, or a consequence.
-fn add_stack(findings: &mut [Finding], stack: &[StackFrame]) {
-    let all = findings.iter_mut().rev().flat_map(|finding| {
-        let Finding { rule, consequences, stack, .. } = finding;
-        let own = std::iter::once((*rule, stack));
-        own.chain(consequences.iter_mut().rev().map(|finding| (finding.rule, &mut finding.stack)))
-    });
-    let crash = all.into_iter().find(|(rule, _)| *rule == RuleId::WT_CRASH_001);
-    if let Some((_, place)) = crash {
-        stack.clone_into(place);
+/// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
+/// function and line of each offset in its message.
+pub(crate) fn add_code_places(
+    finding: &mut Finding,
+    file: &DriverFile,
+    stacks: &BTreeMap<u64, Vec<u64>>,
+) {
+    finding.message = name_code(file, &finding.message);
+    if let Some(offsets) = finding.events.last().and_then(|seq| stacks.get(seq)) {
+        finding.stack = frames_of_file(file, offsets);
+        if let Some(place) = finding.stack.first().map(ToString::to_string)
+            && !finding.message.contains(&place)
+        {
+            finding.message += &format!(", in {place}");
+        }
+    }
+    finding.consequences.iter_mut().for_each(|finding| add_code_places(finding, file, stacks));
+}
+
+/// Adds the call stack to the finding of a crash, which may be a consequence.
+fn add_stack(findings: &mut [Finding], seq: u64, stack: &[StackFrame]) {
+    for finding in findings {
+        if finding.events.last() == Some(&seq) {
+            stack.clone_into(&mut finding.stack);
+        }
+        add_stack(&mut finding.consequences, seq, stack);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::crash_place::Places;
 use crate::driver::Driver;
 use crate::driver_file::DriverFile;
-use crate::missed_block::MissedAccess;
+use crate::missed_block::{MissedAccess, paged_sentence};
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::image::{Channel, CrashKind, CrashRecord};
@@ -51,12 +51,22 @@ pub(crate) fn crash_event(
         None => (Component::Driver, outside_of_calls(events).to_owned()),
     };
     let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver);
+    let paged = record.paged != 0 && component == Component::Driver;
     let message = match (record.kind(), &missed) {
         (CrashKind::None, _) => ended_by_itself(component, status),
         (_, Some(missed)) => missed.sentence(&record, &places, &stack),
+        _ if paged => paged_sentence(&record, &places, &stack),
         _ => message(component, &record, &places, &stack),
     };
-    let rule = missed.map_or(RuleId::WT_CRASH_001, MissedAccess::rule);
+    let otherwise = match record.kind() {
+        _ if paged => RuleId::WT_PAGED_001,
+        CrashKind::Watchdog => RuleId::WT_TIME_003,
+        CrashKind::Deadlock => RuleId::WT_LOCK_001,
+        _ if is_assertion(&record) => RuleId::WT_ASSERT_001,
+        CrashKind::KernelStack => RuleId::WT_STACK_001,
+        _ => RuleId::WT_CRASH_001,
+    };
+    let rule = missed.map_or(otherwise, MissedAccess::rule);
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
     let about_call = call.map(|call| Kind::Call.subject(call));
     let about_umd = || last_umd_subject(events).filter(|_| component == Component::Umd);
@@ -132,7 +142,25 @@ fn message(
         Component::Umd => windows_in_application(record),
         _ => windows(record),
     };
-    format!("{}: {windows}", what(component, record, &places.name(record, stack)))
+    let place = places.name(record, stack);
+    if record.kind() == CrashKind::Deadlock {
+        let acquired = places.caller(record.bug_check[0]);
+        let acquired = acquired.map_or(String::new(), |place| format!(" (acquired in {place})"));
+        return format!(
+            "{} waits for a spin lock that its thread already holds{acquired}, in {place}: {windows}",
+            noun(component)
+        );
+    }
+    format!("{}: {windows}", what(component, record, &place))
+}
+
+/// Whether the driver raised an assertion failure (`NT_ASSERT`).
+fn is_assertion(record: &CrashRecord) -> bool {
+    match record.kind() {
+        CrashKind::Breakpoint => record.code[..2] == [0xcd, 0x2c],
+        CrashKind::Unhandled => record.bug_check[0] == u64::from(nt::image::ASSERTION_FAILURE),
+        _ => false,
+    }
 }
 
 /// What the driver did, and where.
@@ -143,6 +171,9 @@ fn what(component: Component, record: &CrashRecord, place: &str) -> String {
         _ => format!(" at {}", irql_name(record.irql)),
     };
     match record.kind() {
+        _ if is_assertion(record) => {
+            format!("{driver}'s own assertion (int 2Ch) failed{irql} in {place}")
+        }
         CrashKind::Access => {
             let verb = match record.error {
                 _ if record.error & 0x10 != 0 => "executed",
@@ -169,6 +200,9 @@ fn what(component: Component, record: &CrashRecord, place: &str) -> String {
             format!("{driver} called __fastfail({code}){irql} in {place}")
         }
         CrashKind::StackOverflow => format!("{driver}'s stack overflowed in {place}"),
+        CrashKind::KernelStack => {
+            format!("{driver} used more than the 24 KiB of a kernel stack{irql} in {place}")
+        }
         CrashKind::Deadline => {
             format!("{driver} did not return within the deadline;{irql} it was in {place}")
         }
@@ -183,12 +217,15 @@ fn what(component: Component, record: &CrashRecord, place: &str) -> String {
             let status = record.bug_check[0];
             format!("{driver} raised {status:#010x} in {place}, and no handler took it")
         }
+        CrashKind::Watchdog => format!(
+            "{driver} polled for 20 seconds of virtual time{irql} or above, without an end, in {place}"
+        ),
         CrashKind::Abort => format!("{driver} aborted the process in {place}"),
         CrashKind::Exit => {
             let status = record.bug_check[0];
             format!("{driver} ended the process with exit status {status} in {place}")
         }
-        CrashKind::None => String::new(),
+        CrashKind::Deadlock | CrashKind::None => String::new(),
     }
 }
 
@@ -201,8 +238,10 @@ fn windows(record: &CrashRecord) -> String {
         CrashKind::Access if record.address >= nt::image::USER_PROBE_ADDRESS => {
             "bug check 0x50".to_owned()
         }
-        CrashKind::StackOverflow => "bug check 0x7F (0x8)".to_owned(),
+        CrashKind::StackOverflow | CrashKind::KernelStack => "bug check 0x7F (0x8)".to_owned(),
         CrashKind::FastFail => format!("bug check 0x139 ({:#x})", record.bug_check[0]),
+        CrashKind::Watchdog => "bug check 0x133".to_owned(),
+        CrashKind::Deadlock => "the processor hangs, bug check 0x133".to_owned(),
         CrashKind::Deadline if raised => "bug check 0x133".to_owned(),
         CrashKind::Deadline => "the thread hangs, without a bug check".to_owned(),
         CrashKind::BugCheck => format!("bug check {:#X}", record.bug_check[0]).replace("0X", "0x"),

@@ -54,13 +54,7 @@ impl MissedAccess {
         let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
         let (place, irql) = (places.name(record, stack), irql_name(record.irql));
         let block = record.block;
-        let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
-        let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
-        let allocated = places
-            .caller(block.allocated_by)
-            .map_or(String::new(), |place| format!(", allocated in {place}"));
-        let bytes = block.bytes;
-        let whole = format!("a pool block of {bytes} bytes (tag {tag}{allocated})");
+        let whole = format!("a pool block{}", of_block(record, places));
         let count = |number: u64| if number == 1 { "byte" } else { "bytes" };
         match self {
             Self::Freed(offset) => {
@@ -91,4 +85,36 @@ impl MissedAccess {
             ),
         }
     }
+}
+
+/// The size, the tag and the origin of the block of a record.
+fn of_block(record: &CrashRecord, places: &Places<'_>) -> String {
+    let block = record.block;
+    let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
+    let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
+    let allocated = places
+        .caller(block.allocated_by)
+        .map_or(String::new(), |place| format!(", allocated in {place}"));
+    format!(" of {} bytes (tag {tag}{allocated})", block.bytes)
+}
+
+/// The sentence for an access to pageable memory at a raised IRQL.
+pub(crate) fn paged_sentence(
+    record: &CrashRecord,
+    places: &Places<'_>,
+    stack: &[StackFrame],
+) -> String {
+    const POOL: u64 = 1;
+    let (place, irql) = (places.name(record, stack), irql_name(record.irql));
+    let what = match record.error {
+        _ if record.paged == POOL => {
+            let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
+            let offset = record.address.saturating_sub(record.block.start);
+            format!("{verb} offset {offset} of a paged pool block{}", of_block(record, places))
+        }
+        error if error & 0x10 != 0 => "executed pageable code".to_owned(),
+        error if error & 2 != 0 => "wrote to a pageable section".to_owned(),
+        _ => "read a pageable section".to_owned(),
+    };
+    format!("the driver {what} at {irql} in {place}: bug check 0xD1")
 }

@@ -28,6 +28,18 @@ __attribute__((noinline, unused)) static int FlawRecursion(int depth)
 
 #endif
 
+#if FLAW_FAULT == 7
+/* A frame of FLAW_FRAME bytes, all of which are used. */
+__attribute__((noinline, unused)) static int FlawLargeFrame(int value)
+{
+    volatile char frame[FLAW_FRAME];
+
+    for (unsigned at = 0; at < FLAW_FRAME; at += 64)
+        frame[at] = (char)value;
+    return frame[value];
+}
+#endif
+
 #if FLAW_FAULT == 6
 #ifndef FLAW_POOL_SIZE
 #define FLAW_POOL_SIZE 64
@@ -67,6 +79,8 @@ __attribute__((noinline, unused)) static void FlawUsePool(void)
 #define FLAW_HAPPENS FlawRecursion(1)
 #elif FLAW_FAULT == 3
 #define FLAW_HAPPENS RtlFailFast(FAST_FAIL_INVALID_ARG)
+#elif FLAW_FAULT == 7
+#define FLAW_HAPPENS FlawLargeFrame(1)
 #elif FLAW_FAULT == 6
 #define FLAW_HAPPENS FlawUsePool()
 #elif FLAW_FAULT == 4

@@ -51,10 +51,16 @@ pub enum CrashKind {
     StackOverflow = 10,
     /// The driver ended the process (`exit`).
     Exit = 11,
+    /// The driver did not leave `DISPATCH_LEVEL` in virtual time.
+    Watchdog = 12,
+    /// The driver used more than a kernel stack has.
+    KernelStack = 13,
+    /// The driver waits for a spin lock that its thread holds.
+    Deadlock = 14,
 }
 
 impl CrashKind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 15] = [
         Self::None,
         Self::Access,
         Self::Instruction,
@@ -67,6 +73,9 @@ impl CrashKind {
         Self::Unhandled,
         Self::StackOverflow,
         Self::Exit,
+        Self::Watchdog,
+        Self::KernelStack,
+        Self::Deadlock,
     ];
 
     fn from_number(number: u32) -> Self {
@@ -104,8 +113,11 @@ pub struct CrashRecord {
     /// The frame pointer of the last import call.
     pub caller_frame: u64,
     /// The code and the parameters of a bug check; the first is the status of a raised exception,
-    /// or the exit status of the process.
+    /// or the exit status of the process, or where a lock was acquired that its thread waits for.
     pub bug_check: [u64; 5],
+    /// Pageable memory that was touched at a raised IRQL: 1 for paged pool, 2 for a section of an
+    /// image, else 0.
+    pub paged: u64,
     /// The guarded block that the access missed; its `start` is zero if there is none.
     pub block: MissedBlock,
     /// The bytes at the instruction.
@@ -146,6 +158,7 @@ impl CrashRecord {
         caller_stack: 0,
         caller_frame: 0,
         bug_check: [0; 5],
+        paged: 0,
         block: MissedBlock::NONE,
         code: [0; 16],
         component: 0,
@@ -160,6 +173,8 @@ impl CrashRecord {
 
     /// The index of rsp in `registers`.
     pub const RSP: usize = 4;
+    /// The index of rbp in `registers`.
+    pub const RBP: usize = 5;
 
     /// Why the driver was abandoned.
     pub fn kind(&self) -> CrashKind {

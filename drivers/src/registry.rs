@@ -523,6 +523,20 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&adapter::NOTIFIES_INTERRUPT_IN_DPC, log);
     "kmd-waits-in-dpc" "waits in its DPC" [WT_LEVEL_001]
         |log| setup::table(&interrupt::WAITS_IN_DPC, log);
+    "kmd-stalls-in-dpc" "stalls for 120 microseconds in its DPC" [WT_TIME_002]
+        |log| setup::table(&interrupt::STALLS_IN_DPC, log);
+    "kmd-polls-in-dpc" "polls in its DPC without an end" [WT_TIME_003]
+        |log| setup::table(&interrupt::POLLS_IN_DPC, log);
+    "kmd-fails-assertion" "fails an assertion of its own" [WT_ASSERT_001]
+        |log| setup::table(&irql::FAILS_ASSERTION, log);
+    "kmd-stalls-too-long" "calls KeStallExecutionProcessor for 60 microseconds" [WT_TIME_001]
+        |log| setup::table(&irql::STALLS_TOO_LONG, log);
+    "kmd-acquires-spin-lock-twice" "acquires a spin lock that its thread holds" [WT_LOCK_001]
+        |log| setup::table(&irql::ACQUIRES_SPIN_LOCK_TWICE, log);
+    "kmd-inverts-lock-order" "acquires two spin locks in both orders" [WT_LOCK_002]
+        |log| setup::table(&irql::INVERTS_LOCK_ORDER, log);
+    "kmd-waits-with-spin-lock" "waits while it holds a spin lock" [WT_LOCK_003]
+        |log| setup::table(&irql::WAITS_WITH_SPIN_LOCK, log);
 
     "kmd-indicates-child-in-isr" "calls DxgkCbIndicateChildStatus in its interrupt routine"
         [KMD_ISR_001] |log| setup::table(&interrupt::INDICATES_CHILD_IN_ISR, log);

@@ -162,6 +162,9 @@ fn class_of(name: &str, rule: &str) -> String {
     .to_owned()
 }
 
+/// The rules whose findings name the code of a driver from a file.
+const ENDS: [&str; 5] = ["WT-CRASH-001", "WT-STACK-001", "WT-PAGED-001", "WT-TIME-003", "WT-LOCK-"];
+
 /// The bad C drivers, as images and as shared objects.
 fn c_drivers() -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -176,8 +179,8 @@ fn c_drivers() -> Vec<Fault> {
             fault.has_block = row.name.starts_with("pool-");
             // A killed process leaves no registers, and padding is looked at when a block is freed.
             let is_at_access = fault.has_block && !row.name.ends_with("-odd-size");
-            let crashes = row.rule == "WT-CRASH-001" && row.name != "kill-in-ddi";
-            fault.has_line = crashes || is_at_access;
+            let crashes = ENDS.iter().any(|rule| row.rule.starts_with(rule));
+            fault.has_line = (crashes && row.name != "kill-in-ddi") || is_at_access;
             faults.push(fault);
         }
     }

@@ -5,6 +5,7 @@ mod allow;
 mod c_library;
 mod contain;
 mod entries;
+mod environment;
 mod faults;
 mod golden;
 mod house;

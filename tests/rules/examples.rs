@@ -4,7 +4,7 @@
 //! `WINDTUNNEL_BLESS=1 cargo test -p windtunnel-tests --test rules examples` rewrites the list:
 //! it keeps examples that are still right, and searches for the others.
 
-use crate::kernel::{AT_THE_DOOR, Case, cases, driver_and_scenario, recorded};
+use crate::kernel::{AT_THE_DOOR, Case, FROM_A_FILE, cases, driver_and_scenario, recorded};
 use flight::RuleId;
 use harness::pages::root;
 use harness::verified;
@@ -146,10 +146,28 @@ fn client_of(rule: RuleId) -> Option<ExampleFlight> {
         .then(|| test_example("tests/src/sync.rs", BAD_CLIENTS, "a client"))
 }
 
+/// The driver from a file that breaks a rule.
+fn file_of(rule: RuleId) -> Option<ExampleFlight> {
+    let (_, driver) = FROM_A_FILE.iter().find(|pair| pair.0 == rule)?;
+    let about = format!("the driver {driver}");
+    let test = "command every_bad_driver_is_found_by_its_rule";
+    Some(test_example("drivers/c/flaws.toml", test, &about))
+}
+
+/// The correct driver from a file that keeps a rule.
+fn correct_file_of(rule: RuleId) -> Option<ExampleFlight> {
+    FROM_A_FILE.iter().find(|pair| pair.0 == rule)?;
+    let test = "command correct_drivers_pass_in_both_forms_with_equal_traces";
+    Some(test_example("drivers/c/compute/driver.c", test, "the driver compute"))
+}
+
 /// Finds a flight that breaks a rule.
 fn find_broken(rule: RuleId, flights: &Flights) -> Option<ExampleFlight> {
     if let Some(case) = case_of(rule) {
         return Some(changed_trace(case));
+    }
+    if let Some(shown) = file_of(rule) {
+        return Some(shown);
     }
     for driver in Driver::all().filter(|driver| driver.breaks().contains(&rule)) {
         let mut scenarios = good_scenarios(driver.streams());
@@ -182,6 +200,9 @@ fn find_kept(rule: RuleId, broken: &ExampleFlight, flights: &Flights) -> Option<
         if flights.fly(driver, scenario, false).keeps(rule) {
             return Some(flight(driver, scenario, false));
         }
+    }
+    if let Some(shown) = correct_file_of(rule) {
+        return Some(shown);
     }
     if let ExampleFlight::Flight { scenario, .. } = broken
         && let Some(scenario) = find_scenario(scenario)
@@ -226,6 +247,7 @@ fn is_broken(rule: RuleId, shown: &ExampleFlight, flights: &Flights) -> bool {
         // Another test flies these.
         ExampleFlight::ChangedTrace { .. } | ExampleFlight::Test { .. } => {
             let expected = case_of(rule).map(changed_trace).or_else(|| client_of(rule));
+            let expected = expected.or_else(|| file_of(rule));
             let at_the_door = AT_THE_DOOR.iter().any(|pair| pair.0 == rule);
             expected.map_or(at_the_door, |expected| expected == *shown)
         }
@@ -242,6 +264,9 @@ fn is_kept(rule: RuleId, shown: &ExampleFlight, flights: &Flights) -> bool {
             flights.example(shown).is_some_and(|flown| flown.keeps(rule))
         }
         ExampleFlight::ChangedTrace { .. } => false,
+        ExampleFlight::Test { .. } if correct_file_of(rule).is_some() => {
+            correct_file_of(rule).as_ref() == Some(shown)
+        }
         ExampleFlight::Test { about, .. } => {
             let mut known = cases().filter(|case| driver_and_scenario(case.flight).is_none());
             let named = known.find(|case| about.contains(&format!("'{}'", case.flight)));

@@ -26,6 +26,13 @@ pub(crate) fn is_leaf(address: u64) -> bool {
     })
 }
 
+/// Whether an address is in the function that touches the pages of a large frame.
+pub(crate) fn is_stack_probe(address: u64) -> bool {
+    const LENGTH: u64 = 64;
+    let start = (__chkstk as *const ()).addr() as u64;
+    (start..start + LENGTH).contains(&address)
+}
+
 /// Copies memory; the ranges may overlap. Returns the destination.
 ///
 /// # Safety

@@ -13,6 +13,7 @@
 use crate::dispatcher::ObjectMemory;
 use crate::machine::Machine;
 use crate::processor::{current, judge_routine_exit, run_routine};
+use crate::raised_time::judge_dpc;
 use crate::waits::{self, WaitEnd};
 use flight::{Dispatch, ExecutionContext, Host, Irql, Log, Passive, WaitToken};
 use std::collections::{BTreeMap, VecDeque};
@@ -309,4 +310,7 @@ fn run_entry(host: &Arc<dyn Host>, at: &mut Passive, entry: Entry) {
     let run = || run_routine(host, &caller.log, body);
     let (_, left) = if threaded { run() } else { at.raised(&**host, |_: &mut Dispatch| run()) };
     judge_routine_exit(&caller.log, name, &left);
+    if !threaded {
+        judge_dpc(&caller.log, name, &left);
+    }
 }

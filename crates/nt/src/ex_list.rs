@@ -18,6 +18,7 @@
 
 use crate::driver_memory::DriverMemory;
 use crate::import_table::import_rows;
+use crate::processor::forget_spin_locks;
 use abi::PVOID;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +46,9 @@ const SEQUENCE: u64 = 1 << 16;
 const DEPTH: u64 = SEQUENCE - 1;
 /// The bits of the high half that are not an address.
 const RESERVED: u64 = 0xF;
+
+/// Bytes of a block of a lookaside list in which spin locks are looked for.
+const LOOKASIDE_REACH: usize = 4096;
 
 /// The lock of all lists (invariant 1).
 static LISTS: Mutex<()> = Mutex::new(());
@@ -173,6 +177,8 @@ pub unsafe extern "win64-unwind" fn ExpInterlockedPushEntrySList(
     let head = unsafe { DriverMemory::at(head) };
     // SAFETY: The caller's contract.
     let new = unsafe { DriverMemory::at(list_entry) };
+    // A lookaside list keeps blocks that are free: their locks are none until they are used again.
+    forget_spin_locks(&(new.address()..new.address().saturating_add(LOOKASIDE_REACH)));
     let _locked = locked();
     let (state, link): (u64, u64) = (head.read(0), head.read(8));
     new.write(0, link & !RESERVED);

@@ -18,6 +18,7 @@ use crate::driver_memory::DriverMemory;
 use crate::ex::{ExAllocatePoolWithTag, ExFreePool};
 use crate::ex_list::ExpInterlockedPopEntrySList;
 use crate::import_table::import_rows;
+use crate::owned::{self, OwnedKind};
 use crate::status::{
     STATUS_INVALID_PARAMETER_4, STATUS_INVALID_PARAMETER_5, STATUS_INVALID_PARAMETER_6,
     STATUS_SUCCESS,
@@ -58,6 +59,7 @@ type FreeEx = unsafe extern "win64-unwind" fn(entry: PVOID, list: PVOID);
 
 /// Writes the fields of a list. `functions` are its functions to allocate and to free.
 fn initialize(list: DriverMemory, kind: u32, size: usize, tag: u32, functions: [*const (); 2]) {
+    owned::add(OwnedKind::LookasideList, list.address());
     list.write(0, [0; offset::END]);
     list.write(offset::DEPTH, 0_u16);
     list.write(offset::TYPE, kind);
@@ -168,6 +170,7 @@ unsafe fn take_entries(list: PVOID) -> impl Iterator<Item = PVOID> {
 
 /// Frees the entries of a list.
 pub unsafe extern "win64-unwind" fn ExDeleteNPagedLookasideList(list: PVOID) {
+    owned::remove(OwnedKind::LookasideList, list.addr());
     // SAFETY: The caller's contract.
     let free: usize = unsafe { DriverMemory::at(list) }.read(offset::FREE);
     let free: *const () = std::ptr::with_exposed_provenance(free);
@@ -202,6 +205,7 @@ pub unsafe extern "win64-unwind" fn ExFlushLookasideListEx(list: PVOID) {
 
 /// Frees the entries of an extended list.
 pub unsafe extern "win64-unwind" fn ExDeleteLookasideListEx(list: PVOID) {
+    owned::remove(OwnedKind::LookasideList, list.addr());
     // SAFETY: The caller's contract.
     unsafe { ExFlushLookasideListEx(list) };
 }

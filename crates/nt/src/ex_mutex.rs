@@ -13,7 +13,7 @@ use crate::ke_irql::APC_LEVEL;
 use crate::ke_thread::{
     KeEnterCriticalRegion, KeEnterGuardedRegion, KeLeaveCriticalRegion, KeLeaveGuardedRegion,
 };
-use crate::processor::{current, set_number};
+use crate::processor::{current, judge_own_lock, set_number};
 use crate::ps::current_thread;
 use crate::waits::{self, WaitEnd, judge_level, log_misuse};
 use abi::{BOOLEAN, PVOID};
@@ -110,8 +110,9 @@ fn acquire(import: &'static str, mutex: *mut FastMutex) -> WaitEnd {
     };
     judge_level(&host, &log, import, Irql::Passive);
     let (memory, thread) = (MutexMemory(mutex), current_thread());
-    if memory.owner() == thread {
-        log_misuse(import, "for a mutex that the thread owns");
+    let mine = memory.owner() == thread;
+    judge_own_lock(&log, import, mine.then_some(("mutex", 0)));
+    if mine {
         return WaitEnd::Failed;
     }
     let mut end = WaitEnd::Satisfied(0);
@@ -406,7 +407,9 @@ mod tests {
                 // SAFETY: As above.
                 unsafe { ExReleaseFastMutexUnsafe(mutex) };
             });
-            assert_eq!(crate::testing::misuses(log).len(), 2);
+            let events = log.take();
+            let named = |name| events.iter().filter(|event| event.kind.name() == name).count();
+            assert_eq!((named("rule.broken"), named("driver.misuse")), (1, 1));
         });
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::import_table::import_rows;
 use crate::ke_thread::{KeEnterCriticalRegion, KeLeaveCriticalRegion};
-use crate::processor::current;
+use crate::processor::{current, judge_own_lock};
 use crate::ps::current_thread;
 use crate::waits::{self, WaitEnd, judge_level, log_misuse};
 use abi::status::STATUS_SUCCESS;
@@ -66,6 +66,11 @@ impl ResourceState {
         true
     }
 
+    /// Whether a thread that shares the resource waits for itself if it asks for exclusive access.
+    fn would_wait_for_itself(&self, thread: usize, exclusive: bool) -> bool {
+        exclusive && self.shared.contains_key(&thread)
+    }
+
     /// Releases the resource once. Returns false if the thread does not hold it.
     fn release(&mut self, thread: usize) -> bool {
         if let Some((owner, depth)) = &mut self.exclusive {
@@ -114,7 +119,10 @@ fn acquire(
                 log_misuse(import, "for a resource that is not initialised");
                 return (WaitEnd::Failed, 0);
             };
-            if state.acquire(thread, exclusive) {
+            let own = wait != 0 && state.would_wait_for_itself(thread, exclusive);
+            judge_own_lock(&log, import, own.then_some(("resource (shared)", 0)));
+            // The thread goes on as one more that shares it.
+            if state.acquire(thread, exclusive && !own) {
                 return (WaitEnd::Satisfied(0), 1);
             }
             if wait == 0 {
@@ -335,6 +343,23 @@ mod tests {
                 host.park(at, end, None);
             }
             ExDeleteResourceLite(std::ptr::with_exposed_provenance_mut(address));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_shares_it_does_not_ask_for_exclusive_access() {
+        fly_with(1, |host, log, _| {
+            run_driver(host, log, || {
+                let resource = new_resource();
+                assert_eq!(ExAcquireResourceSharedLite(resource, 1), 1);
+                assert_eq!(ExAcquireResourceExclusiveLite(resource, 0), 0, "it does not wait");
+                assert_eq!(ExAcquireResourceExclusiveLite(resource, 1), 1);
+                ExReleaseResourceLite(resource);
+                ExReleaseResourceLite(resource);
+                ExDeleteResourceLite(resource);
+            });
+            let broken = crate::testing::broken_rules(log);
+            assert!(broken.len() == 1 && broken[0].contains("rule=WT-LOCK-001"), "{broken:?}");
         });
     }
 

@@ -99,6 +99,7 @@ pub struct Executive {
     handlers: Mutex<BTreeMap<String, Arc<dyn RequestHandler>>>,
     pub(crate) objects: Mutex<crate::io::IoObjects>,
     pub(crate) device_request: Mutex<Option<crate::DeviceRequest>>,
+    pub(crate) owned: crate::owned::Owned,
 }
 
 impl Attachment for Executive {
@@ -127,6 +128,7 @@ impl Executive {
             handlers: Mutex::default(),
             objects: Mutex::default(),
             device_request: Mutex::default(),
+            owned: <_>::default(),
         };
         executive.fill_registry();
         Arc::new(executive)

@@ -3,6 +3,7 @@
 //! A handle is a counter in steps of four, as on Windows, and is never reused: a closed handle finds
 //! nothing. What it refers to is any value that the function which opened it knows.
 
+use crate::owned::{self, OwnedKind};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ pub(crate) fn open(value: Arc<dyn Any + Send + Sync>) -> usize {
     handles.last += 4;
     let handle = KERNEL_HANDLE | handles.last;
     handles.open.insert(handle, value);
+    owned::add(OwnedKind::Handle, handle);
     handle
 }
 
@@ -34,6 +36,7 @@ pub(crate) fn find<T: Any + Send + Sync>(handle: usize) -> Option<Arc<T>> {
 /// Closes a handle. Returns whether it was open.
 pub(crate) fn close(handle: usize) -> bool {
     let closed = handles().open.remove(&handle);
+    owned::remove(OwnedKind::Handle, handle);
     closed.is_some() // The value is dropped here, outside the lock.
 }
 

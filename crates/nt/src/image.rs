@@ -3,6 +3,7 @@
 //! [`Image::parse`] checks a file and lays it out as the loader of Windows would;
 //! [`LoadedImage::load`] maps it with its imports bound to our functions.
 
+mod call_place;
 mod channel;
 mod context;
 mod crash;
@@ -23,6 +24,7 @@ mod remote_threads;
 mod shared_object;
 mod signal_stack;
 mod signals;
+mod stack_limit;
 mod stack_walk;
 mod stop_signals;
 mod symbols;
@@ -34,6 +36,8 @@ mod unwind_tests;
 mod user_memory;
 mod watchdog;
 
+pub(crate) use call_place::place;
+pub use call_place::{CODE, ImportCall};
 pub use channel::{Channel, Number};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;
@@ -44,19 +48,22 @@ pub use module::{DriverImage, Module, hash};
 pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};
 pub use shared_object::{LoadedObject, SharedObject};
 pub use signal_stack::lend_signal_stack;
-pub(crate) use signals::bug_check;
 pub use signals::{
-    finish, is_handled_by_program, refuse_system_calls, report_faults, report_faults_again,
+    ASSERTION_FAILURE, finish, is_handled_by_program, refuse_system_calls, report_faults,
+    report_faults_again,
 };
+pub(crate) use signals::{bug_check, end_for_deadlock, end_for_watchdog};
 pub use stack_walk::{MappedObject, MappedObjects, walk_stack};
 pub use stop_signals::StopSignal;
 pub use symbols::{Place, SymbolError, Symbols};
 pub use user_memory::UserMemory;
 pub use watchdog::start_watchdog;
 
-use crate::ke_irql::KIRQL;
+use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
+use crate::paged;
 use flight::{Component, RunningCallGuard};
 use processor_block::ProcessorBlock;
+use stack_limit::StackLimit;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether each thread that runs driver code has a processor block: in a process that hosts an image
@@ -97,25 +104,41 @@ pub(crate) struct DriverCode {
     call: u64,
     irql: u8,
     user_mode: bool,
+    stack_limit: Option<StackLimit>,
 }
 
 impl DriverCode {
     /// Driver code begins.
     pub(crate) fn begin(call: u64, irql: KIRQL) -> Self {
         let Some(block) = tracked_thread() else {
-            return Self { block: None, entered: 0, call: 0, irql: 0, user_mode: false };
+            let (block, stack_limit) = (None, None);
+            return Self { block, entered: 0, call: 0, irql: 0, user_mode: false, stack_limit };
         };
         block.set_current_thread(crate::ps::current_thread());
         let (entered, call) = (block.set_entered(watchdog::now()), block.set_call(call));
+        paged::irql_changed(irql);
         let irql = block.set_irql(irql);
         let user_mode = block.set_user_mode(false);
-        Self { block: Some(block), entered, call, irql, user_mode }
+        let stack_limit = StackLimit::begin(block);
+        Self { block: Some(block), entered, call, irql, user_mode, stack_limit }
+    }
+
+    /// Whether the code has the stack that the Windows kernel gives it, and no more.
+    pub(crate) fn limits_stack(&self) -> bool {
+        self.stack_limit.is_some()
+    }
+
+    /// Whether the code runs where pageable memory is inaccessible.
+    pub(crate) fn is_above_paged_memory(&self) -> bool {
+        let raised = |block: ProcessorBlock| block.irql() >= DISPATCH_LEVEL;
+        paged::is_enabled() && self.block.is_some_and(raised)
     }
 
     /// The driver changed the IRQL.
     pub(crate) fn irql_changed(to: KIRQL) {
         if let Some(block) = ProcessorBlock::existing() {
             block.set_irql(to);
+            paged::irql_changed(to);
         }
     }
 }
@@ -128,6 +151,7 @@ impl Drop for DriverCode {
             block.set_entered(entered);
             block.set_call(self.call);
             block.set_irql(self.irql);
+            paged::irql_changed(self.irql);
             block.set_user_mode(self.user_mode);
         }
     }

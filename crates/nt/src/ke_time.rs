@@ -7,7 +7,8 @@ use crate::clock::{
     PERFORMANCE_FREQUENCY, TIME_INCREMENT, interrupt_time, read, system_time, tick_count,
 };
 use crate::import_table::import_rows;
-use crate::processor::current;
+use crate::processor::{current, pass_time};
+use crate::raised_time::judge_stall;
 use crate::waits::yield_at_passive;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{BOOLEAN, NTSTATUS};
@@ -144,8 +145,10 @@ pub unsafe extern "win64-unwind" fn KeQueryPerformanceCounter(frequency: *mut u6
 
 /// Lets microseconds pass without a wait, at any IRQL. At passive level another thread may run then.
 pub extern "win64-unwind" fn KeStallExecutionProcessor(microseconds: u32) {
-    let Some((host, _)) = current("KeStallExecutionProcessor") else { return };
-    host.pass_time(u64::from(microseconds) * MICROSECOND);
+    const NAME: &str = "KeStallExecutionProcessor";
+    let Some((host, log)) = current(NAME) else { return };
+    judge_stall(&log, microseconds);
+    pass_time(NAME, u64::from(microseconds) * MICROSECOND);
     yield_at_passive(&*host);
 }
 

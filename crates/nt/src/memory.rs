@@ -166,6 +166,11 @@ impl Memory {
         }
     }
 
+    /// Its pages, if it is guarded.
+    pub(crate) fn guarded_pages(&self) -> Option<Range<usize>> {
+        if let Backing::Guarded(block) = &self.backing { Some(block.pages()) } else { None }
+    }
+
     /// Its first address.
     pub(crate) fn address(&self) -> usize {
         self.address

@@ -13,6 +13,7 @@
 
 use crate::entry::{guarded, judge_level, judge_passive};
 use crate::import_table::import_rows;
+use crate::owned::{self, OwnedKind};
 use crate::rtl::CountedString;
 use crate::{DeviceRequest, Executive, Ram, dbg, ex, find_import};
 use abi::{BOOLEAN, PVOID};
@@ -36,13 +37,13 @@ import_rows! {
     MmGetSystemRoutineAddress;
     static MmHighestUserAddress = HIGHEST_USER_ADDRESS;
     MmIsAddressValid;
-    MmLockPagableDataSection lacks "every section is locked";
+    MmLockPagableDataSection lacks "the section stays locked";
     MmMapIoSpace lacks "ignores cache types";
     MmMapIoSpaceEx lacks "ignores the protection";
     MmPageEntireDriver lacks "pages nothing";
     MmResetDriverPaging lacks "pages nothing";
     static MmSystemRangeStart = SYSTEM_RANGE_START;
-    MmUnlockPagableImageSection lacks "every section is locked";
+    MmUnlockPagableImageSection lacks "the section stays locked";
     MmUnmapIoSpace;
     static MmUserProbeAddress = USER_PROBE_ADDRESS;
 }
@@ -357,7 +358,9 @@ fn map_io_space(name: &'static str, physical: u64, bytes: usize) -> PVOID {
         let mapped = device.or_else(memory);
         let (start, bytes, found) = (physical, bytes as u64, mapped.is_some());
         DeviceRequest::Mapping { by: name, start, bytes, mapped: found }.record();
-        if !found {
+        if let Some(mapped) = mapped {
+            owned::add(OwnedKind::Mapping, mapped);
+        } else {
             dbg::print(name, format!("{name} of {physical:#x}: no device answers"));
         }
         mapped
@@ -371,6 +374,7 @@ pub unsafe extern "win64-unwind" fn MmUnmapIoSpace(address: PVOID, bytes: usize)
     judge_level(NAME, Irql::Dispatch);
     guarded((), || {
         let Some(executive) = Executive::current(NAME) else { return };
+        owned::remove(OwnedKind::Mapping, address.addr());
         let view = address.addr() - address.addr() % PAGE;
         if !executive.unmap_physical(view)
             && let Some(space) = executive.io_space()
@@ -393,9 +397,10 @@ pub unsafe extern "win64-unwind" fn MmGetSystemRoutineAddress(name: PVOID) -> PV
     guarded(None, address).unwrap_or(null_mut())
 }
 
-/// Locks a pageable section: every section is locked. Returns a handle.
+/// Locks a pageable section, for as long as the driver is loaded. Returns a handle.
 pub unsafe extern "win64-unwind" fn MmLockPagableDataSection(address: PVOID) -> PVOID {
     judge_passive("MmLockPagableDataSection");
+    crate::paged::remove(&(address.addr()..address.addr() + 1));
     address
 }
 

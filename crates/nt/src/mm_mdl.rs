@@ -18,6 +18,7 @@ use crate::entry::{guarded, judge_level};
 use crate::import_table::import_rows;
 use crate::io_layout::irp;
 use crate::mm::{PAGE, is_readable, user_limit};
+use crate::owned::{self, OwnedKind};
 use crate::status::{STATUS_ACCESS_VIOLATION, STATUS_SUCCESS};
 use crate::{Executive, ex};
 use abi::{BOOLEAN, NTSTATUS, PIRP, PVOID};
@@ -171,6 +172,8 @@ impl Mdl {
         if !below || !pages.into_iter().all(is_readable) {
             return Err(STATUS_ACCESS_VIOLATION);
         }
+        // WINDOWS: locked pages are not paged out (documented). Here they stay locked.
+        crate::paged::remove(&(address..end));
         self.fill_pages(executive);
         let write = if operation == IO_READ_ACCESS { 0 } else { WRITE_OPERATION };
         self.change_flags(PAGES_LOCKED | write, 0);
@@ -201,6 +204,7 @@ impl Mdl {
     }
 
     fn unlock(self, import: &'static str) {
+        owned::remove(OwnedKind::LockedPages, self.0.address());
         if self.flags() & MAPPED_TO_SYSTEM_VA != 0 {
             self.unmap(import, self.0.read(mdl::MAPPED_SYSTEM_VA));
         }
@@ -247,7 +251,9 @@ pub unsafe fn probe_and_lock_pages(list: PVOID, mode: i8, operation: u32) -> Res
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     let executive = Executive::current("MmProbeAndLockPages");
-    list.lock(executive.as_deref(), mode, operation)
+    list.lock(executive.as_deref(), mode, operation)?;
+    owned::add(OwnedKind::LockedPages, list.0.address());
+    Ok(())
 }
 
 /// Allocates a list for a buffer. With an IRP, the list is added to it.

@@ -14,7 +14,9 @@
 
 use crate::Executive;
 use crate::guard::{Guard, GuardedBlock, Origin, Placement};
+use crate::lock_order::LockOrder;
 use crate::memory::{InitialContents, Memory, OutsideByte};
+use crate::paged::{self, PagedKind};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -44,6 +46,7 @@ pub struct Pool {
     executive: OnceLock<Arc<Executive>>,
     /// Names the place of a call in the driver by its return address.
     names: Mutex<Option<PlaceNames>>,
+    lock_order: LockOrder,
 }
 
 /// Names the place of a call in the driver by its return address.
@@ -138,10 +141,15 @@ impl Attachment for Pool {
 impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        let (observer, executive, names) = Default::default();
+        let (observer, executive, names, lock_order) = Default::default();
         let (guard, guard_turn) = crate::shown_memory::setting();
         let blocks = Mutex::new(Blocks { guard, guard_turn, ..Blocks::default() });
-        Arc::new(Self { log, blocks, observer, executive, names })
+        Arc::new(Self { log, blocks, observer, executive, names, lock_order })
+    }
+
+    /// The order in which the driver acquires its spin locks.
+    pub(crate) fn lock_order(&self) -> &LockOrder {
+        &self.lock_order
     }
 
     /// Sets the observer of allocations and frees.
@@ -258,6 +266,9 @@ impl Pool {
         };
         let memory = blocks.memory(bytes, (tag, allocated_by), fresh)?;
         let address = memory.address();
+        if let (true, Some(pages)) = (paged && paged::is_enabled(), memory.guarded_pages()) {
+            paged::add(PagedKind::Pool, &pages, libc::PROT_READ | libc::PROT_WRITE);
+        }
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
         blocks.by_address.insert(
@@ -279,12 +290,16 @@ impl Pool {
             Some(by_address) => std::mem::replace(by_address, BlockState::Freed),
         };
         let BlockState::Live(live) = live else { return };
-        let LiveBlock { mut memory, tag: own, allocated_by, .. } = live;
+        let LiveBlock { mut memory, tag: own, allocated_by, paged, .. } = live;
+        if paged && paged::is_enabled() {
+            paged::remove(&(address..address + 1));
+        }
         if tag != 0 && tag != own {
             self.judge_bad_free(word, "it has another tag");
         }
         self.judge_slack(&memory, allocated_by);
         self.log.emit(word, EventKind::PoolFreed {});
+        self.lock_order.forget(&(address..address.saturating_add(memory.size())));
         memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });

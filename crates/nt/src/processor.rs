@@ -14,11 +14,14 @@
 //!    host knows three levels only; `APC_LEVEL` is its passive level, because there are no APCs.
 
 use crate::abandon::{self, Abandoned};
-use crate::image::DriverCode;
+use crate::image::{self, DriverCode};
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
-use crate::waits::log_misuse;
+use crate::pool::Pool;
+use crate::raised_time::{self, RaisedTime};
+use crate::waits::{current_call, log_misuse};
 use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Number of attempts to acquire a lock that another thread holds, before giving up.
@@ -40,11 +43,20 @@ struct ProcessorState {
     /// The IRQL that the driver set, as its number.
     number: KIRQL,
     /// The locks that it holds, in the order of acquisition.
-    locks: Vec<usize>,
+    locks: Vec<HeldLock>,
+    raised_time: RaisedTime,
+}
+
+/// A spin lock that a thread holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldLock {
+    pub(crate) address: usize,
+    /// The return address of the call that acquired it. Zero if it is not known.
+    pub(crate) caller: u64,
 }
 
 /// The processor state when driver code returned.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitState {
     /// The IRQL at which it was entered.
     pub entered: Irql,
@@ -52,6 +64,8 @@ pub struct ExitState {
     pub level: Irql,
     /// Number of spin locks that it still held.
     pub locks: usize,
+    /// The virtual time that it spent at `DISPATCH_LEVEL` or above, in units of 100 ns.
+    pub raised_time: u64,
 }
 
 /// Runs driver code; returns its result and the processor state at its end. The IRQL and the locks
@@ -67,6 +81,13 @@ pub fn run_driver<R>(
     let back = RunningDriverGuard { driver, attached };
     let call = flight::CallGuard::current().map_or(0, |call| call.number.into());
     let code = DriverCode::begin(call, number_of(entered));
+    if code.limits_stack() {
+        // A breach ends the process: the parent reports it.
+        log.judge(RuleId::WT_STACK_001, Component::Driver, current_call(), "any DDI", None);
+    }
+    if code.is_above_paged_memory() {
+        log.judge(RuleId::WT_PAGED_001, Component::Driver, current_call(), "any DDI", None);
+    }
     let answer = body();
     drop(code);
     (answer, back.restore())
@@ -91,15 +112,14 @@ pub(crate) fn run_routine(
 
 /// Entry rule: a driver's routine returns at the IRQL at which it was called, without a spin lock.
 pub(crate) fn judge_routine_exit(log: &Log, routine: &'static str, left: &ExitState) {
-    let ExitState { entered, level, locks } = *left;
+    let ExitState { entered, level, locks, .. } = *left;
     let broken = (entered != level || locks > 0).then(|| {
         format!(
             "{routine}: the driver was entered at {entered} and left at {level}, with {locks} spin \
              locks: it leaves as it came, with none"
         )
     });
-    let call = crate::waits::current_call();
-    log.judge(RuleId::KMD_LEVEL_008, Component::Driver, call, routine, broken);
+    log.judge(RuleId::KMD_LEVEL_008, Component::Driver, current_call(), routine, broken);
 }
 
 /// The number of an IRQL of the host.
@@ -122,7 +142,9 @@ pub(crate) fn level_of(number: KIRQL) -> Irql {
 
 impl RunningDriver {
     fn new(host: Arc<dyn Host>, log: Arc<Log>, entered: Irql) -> Arc<Self> {
-        let processor = ProcessorState { entered, number: number_of(entered), locks: vec![] };
+        let raised_time = RaisedTime::default();
+        let number = number_of(entered);
+        let processor = ProcessorState { entered, number, locks: vec![], raised_time };
         Arc::new(Self { host, log, processor: Mutex::new(processor) })
     }
 
@@ -173,6 +195,7 @@ pub(crate) fn set_number(import: &'static str, new: KIRQL) -> KIRQL {
     let Some(driver) = RunningDriver::current(import) else { return PASSIVE_LEVEL };
     let (entered, before) = {
         let mut processor = driver.processor();
+        processor.raised_time.irql_changed(new);
         (processor.entered, std::mem::replace(&mut processor.number, new))
     };
     driver.host.set_irql(level_of(new).max(entered));
@@ -186,17 +209,91 @@ pub(crate) fn set_level(import: &'static str, level: Irql) -> Irql {
     level_of(set_number(import, number_of(level)))
 }
 
+/// Lets virtual time pass for the driver: a call of it takes this time.
+pub(crate) fn pass_time(import: &'static str, time: u64) {
+    let Some(driver) = RunningDriver::current(import) else { return };
+    let (time, too_long) = {
+        let mut processor = driver.processor();
+        let number = processor.number;
+        let time = processor.raised_time.pass(number, time);
+        (time, processor.raised_time.is_too_long())
+    };
+    driver.host.pass_time(time);
+    let log = driver.log.clone();
+    drop(driver); // What follows may not return.
+    raised_time::judge_watchdog(&log, import, too_long);
+}
+
 /// Acquires a lock. A lock that this thread already holds is acquired again without waiting; it
 /// must be released twice.
 pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
-    let mine = driver.processor().locks.contains(&lock);
-    if mine {
-        log_misuse(import, "for a spin lock that the thread holds: a deadlock on Windows");
+    let held = driver.processor().locks.clone();
+    let new = HeldLock { address: lock, caller: image::last_caller() };
+    let mine = held.iter().find(|held| held.address == lock);
+    if let Some(mine) = mine {
+        image::end_for_deadlock(mine.caller);
     }
+    judge_own_lock(&driver.log, import, mine.map(|mine| ("spin lock", mine.caller)));
+    judge_lock_order(&driver.log, import, &held, new);
     // A lock that a driver never releases is reported when that driver returns.
-    let _got = mine || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
-    driver.processor().locks.push(lock);
+    let _got =
+        mine.is_some() || (0..MAX_SPINS).any(|_| held_spin_locks().insert(lock) || yield_once());
+    driver.processor().locks.push(new);
+}
+
+/// Entry rule: a thread does not wait for a lock that it holds. `own` is the kind of the lock, and
+/// where the thread acquired it.
+pub(crate) fn judge_own_lock(log: &Log, import: &'static str, own: Option<(&str, u64)>) {
+    let broken = own.map(|(lock, caller)| {
+        let place = image::place(caller);
+        let acquired = if place.is_empty() { place } else { format!(" (acquired{place})") };
+        format!(
+            "{import} was called for a {lock} that the thread already holds{acquired}: the thread \
+             waits for itself"
+        )
+    });
+    log.judge(RuleId::WT_LOCK_001, Component::Driver, current_call(), import, broken);
+}
+
+/// Entry rule: two spin locks are always acquired in the same order.
+fn judge_lock_order(log: &Log, import: &'static str, held: &[HeldLock], new: HeldLock) {
+    let pool = if held.is_empty() { None } else { ExecutionContext::attached::<Pool>() };
+    let inverted = pool.and_then(|pool| pool.lock_order().acquire(held, new));
+    let broken = inverted.map(|(earlier, held)| {
+        format!(
+            "{import} was called{} for a spin lock while the thread holds another one \
+             (acquired{}), but the two were also acquired in the opposite order (the one that is \
+             requested now{}, then the other{}): two processors can wait for each other for ever",
+            image::place(new.caller),
+            image::place(held.caller),
+            image::place(earlier.first),
+            image::place(earlier.second),
+        )
+        .replace(" (acquired)", "")
+        .replace(" (the one that is requested now, then the other)", "")
+    });
+    log.judge(RuleId::WT_LOCK_002, Component::Driver, current_call(), import, broken);
+}
+
+/// Entry rule: a thread that holds a spin lock does not wait. Returns whether it holds one.
+pub(crate) fn judge_wait(import: &'static str) -> bool {
+    let Some(driver) = RunningDriver::current(import) else { return false };
+    let held = driver.processor().locks.last().copied();
+    let broken = held.map(|held| {
+        let acquired =
+            format!(" (acquired{})", image::place(held.caller)).replace(" (acquired)", "");
+        format!("{import} waits while the thread holds a spin lock{acquired}")
+    });
+    driver.log.judge(RuleId::WT_LOCK_003, Component::Driver, current_call(), import, broken);
+    held.is_some()
+}
+
+/// Forgets the order of the spin locks in this memory: other locks may be there from now on.
+pub(crate) fn forget_spin_locks(memory: &Range<usize>) {
+    if let Some(pool) = ExecutionContext::attached::<Pool>() {
+        pool.lock_order().forget(memory);
+    }
 }
 
 /// Acquires a lock if no thread holds it. Returns whether it did.
@@ -204,7 +301,8 @@ pub(crate) fn try_acquire_spin_lock(import: &'static str, lock: usize) -> bool {
     let Some(driver) = RunningDriver::current(import) else { return false };
     let free = held_spin_locks().insert(lock);
     if free {
-        driver.processor().locks.push(lock);
+        let caller = image::last_caller();
+        driver.processor().locks.push(HeldLock { address: lock, caller });
     }
     free
 }
@@ -218,12 +316,12 @@ pub(crate) fn is_spin_lock_held(lock: usize) -> bool {
 pub(crate) fn release_spin_lock(import: &'static str, lock: usize) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let mut processor = driver.processor();
-    let Some(index) = processor.locks.iter().rposition(|held| *held == lock) else {
+    let Some(index) = processor.locks.iter().rposition(|held| held.address == lock) else {
         drop(processor);
         return log_misuse(import, "for a spin lock that the thread does not hold");
     };
     processor.locks.remove(index);
-    if !processor.locks.contains(&lock) {
+    if !processor.locks.iter().any(|held| held.address == lock) {
         held_spin_locks().remove(&lock);
     }
 }
@@ -253,7 +351,8 @@ impl RunningDriverGuard {
         self.detach();
         let processor = self.driver.processor();
         let (entered, level) = (processor.entered, level_of(processor.number));
-        ExitState { entered, level, locks: processor.locks.len() }
+        let (locks, raised_time) = (processor.locks.len(), processor.raised_time.total());
+        ExitState { entered, level, locks, raised_time }
     }
 
     /// Ends the driver's run on this thread. Has no effect the second time.
@@ -263,7 +362,7 @@ impl RunningDriverGuard {
         let processor = self.driver.processor();
         self.driver.host.set_irql(processor.entered);
         for lock in &processor.locks {
-            held_spin_locks().remove(lock);
+            held_spin_locks().remove(&lock.address);
         }
     }
 }
@@ -297,7 +396,8 @@ mod tests {
                 set_level("a test", before)
             });
             assert_eq!(before, Irql::Dispatch);
-            assert_eq!(left, ExitState { entered: Irql::Passive, level: Irql::Passive, locks: 0 });
+            let (entered, level) = (Irql::Passive, Irql::Passive);
+            assert_eq!(left, ExitState { entered, level, locks: 0, raised_time: 0 });
         });
     }
 

@@ -20,13 +20,14 @@ use crate::status::{
     STATUS_INVALID_PARAMETER_2, STATUS_NO_MEMORY, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
 };
 use abi::{BOOLEAN, GUID, NTSTATUS, PVOID, UNICODE_STRING};
+use flight::{Component, RuleId};
 
 import_rows! {
     RtlAnsiCharToUnicodeChar lacks "characters above 0x7F are those of Latin-1";
     RtlAnsiStringToUnicodeString lacks "characters above 0x7F are those of Latin-1";
     RtlAppendUnicodeStringToString;
     RtlAppendUnicodeToString;
-    RtlAssert lacks "prints, and does not stop in a debugger";
+    RtlAssert lacks "prints, is a finding, and does not stop in a debugger";
     RtlCompareMemory;
     RtlCompareString;
     RtlCompareUnicodeString;
@@ -751,7 +752,13 @@ pub unsafe extern "win64-unwind" fn RtlAssert(
     };
     let (assertion, file, message) = (text(assertion), text(file), text(message));
     let said = if message.is_empty() { String::new() } else { format!(": {message}") };
-    crate::dbg::print("RtlAssert", format!("assertion failed: {assertion}{said}, {file}:{line}"));
+    let failed = format!("assertion failed: {assertion}{said}, {file}:{line}");
+    crate::dbg::print("RtlAssert", failed.clone());
+    if let Some((_, log)) = crate::processor::current("RtlAssert") {
+        let broken = Some(format!("the driver's own {failed}"));
+        let call = crate::waits::current_call();
+        log.judge(RuleId::WT_ASSERT_001, Component::Driver, call, "RtlAssert", broken);
+    }
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ pub(crate) fn wait(
     }
     let timeout = Timeout::from_windows(timeout, host.now());
     let highest = if timeout == Timeout::Poll { Irql::Dispatch } else { Irql::Passive };
-    judge_level(&host, &log, name, highest);
+    judge_wait_level(&host, &log, name, timeout, highest);
     let thread = crate::ps::current_thread();
     let mut waited = false;
     loop {
@@ -179,8 +179,9 @@ pub(crate) fn wait(
 pub(crate) fn delay(interval: i64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
     let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
-    judge_level(&host, &log, NAME, Irql::Passive);
-    let Some(deadline) = Timeout::from_windows(Some(interval), host.now()).deadline() else {
+    let timeout = Timeout::from_windows(Some(interval), host.now());
+    judge_wait_level(&host, &log, NAME, timeout, Irql::Passive);
+    let Some(deadline) = timeout.deadline() else {
         yield_at_passive(&*host);
         return WaitEnd::Satisfied(0);
     };
@@ -302,6 +303,20 @@ fn park(host: &Arc<dyn Host>, token: &WaitToken, deadline: Option<u64>) -> Optio
         }
         At::Dispatch(_) | At::Device(_) => None,
     })
+}
+
+/// Entry rules: a wait is at an IRQL that allows it, and without a spin lock. A breach is reported
+/// once: a spin lock raises the IRQL.
+fn judge_wait_level(
+    host: &Arc<dyn Host>,
+    log: &Log,
+    name: &'static str,
+    timeout: Timeout,
+    highest: Irql,
+) {
+    if timeout == Timeout::Poll || !crate::processor::judge_wait(name) {
+        judge_level(host, log, name, highest);
+    }
 }
 
 /// Entry rule: an import is called at an IRQL that it allows.

@@ -246,11 +246,20 @@ impl TableDriver {
 
     /// Runs code of the driver: its callbacks find the door, its imports the pool.
     pub(crate) fn run_driver<R>(&self, door: &Arc<Door>, body: impl FnOnce() -> R) -> R {
+        self.run_to_exit(door, body).0
+    }
+
+    /// As [`TableDriver::run_driver`]; also returns the processor state at the end.
+    pub(crate) fn run_to_exit<R>(
+        &self,
+        door: &Arc<Door>,
+        body: impl FnOnce() -> R,
+    ) -> (R, ExitState) {
         let services = door.services();
         let body = || door.run(|| self.pool.run_driver(body));
         let (answer, left) = processor::run_driver(services.host(), services.log(), body);
         judge_exit_state(services, &left);
-        answer
+        (answer, left)
     }
 
     /// Runs code of the driver that concerns no adapter.
@@ -261,7 +270,7 @@ impl TableDriver {
 
 /// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
 fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
-    let ExitState { entered, level, locks } = *left;
+    let ExitState { entered, level, locks, .. } = *left;
     let broken = (entered != level || locks > 0).then(|| {
         format!(
             "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \

@@ -19,7 +19,7 @@ use abi::status::{
 use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING, nt_success};
 use flight::{Attachment, Component, ExecutionContext, Host, Log, RuleId, Subject};
 use nt::image::{Binding, Module};
-use nt::{DeviceControl, DriverObject, Executive, Pool, RequestHandler, processor};
+use nt::{DeviceControl, DriverObject, Executive, OwnedKind, Pool, RequestHandler, processor};
 use std::ffi::c_void;
 use std::fmt;
 use std::path::PathBuf;
@@ -219,6 +219,40 @@ pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
         .then(|| format!("the driver is unloaded, but it has left behind: {}", left.join(", ")));
     let rule = RuleId::KMD_PNP_005;
     log.judge(rule, Component::Driver, Subject::RUN, "DxgkDdiUnload", broken);
+    if let Some(executive) = pool.executive() {
+        judge_owned(log, executive);
+    }
+}
+
+/// Entry rules: a driver that is unloaded has given back what it got from the executive.
+fn judge_owned(log: &Log, executive: &Executive) {
+    /// The places that a sentence names.
+    const MAX_PLACES: usize = 3;
+    let left = |kind: OwnedKind, (one, many): (&str, &str)| {
+        let places = executive.owned_things(kind);
+        let named = places.iter().filter(|place| !place.is_empty()).take(MAX_PLACES);
+        let named: Vec<&str> = named.map(|place| place.trim_start()).collect();
+        let made =
+            if named.is_empty() { String::new() } else { format!(" (made {})", named.join(", ")) };
+        match places.len() {
+            0 => None,
+            1 => Some(format!("one {one}{made}")),
+            count => Some(format!("{count} {many}{made}")),
+        }
+    };
+    let judge = |rule, left: Vec<String>| {
+        let broken = (!left.is_empty())
+            .then(|| format!("the driver is unloaded, but it has left: {}", left.join("; ")));
+        log.judge(rule, Component::Driver, Subject::RUN, "DxgkDdiUnload", broken);
+    };
+    let handles = left(OwnedKind::Handle, ("open handle", "open handles"));
+    judge(RuleId::WT_LEAK_001, handles.into_iter().collect());
+    let others = [
+        left(OwnedKind::LookasideList, ("lookaside list", "lookaside lists")),
+        left(OwnedKind::Mapping, ("mapping of MmMapIoSpace", "mappings of MmMapIoSpace")),
+        left(OwnedKind::LockedPages, ("MDL with locked pages", "MDLs with locked pages")),
+    ];
+    judge(RuleId::WT_LEAK_002, others.into_iter().flatten().collect());
 }
 
 /// The device of the graphics kernel, which `displib` asks for the functions that register a driver.

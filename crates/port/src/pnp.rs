@@ -257,7 +257,8 @@ impl TableDriver {
         let call = self.table.DxgkDdiDpcRoutine.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
-        self.run_driver(&door, || unsafe { call(pointer(context)) });
+        let ((), left) = self.run_to_exit(&door, || unsafe { call(pointer(context)) });
+        nt::judge_dpc(door.services().log(), "DxgkDdiDpcRoutine", &left);
         Ok(())
     }
 

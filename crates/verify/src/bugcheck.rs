@@ -47,6 +47,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         about: "a system thread ran into an unhandled exception",
     },
     BugCheck {
+        code: 0x7F,
+        name: "UNEXPECTED_KERNEL_MODE_TRAP",
+        about: "the processor raised a trap that the kernel cannot handle, as for a kernel stack that is used up",
+    },
+    BugCheck {
         code: 0x96,
         name: "INVALID_WORK_QUEUE_ITEM",
         about: "a work item is not valid, as one that is queued already",
@@ -85,6 +90,11 @@ pub const BUG_CHECKS: &[BugCheck] = &[
         code: 0xC8,
         name: "IRQL_UNEXPECTED_VALUE",
         about: "the level is not what it must be, as after a driver did not restore it",
+    },
+    BugCheck {
+        code: 0xCB,
+        name: "DRIVER_LEFT_LOCKED_PAGES_IN_PROCESS",
+        about: "a driver did not unlock pages that it had locked",
     },
     BugCheck {
         code: 0xCE,

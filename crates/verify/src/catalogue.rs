@@ -85,7 +85,10 @@ const OVERRIDDEN: [&str; 6] = [
 /// that keeps an allocation locked is slow, and may have to.
 ///
 /// WINDOWS: public samples start although they break the rules on segments (observed).
-const WHERE_POSSIBLE: [&str; 4] = ["UMD-SUBMIT-003", "KMD-SEG-006", "KMD-SEG-009", "GATE-SEG-001"];
+///
+/// WINDOWS: the pages on stalls and DPCs say "should" (documented): nothing fails at once.
+const WHERE_POSSIBLE: [&str; 6] =
+    ["UMD-SUBMIT-003", "KMD-SEG-006", "KMD-SEG-009", "GATE-SEG-001", "WT-TIME-001", "WT-TIME-002"];
 
 impl Entry {
     /// The severity of a breach.
@@ -176,11 +179,11 @@ pub(crate) const NOT_KNOWN: &str = "not known";
 const PAGES: &str = "https://learn.microsoft.com/windows-hardware/drivers";
 
 /// The folders of the reference pages of headers, below `ddi`.
-const HEADERS: [&str; 7] =
-    ["d3d10umddi", "d3dkmddi", "d3dkmthk", "d3dukmdt", "d3dumddi", "dispmprt", "ks"];
+const HEADERS: [&str; 8] =
+    ["d3d10umddi", "d3dkmddi", "d3dkmthk", "d3dukmdt", "d3dumddi", "dispmprt", "ks", "wdm"];
 
 /// The folders of other pages.
-const GUIDES: [&str; 2] = ["display", "stream"];
+const GUIDES: [&str; 4] = ["debugger", "display", "kernel", "stream"];
 
 /// The address of one page of a source; `None` if it is not a page.
 fn page_address(page: &str) -> Option<String> {

@@ -46,7 +46,8 @@ pub struct Finding {
     /// Findings against other components that came later in the same flight: what a client does
     /// or gets, and what the kernel can do, after a driver's error.
     pub consequences: Vec<Finding>,
-    /// The driver's frames at a fault, the innermost first; empty for other findings.
+    /// The driver's frames at a fault, or at the call of an import, the innermost first; empty for
+    /// other findings.
     pub stack: Vec<StackFrame>,
 }
 

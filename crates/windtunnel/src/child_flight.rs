@@ -5,20 +5,21 @@
 //! events up to that moment, and makes the report.
 
 use crate::check::with_resources;
+use crate::crash_place::{frames_of_file, name_code};
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
-use crate::driver_file::{FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
+use crate::driver_file::{DriverFile, FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
 use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
-    Event, EventKind, EventSink, ExecutionContext, HostError, LiveObject, Log, RuleCounts, RuleId,
-    Subject,
+    Component, Event, EventKind, EventSink, ExecutionContext, HostError, LiveObject, Log,
+    RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::{Channel, FlightProcess, Number, ProcessEnd, StopSignal};
+use nt::image::{Channel, FlightProcess, ImportCall, Number, ProcessEnd, StopSignal};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -28,6 +29,9 @@ use verify::{Finding, StackFrame};
 
 /// The line in front of the rest of a result.
 const END: &str = "=end ";
+
+/// The line with the call stack of a finding: the number of its event, and offsets in the code.
+const STACK: &str = "=stack ";
 
 /// What the child is to fly.
 #[derive(Clone, Debug)]
@@ -71,15 +75,45 @@ struct LiveEnd {
     reasons: Vec<String>,
 }
 
-/// Writes events to shared memory.
-struct ChannelSink(&'static Channel);
+/// Writes events to shared memory, and the call stack to those that an import of the driver reports.
+struct ChannelSink {
+    channel: &'static Channel,
+    /// The imports of the driver, if it is one of a file.
+    imports: Vec<String>,
+}
 
 impl EventSink for ChannelSink {
     fn event(&self, event: &Event) {
         let mut line = Vec::with_capacity(128);
         event.write(&mut line);
         line.push(b'\n');
-        self.0.append(&line);
+        self.channel.append(&line);
+        if let Some(stack) = self.stack(event) {
+            self.channel.append(stack.as_bytes());
+        }
+    }
+}
+
+impl ChannelSink {
+    fn new(channel: &'static Channel, driver: Driver) -> Self {
+        let names = |file: &DriverFile| {
+            file.image().import_names().into_iter().map(str::to_owned).collect()
+        };
+        let imports = if let Driver::File(file) = driver { names(file) } else { Vec::new() };
+        Self { channel, imports }
+    }
+
+    /// The line with the call stack of an event about an import that runs on this thread.
+    fn stack(&self, event: &Event) -> Option<String> {
+        let import = match &event.kind {
+            EventKind::RuleBroken { component: Component::Driver, argument, .. } => argument,
+            EventKind::DriverMisuse { import, .. } => import,
+            _ => return None,
+        };
+        let call = ImportCall::current()?;
+        self.imports.get(call.import as usize).filter(|name| **name == **import)?;
+        let offsets: Vec<String> = call.frames.iter().map(|frame| format!("{frame:x}")).collect();
+        Some(format!("{STACK}{} {}\n", event.seq, offsets.join(" ")))
     }
 }
 
@@ -116,7 +150,7 @@ fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> Fligh
         Err(why) => return FlightEnd { load_error: Some(why), ..FlightEnd::default() },
     };
     let Some((driver, scenario)) = arguments.flight else { return FlightEnd::default() };
-    let log = Arc::new(Log::with_sink(ChannelSink(channel)));
+    let log = Arc::new(Log::with_sink(ChannelSink::new(channel, driver)));
     let host = arguments.host;
     let flown = match driver {
         Driver::File(file) => fly_here(file, umd, scenario, host, &log, Some(channel)),
@@ -217,6 +251,8 @@ impl FlightEnd {
 #[derive(Default)]
 struct ChildText {
     events: Vec<Event>,
+    /// The call stacks of events, by the number of the event.
+    stacks: BTreeMap<u64, Vec<u64>>,
     /// `None` if it did not come to its end.
     end: Option<FlightEnd>,
     /// What is missing of the events, if anything is.
@@ -242,6 +278,11 @@ impl ChildText {
             let line = String::from_utf8_lossy(line);
             if let Some(rest) = line.strip_prefix(END) {
                 read.end = serde_json::from_str(rest).ok();
+            } else if let Some(rest) = line.strip_prefix(STACK) {
+                let mut numbers = rest.split(' ');
+                let seq = numbers.next().and_then(|number| number.parse().ok());
+                let offset = |text| u64::from_str_radix(text, 16).ok();
+                read.stacks.insert(seq.unwrap_or(0), numbers.filter_map(offset).collect());
             } else if read.need.is_some() || line.is_empty() {
                 // Only the end is looked for.
             } else if let Ok(event) = line.parse() {
@@ -291,7 +332,7 @@ pub(crate) fn fly(
     if process_end.status().code() == Some(cost::FLIGHT_WITHOUT_MEMORY) {
         return with_resources(|| flight::no_resources("no memory"));
     }
-    let ChildText { mut events, end, need } = ChildText::read(&channel);
+    let ChildText { mut events, stacks, end, need } = ChildText::read(&channel);
     let finished = end.is_some();
     let end = end.unwrap_or_default();
     if let Some(why) = end.internal_error.as_ref().or(end.load_error.as_ref()) {
@@ -311,24 +352,24 @@ pub(crate) fn fly(
     if finished && !end.began {
         events.clear();
     }
-    let (mut stack, mut rule) = (Vec::new(), None);
+    let (mut stack, mut crash) = (Vec::new(), None);
     if !finished || channel.has_record() {
-        let crash = crash_event(driver, umd, &channel, process_end, &events);
-        needs.extend(crash.need);
-        rule = crash.event.as_ref().and_then(|event| match event.kind {
-            EventKind::RuleBroken { rule, .. } => Some(rule),
-            _ => None,
-        });
-        events.extend(crash.event);
-        stack = crash.stack;
+        let ended = crash_event(driver, umd, &channel, process_end, &events);
+        needs.extend(ended.need);
+        crash = ended.event.as_ref().map(|event| event.seq);
+        events.extend(ended.event);
+        stack = ended.stack;
     }
     let look = |(when, live): &(String, Vec<LiveEnd>)| (kept_text(when), live_objects(live));
     let live_snapshots = end.live_snapshots.iter().map(look).collect();
     let live = live_objects(&end.live);
     let run = ScenarioRun { needs, live, live_snapshots, ..ScenarioRun::default() };
     let mut result = judge_events(scenario.name, events, end.counts(), run);
-    if let Some(rule) = rule {
-        add_stack(&mut result.findings, rule, &stack);
+    if let Driver::File(file) = driver {
+        result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, &stacks));
+    }
+    if let Some(seq) = crash {
+        add_stack(&mut result.findings, seq, &stack);
     }
     let known = abi::miniport::DRIVER_INITIALIZATION_DATA::SLOTS.iter().copied();
     let known = known.chain(stream::Entry::names()).chain([OPEN_ADAPTER]);
@@ -338,17 +379,32 @@ pub(crate) fn fly(
     Ok(FlightResult { seed: on.seed(), implemented, ..result })
 }
 
-/// Adds the call stack to the finding of a crash, which is the last one of this rule, or a
-/// consequence.
-fn add_stack(findings: &mut [Finding], of: RuleId, stack: &[StackFrame]) {
-    let all = findings.iter_mut().rev().flat_map(|finding| {
-        let Finding { rule, consequences, stack, .. } = finding;
-        let own = std::iter::once((*rule, stack));
-        own.chain(consequences.iter_mut().rev().map(|finding| (finding.rule, &mut finding.stack)))
-    });
-    let crash = all.into_iter().find(|(rule, _)| *rule == of);
-    if let Some((_, place)) = crash {
-        stack.clone_into(place);
+/// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
+/// function and line of each offset in its message.
+pub(crate) fn add_code_places(
+    finding: &mut Finding,
+    file: &DriverFile,
+    stacks: &BTreeMap<u64, Vec<u64>>,
+) {
+    finding.message = name_code(file, &finding.message);
+    if let Some(offsets) = finding.events.last().and_then(|seq| stacks.get(seq)) {
+        finding.stack = frames_of_file(file, offsets);
+        if let Some(place) = finding.stack.first().map(ToString::to_string)
+            && !finding.message.contains(&place)
+        {
+            finding.message += &format!(", in {place}");
+        }
+    }
+    finding.consequences.iter_mut().for_each(|finding| add_code_places(finding, file, stacks));
+}
+
+/// Adds the call stack to the finding of a crash, which may be a consequence.
+fn add_stack(findings: &mut [Finding], seq: u64, stack: &[StackFrame]) {
+    for finding in findings {
+        if finding.events.last() == Some(&seq) {
+            stack.clone_into(&mut finding.stack);
+        }
+        add_stack(&mut finding.consequences, seq, stack);
     }
 }
 

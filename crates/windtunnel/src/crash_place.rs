@@ -4,7 +4,7 @@ use crate::driver_file::DriverFile;
 use crate::native_umd::NativeUmd;
 use flight::Component;
 use nt::image::{
-    Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section, Symbols,
+    CODE, Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section, Symbols,
     walk_stack,
 };
 use std::ops::Range;
@@ -174,7 +174,8 @@ impl<'a> Places<'a> {
     /// The name of the place that a record is about: in the driver, or in code that it called.
     pub(crate) fn name(&self, record: &CrashRecord, stack: &[StackFrame]) -> String {
         // A bug check has the return address of the call: the call is in front of it.
-        let back = u64::from(record.kind() == CrashKind::BugCheck);
+        let by_import = [CrashKind::BugCheck, CrashKind::Watchdog, CrashKind::Deadlock];
+        let back = by_import.contains(&record.kind()).into();
         let address = record.instruction.saturating_sub(back);
         if self.is_in_driver(address)
             && let Some(frame) = self.frames(&[address]).first()
@@ -210,6 +211,31 @@ impl<'a> Places<'a> {
             (None, _, None) => format!("code at {address:#x}"),
         }
     }
+}
+
+/// The frames of offsets in the code of a driver's file.
+pub(crate) fn frames_of_file(file: &DriverFile, offsets: &[u64]) -> Vec<StackFrame> {
+    let rva = |offset: &u64| u32::try_from(*offset).unwrap_or(u32::MAX);
+    let rvas: Vec<u32> = offsets.iter().map(rva).collect();
+    let places =
+        file.symbols().map_or_else(|_| vec![None; rvas.len()], |known| known.places(&rvas));
+    let frame = |(offset, place): (&u64, _)| frame(name_of(file.path()), *offset, place);
+    offsets.iter().zip(places).map(frame).collect()
+}
+
+/// The text with each offset in the code of a driver's file ([`CODE`]) as function and line.
+pub(crate) fn name_code(file: &DriverFile, text: &str) -> String {
+    let mut parts = text.split(CODE);
+    let mut named = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|next: char| !next.is_ascii_hexdigit()).unwrap_or(part.len());
+        let offset = u64::from_str_radix(&part[..end], 16).unwrap_or(0);
+        for frame in frames_of_file(file, &[offset]) {
+            named += &frame.to_string();
+        }
+        named += &part[end..];
+    }
+    named
 }
 
 impl<'a> Places<'a> {

@@ -3,7 +3,7 @@
 use crate::crash_place::Places;
 use crate::driver::Driver;
 use crate::driver_file::DriverFile;
-use crate::missed_block::MissedAccess;
+use crate::missed_block::{MissedAccess, paged_sentence};
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::BlockKind;
@@ -56,12 +56,22 @@ pub(crate) fn crash_event(
     };
     let is_lock = record.block.kind() == BlockKind::EndedLock;
     let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver || is_lock);
+    let paged = record.paged != 0 && component == Component::Driver;
     let message = match (record.kind(), &missed) {
         (CrashKind::None, _) => ended_without_record(component, end),
         (_, Some(missed)) => missed.sentence(&record, &places, &stack, events, noun(component)),
+        _ if paged => paged_sentence(&record, &places, &stack),
         _ => message(component, &record, &places, &stack),
     };
-    let rule = missed.map_or(RuleId::WT_CRASH_001, |missed| missed.rule(&record));
+    let otherwise = match record.kind() {
+        _ if paged => RuleId::WT_PAGED_001,
+        CrashKind::Watchdog => RuleId::WT_TIME_003,
+        CrashKind::Deadlock => RuleId::WT_LOCK_001,
+        _ if is_assertion(&record) => RuleId::WT_ASSERT_001,
+        CrashKind::KernelStack => RuleId::WT_STACK_001,
+        _ => RuleId::WT_CRASH_001,
+    };
+    let rule = missed.map_or(otherwise, |missed| missed.rule(&record));
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
     let about_call = call.map(|call| Kind::Call.subject(call));
     let about_umd = || last_umd_subject(events).filter(|_| component == Component::Umd);
@@ -158,7 +168,16 @@ fn message(
         _ if section.is_some_and(|section| !section.discardable) => "bug check 0xBE".to_owned(),
         _ => windows(record),
     };
-    format!("{}: {windows}", what(component, record, section, &places.name(record, stack)))
+    let place = places.name(record, stack);
+    if record.kind() == CrashKind::Deadlock {
+        let acquired = places.caller(record.bug_check[0]);
+        let acquired = acquired.map_or(String::new(), |place| format!(" (acquired in {place})"));
+        return format!(
+            "{} waits for a spin lock that its thread already holds{acquired}, in {place}: {windows}",
+            noun(component)
+        );
+    }
+    format!("{}: {windows}", what(component, record, section, &place))
 }
 
 /// What is at an address, in parentheses.
@@ -171,6 +190,15 @@ fn address_note(address: u64, section: Option<&Section>) -> String {
         Some(section) => format!(" (section {}, which is read-only)", section.name),
         None => port::describe_system_handle(address)
             .map_or(String::new(), |noun| format!(" ({noun}, which is not to be dereferenced)")),
+    }
+}
+
+/// Whether the driver raised an assertion failure (`NT_ASSERT`).
+fn is_assertion(record: &CrashRecord) -> bool {
+    match record.kind() {
+        CrashKind::Breakpoint => record.code[..2] == [0xcd, 0x2c],
+        CrashKind::Unhandled => record.bug_check[0] == u64::from(nt::image::ASSERTION_FAILURE),
+        _ => false,
     }
 }
 
@@ -187,6 +215,9 @@ fn what(
         _ => format!(" at {}", irql_name(record.irql)),
     };
     match record.kind() {
+        _ if is_assertion(record) => {
+            format!("{driver}'s own assertion (int 2Ch) failed{irql} in {place}")
+        }
         CrashKind::Access => {
             // A non-canonical address is reported as zero, and without the kind of the access.
             let fetch = record.error & 0x10 != 0;
@@ -216,6 +247,9 @@ fn what(
             format!("{driver} called __fastfail({code}){irql} in {place}")
         }
         CrashKind::StackOverflow => format!("{driver}'s stack overflowed in {place}"),
+        CrashKind::KernelStack => {
+            format!("{driver} used more than the 24 KiB of a kernel stack{irql} in {place}")
+        }
         CrashKind::Deadline => {
             format!("{driver} did not return within the deadline;{irql} it was in {place}")
         }
@@ -230,6 +264,9 @@ fn what(
             let status = record.bug_check[0];
             format!("{driver} raised {status:#010x} in {place}, and no handler took it")
         }
+        CrashKind::Watchdog => format!(
+            "{driver} polled for 20 seconds of virtual time{irql} or above, without an end, in {place}"
+        ),
         CrashKind::Abort => format!("{driver} aborted the process in {place}"),
         CrashKind::Exit => {
             let status = record.bug_check[0];
@@ -240,7 +277,7 @@ fn what(
             format!("{driver} made system call {number} of this machine{irql} in {place}")
         }
         CrashKind::Stopped => format!("{driver} stopped the process{irql} in {place}"),
-        CrashKind::None => String::new(),
+        CrashKind::Deadlock | CrashKind::None => String::new(),
     }
 }
 
@@ -256,8 +293,10 @@ fn windows(record: &CrashRecord) -> String {
         CrashKind::Access if record.address >= nt::image::USER_PROBE_ADDRESS => {
             "bug check 0x50".to_owned()
         }
-        CrashKind::StackOverflow => "bug check 0x7F (0x8)".to_owned(),
+        CrashKind::StackOverflow | CrashKind::KernelStack => "bug check 0x7F (0x8)".to_owned(),
         CrashKind::FastFail => format!("bug check 0x139 ({:#x})", record.bug_check[0]),
+        CrashKind::Watchdog => "bug check 0x133".to_owned(),
+        CrashKind::Deadlock => "the processor hangs, bug check 0x133".to_owned(),
         CrashKind::Deadline if raised => "bug check 0x133".to_owned(),
         CrashKind::Deadline | CrashKind::Stopped => hangs(Component::Driver).to_owned(),
         CrashKind::SystemCall => {

@@ -18,6 +18,7 @@ use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, LoadError, Registered, TableDriver};
 use runtime::Umd;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -200,7 +201,11 @@ pub(crate) fn fly_file(
         file.set_registers_nothing();
     }
     let events = if flown.began { log.take() } else { Vec::new() };
-    let result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
+    let mut result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
+    let no_stacks = BTreeMap::new();
+    for finding in &mut result.findings {
+        child_flight::add_code_places(finding, file, &no_stacks);
+    }
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
 }
 
@@ -262,6 +267,11 @@ pub(crate) fn fly_here(
             pool.set_place_names(Box::new(move |returns_to| {
                 Places::of_image(file, &range).caller(returns_to)
             }));
+            // The host with threads switches threads at any IRQL.
+            if matches!(on, HostKind::Deterministic { .. }) && file.options.guard != nt::Guard::Off
+            {
+                nt::protect_paged_memory();
+            }
         }
         let any_host: Arc<dyn Host> = host.clone();
         let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };

@@ -118,14 +118,10 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
     let bytes = block.bytes;
     let noun = match block.kind() {
         BlockKind::Pool => {
-            let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
-            let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
-            let allocated = places
-                .caller(block.allocated_by)
-                .map_or(String::new(), |place| format!(", allocated in {place}"));
             // The system allocates the frames of an AVStream pin with this tag.
-            let noun = if tag == "KsFr" { "a frame" } else { "a pool block" };
-            return format!("{noun} of {bytes} bytes (tag {tag}{allocated})");
+            let is_frame = block.tag.to_le_bytes() == *b"KsFr";
+            let noun = if is_frame { "a frame" } else { "a pool block" };
+            return format!("{noun}{}", pool_details(block, places));
         }
         BlockKind::Arguments => "an argument structure",
         BlockKind::PrivateData => "private driver data",
@@ -160,4 +156,38 @@ fn ended(block: &MissedBlock, places: &Places<'_>) -> String {
         BlockKind::StreamObject => "after the end of its object".to_owned(),
         _ => "after the call had returned".to_owned(),
     }
+}
+
+/// The size, the tag and the origin of a pool block.
+fn pool_details(block: &MissedBlock, places: &Places<'_>) -> String {
+    let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
+    let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
+    let allocated = places
+        .caller(block.allocated_by)
+        .map_or(String::new(), |place| format!(", allocated in {place}"));
+    format!(" of {} bytes (tag {tag}{allocated})", block.bytes)
+}
+
+/// The sentence for an access to pageable memory at a raised IRQL.
+pub(crate) fn paged_sentence(
+    record: &CrashRecord,
+    places: &Places<'_>,
+    stack: &[StackFrame],
+) -> String {
+    const POOL: u64 = 1;
+    let (place, irql) = (places.name(record, stack), irql_name(record.irql));
+    let what = match record.error {
+        _ if record.paged == POOL => {
+            let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
+            let offset = record.address.saturating_sub(record.block.start);
+            format!(
+                "{verb} offset {offset} of a paged pool block{}",
+                pool_details(&record.block, places)
+            )
+        }
+        error if error & 0x10 != 0 => "executed pageable code".to_owned(),
+        error if error & 2 != 0 => "wrote to a pageable section".to_owned(),
+        _ => "read a pageable section".to_owned(),
+    };
+    format!("the driver {what} at {irql} in {place}: bug check 0xD1")
 }

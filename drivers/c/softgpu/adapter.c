@@ -1,5 +1,6 @@
 /* The adapter: Plug and Play, power, queries and escapes. */
 #include "driver.h"
+#include "environment_flaws.h"
 #include "miniport.h"
 
 #define HARDWARE_INFO_LISTS 1
@@ -70,6 +71,21 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
     KeInitializeMutex(&UnownedMutex, 0);
     KeReleaseMutex(&UnownedMutex, FALSE);
 #endif
+#ifdef FLAW_LOCKS
+    UseLocks();
+#endif
+#ifdef FLAW_LEAK
+    LeakOne(adapter);
+#endif
+#ifdef FLAW_ASSERTION
+    FailAssertion();
+#endif
+#ifdef FLAW_PAGED_BLOCK
+    adapter->PagedBlock = ExAllocatePool2(POOL_FLAG_PAGED, 64, DRIVER_TAG);
+    if (adapter->PagedBlock == NULL)
+        return STATUS_NO_MEMORY;
+    adapter->PagedBlock[0] = 1;
+#endif
 #ifdef FLAW_LEAK_MDL
     IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
 #endif
@@ -86,6 +102,9 @@ PAGED NTSTATUS NTAPI SgStopDevice(PVOID context)
     PADAPTER adapter = context;
 
     GpuStop(&adapter->Gpu);
+#ifdef FLAW_PAGED_BLOCK
+    FreeMemory(adapter->PagedBlock);
+#endif
     return STATUS_SUCCESS;
 }
 

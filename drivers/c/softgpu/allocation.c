@@ -193,7 +193,7 @@ static PAGED PALLOCATION GetAllocation(PADAPTER adapter, D3DKMT_HANDLE handle)
     return allocation;
 }
 
-static void InsertOpen(PDEVICE device, POPEN_ALLOCATION open)
+static NONPAGED void InsertOpen(PDEVICE device, POPEN_ALLOCATION open)
 {
     KIRQL irql;
 
@@ -204,7 +204,7 @@ static void InsertOpen(PDEVICE device, POPEN_ALLOCATION open)
 #endif
 }
 
-static void CloseOne(POPEN_ALLOCATION open)
+static NONPAGED void CloseOne(POPEN_ALLOCATION open)
 {
     KIRQL irql;
 
@@ -257,7 +257,7 @@ PAGED NTSTATUS NTAPI SgCloseAllocation(HANDLE device, const DXGKARG_CLOSEALLOCAT
     return STATUS_SUCCESS;
 }
 
-POPEN_ALLOCATION FindOpenAllocation(PDEVICE device, D3DKMT_HANDLE handle)
+NONPAGED POPEN_ALLOCATION FindOpenAllocation(PDEVICE device, D3DKMT_HANDLE handle)
 {
     POPEN_ALLOCATION found = NULL;
     KIRQL irql;

@@ -28,6 +28,18 @@ __attribute__((noinline, unused)) static int FlawRecursion(int depth)
 
 #endif
 
+#if FLAW_FAULT == 7
+/* A frame of FLAW_FRAME bytes, all of which are used. */
+__attribute__((noinline, unused)) static int FlawLargeFrame(int value)
+{
+    volatile char frame[FLAW_FRAME];
+
+    for (unsigned at = 0; at < FLAW_FRAME; at += 64)
+        frame[at] = (char)value;
+    return frame[value];
+}
+#endif
+
 #if FLAW_FAULT == 6
 #ifndef FLAW_POOL_SIZE
 #define FLAW_POOL_SIZE 64
@@ -60,7 +72,7 @@ __attribute__((noinline, unused)) static void FlawUsePool(void)
 }
 #endif
 
-#if FLAW_FAULT == 7
+#if FLAW_FAULT == 27
 static const ULONG FlawConstants[4] = {1, 2, 3, 4};
 
 __attribute__((noinline, unused)) static void FlawWriteConstant(void)
@@ -131,9 +143,11 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS FlawRecursion(1)
 #elif FLAW_FAULT == 3
 #define FLAW_HAPPENS RtlFailFast(FAST_FAIL_INVALID_ARG)
+#elif FLAW_FAULT == 7
+#define FLAW_HAPPENS FlawLargeFrame(1)
 #elif FLAW_FAULT == 6
 #define FLAW_HAPPENS FlawUsePool()
-#elif FLAW_FAULT == 7
+#elif FLAW_FAULT == 27
 #define FLAW_HAPPENS FlawWriteConstant()
 #elif FLAW_FAULT == 8
 #define FLAW_HAPPENS FlawWriteCode()

@@ -9,9 +9,17 @@
 #include "flaws.h"
 #include "gpu.h"
 
-/* Code that is discarded after DriverEntry, code that can be paged out, and the entry point. */
+/*
+ * Code that is discarded after DriverEntry, code that can be paged out, code that raises the IRQL
+ * and therefore is not inlined into the former, and the entry point.
+ */
+#define NONPAGED __attribute__((noinline))
 #define INIT_CODE __attribute__((section("INIT")))
+#ifdef FLAW_NOTHING_PAGED
+#define PAGED
+#else
 #define PAGED __attribute__((section("PAGE")))
+#endif
 #define EXPORTED __attribute__((visibility("default")))
 
 #define SEGMENT_BIT(segment) (1u << ((segment) - 1))
@@ -28,6 +36,9 @@ typedef struct _ADAPTER {
     DXGKRNL_INTERFACE DxgkInterface;
     BOOLEAN Removed;
     GPU Gpu;
+#ifdef FLAW_PAGED_BLOCK
+    PUCHAR PagedBlock;
+#endif
 } ADAPTER, *PADAPTER;
 
 typedef struct _DEVICE {

@@ -95,6 +95,16 @@ BOOLEAN NTAPI SgInterruptRoutine(PVOID context, UINT message)
     return FALSE;
 }
 
+#ifdef FLAW_PAGED_CODE_IN_DPC
+static volatile int PagedCalls;
+
+__attribute__((noinline)) static PAGED void UsePaged(PADAPTER adapter)
+{
+    UNREFERENCED_PARAMETER(adapter);
+    PagedCalls++;
+}
+#endif
+
 void NTAPI SgDpcRoutine(PVOID context)
 {
     PADAPTER adapter = context;
@@ -103,6 +113,24 @@ void NTAPI SgDpcRoutine(PVOID context)
 #ifdef FLAW_WAIT_IN_DPC
     KeWaitForSingleObject(&adapter->Gpu.Idle, Executive, KernelMode, FALSE, NULL);
     KeSetEvent(&adapter->Gpu.Idle, IO_NO_INCREMENT, FALSE);
+#endif
+#ifdef FLAW_STALLS_IN_DPC
+    for (int count = 0; count < 3; count++)
+        KeStallExecutionProcessor(40);
+#endif
+#ifdef FLAW_POLLS_IN_DPC
+    while (adapter->Gpu.Adapter != NULL)
+        KeStallExecutionProcessor(10);
+#endif
+#ifdef FLAW_POLLS_CLOCK_IN_DPC
+    while (KeQueryPerformanceCounter(NULL).QuadPart != 0)
+        YieldProcessor();
+#endif
+#ifdef FLAW_PAGED_CODE_IN_DPC
+    UsePaged(adapter);
+#endif
+#if defined(FLAW_PAGED_BLOCK) && FLAW_PAGED_BLOCK == 1
+    *adapter->PagedBlock = 1;
 #endif
 #ifdef FLAW_PAGED_POOL_IN_DPC
     FreeMemory(ExAllocatePool2(POOL_FLAG_PAGED, 64, DRIVER_TAG));

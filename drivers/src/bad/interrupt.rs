@@ -19,6 +19,7 @@ use abi::miniport::{
 use abi::status::STATUS_SUCCESS;
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
 use flight::Fence;
+use nt::ke_time::KeStallExecutionProcessor;
 use nt::{ExAllocatePool2, ExFreePoolWithTag, KeDelayExecutionThread, POOL_FLAG_PAGED};
 use softgpu::NODES;
 
@@ -75,6 +76,8 @@ pub(crate) const ACCEPTS_UNKNOWN_INTERRUPT_CONTROL: DRIVER_INITIALIZATION_DATA =
     with_control_interrupt(accepts_unknown_interrupt_control);
 pub(crate) const IGNORES_VSYNC_ENABLE: DRIVER_INITIALIZATION_DATA = with_control_interrupt(nothing);
 pub(crate) const WAITS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(waits_in_dpc);
+pub(crate) const STALLS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(stalls_in_dpc);
+pub(crate) const POLLS_IN_DPC: DRIVER_INITIALIZATION_DATA = in_dpc(polls_in_dpc);
 
 /// Reports each node's completed packets with `report` and queues the DPC, like the good routine.
 /// Vsyncs are left to the good routine.
@@ -363,4 +366,18 @@ unsafe extern "win64-unwind" fn waits_in_dpc(context: PVOID) {
     unsafe { KeDelayExecutionThread(0, 0, &raw const moment) };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { dpc_routine(context) };
+}
+
+unsafe extern "win64-unwind" fn stalls_in_dpc(context: PVOID) {
+    for _ in 0..3 {
+        KeStallExecutionProcessor(40);
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { dpc_routine(context) };
+}
+
+unsafe extern "win64-unwind" fn polls_in_dpc(_context: PVOID) {
+    loop {
+        KeStallExecutionProcessor(10);
+    }
 }

@@ -437,6 +437,16 @@ typedef enum _POOL_TYPE {
 NTKERNELAPI PVOID NTAPI ExAllocatePool2(POOL_FLAGS flags, SIZE_T size, ULONG tag);
 NTKERNELAPI PVOID NTAPI ExAllocatePoolWithTag(POOL_TYPE type, SIZE_T size, ULONG tag);
 NTKERNELAPI void NTAPI ExFreePoolWithTag(PVOID block, ULONG tag);
+
+/* A lookaside list; its fields are those of the system. */
+typedef struct _LOOKASIDE_LIST_EX {
+    ULONG64 Fields[16];
+} __attribute__((aligned(16))) LOOKASIDE_LIST_EX, *PLOOKASIDE_LIST_EX;
+
+NTKERNELAPI NTSTATUS NTAPI ExInitializeLookasideListEx(PLOOKASIDE_LIST_EX list, PVOID allocate,
+                                                       PVOID free, ULONG pool_type, ULONG flags,
+                                                       SIZE_T size, ULONG tag, USHORT depth);
+NTKERNELAPI void NTAPI ExDeleteLookasideListEx(PLOOKASIDE_LIST_EX list);
 NTKERNELAPI void NTAPI ExFreePool(PVOID block);
 
 /* Dispatcher objects. */
@@ -604,6 +614,17 @@ NTKERNELAPI void NTAPI KeReleaseSpinLockFromDpcLevel(PKSPIN_LOCK lock);
 NTKERNELAPI void NTAPI KeAcquireInStackQueuedSpinLock(PKSPIN_LOCK lock, PKLOCK_QUEUE_HANDLE handle);
 NTKERNELAPI void NTAPI KeReleaseInStackQueuedSpinLock(PKLOCK_QUEUE_HANDLE handle);
 
+FORCEINLINE void ExInitializeFastMutex(PFAST_MUTEX mutex)
+{
+    mutex->Count = 1;
+    mutex->Owner = NULL;
+    mutex->Contention = 0;
+    KeInitializeEvent(&mutex->Event, SynchronizationEvent, FALSE);
+}
+
+NTKERNELAPI void NTAPI ExAcquireFastMutex(PFAST_MUTEX mutex);
+NTKERNELAPI void NTAPI ExReleaseFastMutex(PFAST_MUTEX mutex);
+
 /* Bug checks and fast failures. */
 NTKERNELAPI DECLSPEC_NORETURN void NTAPI KeBugCheckEx(ULONG code, ULONG_PTR parameter1,
                                                       ULONG_PTR parameter2, ULONG_PTR parameter3,
@@ -642,6 +663,7 @@ NTSYSAPI NTSTATUS NTAPI RtlGetVersion(PRTL_OSVERSIONINFOW version);
 #define DPFLTR_ERROR_LEVEL 0
 #define DPFLTR_INFO_LEVEL 3
 NTSYSAPI ULONG NTAPI DbgPrint(PCSTR format, ...);
+NTSYSAPI void NTAPI RtlAssert(PVOID assertion, PVOID file, ULONG line, PCSTR message);
 NTSYSAPI ULONG NTAPI DbgPrintEx(ULONG component, ULONG level, PCSTR format, ...);
 
 /* Structured exceptions. clang 14 protects calls only: put an access into a noinline function. */

@@ -55,10 +55,16 @@ pub enum CrashKind {
     SystemCall = 12,
     /// The process was stopped by a signal, and did not go on within the deadline.
     Stopped = 13,
+    /// The driver did not leave `DISPATCH_LEVEL` in virtual time.
+    Watchdog = 14,
+    /// The driver used more than a kernel stack has.
+    KernelStack = 15,
+    /// The driver waits for a spin lock that its thread holds.
+    Deadlock = 16,
 }
 
 impl CrashKind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 17] = [
         Self::None,
         Self::Access,
         Self::Instruction,
@@ -73,6 +79,9 @@ impl CrashKind {
         Self::Exit,
         Self::SystemCall,
         Self::Stopped,
+        Self::Watchdog,
+        Self::KernelStack,
+        Self::Deadlock,
     ];
 
     fn from_number(number: u32) -> Self {
@@ -112,8 +121,12 @@ pub struct CrashRecord {
     /// The frame pointer of the last import call.
     pub caller_frame: u64,
     /// The code and the parameters of a bug check; the first is the status of a raised exception,
-    /// the exit status of the process, or the number of a system call.
+    /// the exit status of the process, the number of a system call, or where a lock was acquired
+    /// that its thread waits for.
     pub bug_check: [u64; 5],
+    /// Pageable memory that was touched at a raised IRQL: 1 for paged pool, 2 for a section of an
+    /// image, else 0.
+    pub paged: u64,
     /// The guarded block that the access missed; its `start` is zero if there is none.
     pub block: MissedBlock,
     /// The bytes at the instruction.
@@ -155,6 +168,7 @@ impl CrashRecord {
         caller_stack: 0,
         caller_frame: 0,
         bug_check: [0; 5],
+        paged: 0,
         block: MissedBlock::NONE,
         code: [0; 16],
         component: 0,
@@ -169,6 +183,8 @@ impl CrashRecord {
 
     /// The index of rsp in `registers`.
     pub const RSP: usize = 4;
+    /// The index of rbp in `registers`.
+    pub const RBP: usize = 5;
 
     /// Why the driver was abandoned.
     pub fn kind(&self) -> CrashKind {

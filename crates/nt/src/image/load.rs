@@ -6,6 +6,7 @@ use super::mapping::{Mapping, PAGE, Protection};
 use super::parse::{Image, ImageError, ImportedName};
 use super::thunk::Thunks;
 use super::unwind::FunctionTable;
+use crate::paged::{self, PagedKind};
 use std::ops::Range;
 use std::ptr;
 
@@ -96,7 +97,15 @@ impl LoadedImage {
                 (false, false) => Protection::Read,
             };
             let start = section.rva as usize;
-            self.mapping.protect(start..start + section.size as usize, protection)?;
+            let range = start..start + section.size as usize;
+            self.mapping.protect(range.clone(), protection)?;
+            // WINDOWS: sections whose names begin with PAGE are pageable (documented).
+            if section.name.starts_with("PAGE") && !section.discardable {
+                let pages = range.start..range.end.next_multiple_of(PAGE);
+                let base = self.mapping.start();
+                let pages = base + pages.start..base + pages.end;
+                paged::add(PagedKind::Section, &pages, protection.rights());
+            }
         }
         Ok(())
     }
@@ -145,6 +154,7 @@ impl Drop for LoadedImage {
     /// Another image may be mapped at the same address.
     fn drop(&mut self) {
         exception::remove_image(self.mapping.start() as u64);
+        paged::remove(&self.mapping.range());
     }
 }
 

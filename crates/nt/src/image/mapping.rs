@@ -22,6 +22,18 @@ pub(super) enum Protection {
     Execute,
 }
 
+impl Protection {
+    /// The rights as the system has them.
+    pub(super) fn rights(self) -> i32 {
+        match self {
+            Protection::None => libc::PROT_NONE,
+            Protection::Read => libc::PROT_READ,
+            Protection::Write => libc::PROT_READ | libc::PROT_WRITE,
+            Protection::Execute => libc::PROT_READ | libc::PROT_EXEC,
+        }
+    }
+}
+
 /// Mapped memory between two inaccessible pages. It is unmapped when dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -70,15 +82,9 @@ impl Mapping {
     /// Changes what a range of pages allows.
     pub(super) fn protect(&self, range: Range<usize>, to: Protection) -> Result<(), ImageError> {
         let range = range.start / PAGE * PAGE..range.end.next_multiple_of(PAGE).min(self.bytes);
-        let flags = match to {
-            Protection::None => libc::PROT_NONE,
-            Protection::Read => libc::PROT_READ,
-            Protection::Write => libc::PROT_READ | libc::PROT_WRITE,
-            Protection::Execute => libc::PROT_READ | libc::PROT_EXEC,
-        };
         let at = ptr::with_exposed_provenance_mut(self.start + range.start);
         // SAFETY: The range is inside this mapping, which no reference points into.
-        let failed = unsafe { libc::mprotect(at, range.len(), flags) } != 0;
+        let failed = unsafe { libc::mprotect(at, range.len(), to.rights()) } != 0;
         if failed {
             let why = io::Error::last_os_error();
             return Err(ImageError(format!("cannot be mapped: protecting its pages: {why}")));

@@ -1,6 +1,7 @@
 //! A loaded driver: an image, or a shared object.
 #![expect(unsafe_code, reason = "calls code of the driver")]
 
+use super::call_place;
 use super::load::{Binding, LoadedImage};
 use super::parse::{Image, ImageError, Section};
 use super::shared_object::{LoadedObject, SharedObject};
@@ -64,14 +65,16 @@ impl Module {
         file: &[u8],
         resolve: impl Fn(&str) -> Binding,
     ) -> Result<Self, ImageError> {
-        match DriverImage::parse(file)? {
+        let loaded = match DriverImage::parse(file)? {
             DriverImage::Image(image) => {
-                LoadedImage::load(image, |import| resolve(&import.name)).map(Self::Image)
+                LoadedImage::load(image, |import| resolve(&import.name)).map(Self::Image)?
             }
             DriverImage::SharedObject(object) => {
-                LoadedObject::load(path, &object, resolve).map(Self::SharedObject)
+                LoadedObject::load(path, &object, resolve).map(Self::SharedObject)?
             }
-        }
+        };
+        call_place::set_module(&loaded.range());
+        Ok(loaded)
     }
 
     /// Its addresses.

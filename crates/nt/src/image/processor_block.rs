@@ -43,6 +43,8 @@ const THREAD: usize = 0x1030;
 const STACK: usize = 0x1038;
 /// Our field: the time at which driver code was entered, in ticks of the watchdog; zero outside.
 const ENTERED: usize = 0x1028;
+/// Our field: the lowest address behind the driver's kernel stack; zero if there is no limit.
+const STACK_LIMIT: usize = 0x1050;
 /// Our field: whether the code is that of a user-mode driver.
 const USER_MODE: usize = 0x1040;
 
@@ -129,6 +131,23 @@ impl ProcessorBlock {
         const REACH: u64 = 1 << 20;
         let lowest = self.read(STACK);
         lowest != 0 && (lowest.saturating_sub(REACH)..lowest + 4096).contains(&address)
+    }
+
+    /// The lowest address behind the kernel stack of the driver; zero if its use is not limited.
+    pub(super) fn stack_limit(self) -> usize {
+        usize::try_from(self.read(STACK_LIMIT)).unwrap_or(0)
+    }
+
+    /// Sets the lowest address behind the kernel stack of the driver.
+    pub(super) fn set_stack_limit(self, lowest: usize) {
+        self.write(STACK_LIMIT, lowest as u64);
+    }
+
+    /// Whether this thread's stack reaches far below an address.
+    pub(super) fn has_stack_below(self, address: usize) -> bool {
+        const FAR: u64 = 256 << 10;
+        let lowest = self.read(STACK);
+        lowest != 0 && lowest + FAR < address as u64
     }
 
     /// When driver code was entered, in ticks of the watchdog; zero outside.

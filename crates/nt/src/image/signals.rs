@@ -16,8 +16,10 @@ use super::emulate;
 use super::exception;
 use super::fault_reporter::FaultReporter;
 use super::processor_block::ProcessorBlock;
+use super::stack_limit::{self, StackUser};
 use super::watchdog::DEADLINE_SIGNAL;
 use crate::guard::MissedBlock;
+use crate::paged::{self, PagedKind};
 use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use std::ops::Range;
@@ -70,6 +72,7 @@ pub(super) unsafe fn contain_faults(record: *mut CrashRecord, maps: *mut [u8; MA
     RECORD.store(record, Ordering::SeqCst);
     MAPS.store(maps, Ordering::SeqCst);
     super::TRACKS_THREADS.store(true, Ordering::Relaxed);
+    stack_limit::limit_stacks();
     install();
 }
 
@@ -315,9 +318,14 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
     let info = unsafe { &*info };
     // SAFETY: The field is zero for signals without an address.
     let address = unsafe { info.si_addr() }.addr() as u64;
-    let kind = kind_of(signal, &interrupted, address);
+    let kind = match stack_limit::touched(address, interrupted.instruction()) {
+        Some(StackUser::Windtunnel) if signal == libc::SIGSEGV => return,
+        Some(StackUser::Driver) if signal == libc::SIGSEGV => CrashKind::KernelStack,
+        _ => kind_of(signal, &interrupted, address),
+    };
     let facts = [interrupted_access(interrupted.error()), address];
-    if let Some(code) = exception_code(kind, address)
+    let is_assertion = interrupted.code().0[..2] == [0xcd, 0x2c];
+    if let Some(code) = exception_code(kind, address, is_assertion)
         && exception::continue_as_exception(&mut interrupted, code, facts)
     {
         return;
@@ -356,11 +364,14 @@ fn interrupted_access(error: u64) -> u64 {
     }
 }
 
+/// `STATUS_ASSERTION_FAILURE`.
+pub const ASSERTION_FAILURE: u32 = 0xC000_0420;
+
 /// The exception that handlers of the driver see. `None` for what no handler sees.
 ///
 /// WINDOWS: an access to a kernel address is bug check 0x50, a page fault at `DISPATCH_LEVEL` or
 /// above 0xD1; a stack overflow and a fast-fail are never handled (documented).
-fn exception_code(kind: CrashKind, address: u64) -> Option<u32> {
+fn exception_code(kind: CrashKind, address: u64, is_assertion: bool) -> Option<u32> {
     const APC_LEVEL: u8 = 1;
     let irql = ProcessorBlock::existing().map_or(0, ProcessorBlock::irql);
     if irql > APC_LEVEL {
@@ -376,6 +387,7 @@ fn exception_code(kind: CrashKind, address: u64) -> Option<u32> {
         }
         CrashKind::Instruction => Some(0xC000_001D),
         CrashKind::Arithmetic => Some(0xC000_0094),
+        CrashKind::Breakpoint if is_assertion => Some(ASSERTION_FAILURE),
         CrashKind::Breakpoint => Some(0x8000_0003),
         _ => None,
     }
@@ -415,8 +427,15 @@ fn abandon_interrupted(
     interrupted: &Interrupted<'_>,
     address: u64,
 ) {
+    // First: what follows reads the code.
+    let paged = match paged::touched(address).filter(|_| kind == CrashKind::Access) {
+        Some(PagedKind::Pool) => 1,
+        Some(PagedKind::Section) => 2,
+        None => 0,
+    };
     write_record(kind, |record| {
         record.signal = u64::from(signal.cast_unsigned());
+        record.paged = paged;
         record.instruction = interrupted.instruction();
         record.rip = record.instruction;
         record.address = address;
@@ -434,14 +453,16 @@ fn abandon_interrupted(
                 record.instruction -= 2;
                 record.rip = record.instruction;
             }
-            CrashKind::BugCheck | CrashKind::Exit => {
+            CrashKind::BugCheck | CrashKind::Exit | CrashKind::Deadlock => {
                 for (parameter, requested) in record.bug_check.iter_mut().zip(&REQUESTED[1..]) {
                     *parameter = requested.load(Ordering::SeqCst);
                 }
             }
             _ => (),
         }
-        if kind == CrashKind::BugCheck && record.caller != 0 {
+        let by_import =
+            matches!(kind, CrashKind::BugCheck | CrashKind::Watchdog | CrashKind::Deadlock);
+        if by_import && record.caller != 0 {
             record.instruction = record.caller;
         }
     });
@@ -451,6 +472,29 @@ fn abandon_interrupted(
 pub(crate) fn bug_check(code: u64, parameters: [u64; 4]) -> ! {
     let [one, two, three, four] = parameters;
     request(CrashKind::BugCheck, [code, one, two, three, four])
+}
+
+/// Ends the process of a flight because the driver does not leave `DISPATCH_LEVEL`. Returns if the
+/// driver is not one of a file.
+pub(crate) fn end_for_watchdog() {
+    if is_from_file() {
+        request(CrashKind::Watchdog, [0; 5]);
+    }
+}
+
+/// Ends the process of a flight because the driver waits for a spin lock that its thread holds.
+/// `acquired_by` is the return address of the call that acquired it. Returns if the driver is not
+/// one of a file.
+pub(crate) fn end_for_deadlock(acquired_by: u64) {
+    if is_from_file() {
+        request(CrashKind::Deadlock, [acquired_by, 0, 0, 0, 0]);
+    }
+}
+
+/// Whether the driver of this process is one of a file.
+fn is_from_file() -> bool {
+    let reports = super::hosts_image() && !RECORD.load(Ordering::SeqCst).is_null();
+    reports || !MAPS.load(Ordering::SeqCst).is_null()
 }
 
 /// The process exits, with this status.
@@ -482,6 +526,8 @@ fn requested_kind() -> CrashKind {
     match REQUESTED[0].load(Ordering::SeqCst) {
         requested if requested == CrashKind::BugCheck as u64 => CrashKind::BugCheck,
         requested if requested == CrashKind::Exit as u64 => CrashKind::Exit,
+        requested if requested == CrashKind::Watchdog as u64 => CrashKind::Watchdog,
+        requested if requested == CrashKind::Deadlock as u64 => CrashKind::Deadlock,
         _ => CrashKind::Abort,
     }
 }
@@ -562,7 +608,7 @@ fn first_readable(from: u64) -> u64 {
 }
 
 /// Reads the stack page by page, so that its end does not make the whole read fail.
-fn read_stack(from: u64, into: &mut [u8; STACK]) -> usize {
+pub(super) fn read_stack(from: u64, into: &mut [u8; STACK]) -> usize {
     const PAGE: u64 = 4096;
     let mut read = 0;
     while read < STACK {

@@ -225,7 +225,7 @@ impl KsDriver {
 
 /// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
 fn judge_exit_state(services: &Services, left: &ExitState, place: &'static str) {
-    let ExitState { entered, level, locks } = *left;
+    let ExitState { entered, level, locks, .. } = *left;
     let broken = (entered != level || locks > 0).then(|| {
         format!(
             "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \

@@ -1,0 +1,77 @@
+//! Where the driver of a file was when it called an import that runs now.
+//!
+//! An address of the driver's code is shown as `code+0x1234`, the offset in its file as it is loaded.
+//! Addresses differ from run to run, offsets do not. The report replaces it by function and line.
+
+use super::crash::CrashRecord;
+use super::exception;
+use super::processor_block::ProcessorBlock;
+use super::signals::read_stack;
+use super::stack_walk::{MappedObjects, walk_stack};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The text in front of an offset in the driver's code.
+pub const CODE: &str = "code+0x";
+
+/// The addresses of the driver that was loaded last.
+static START: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// The driver of this process is there.
+pub(super) fn set_module(range: &Range<usize>) {
+    START.store(range.start, Ordering::Relaxed);
+    END.store(range.end, Ordering::Relaxed);
+}
+
+/// Whether an address is in the driver.
+pub(super) fn is_in_module(address: u64) -> bool {
+    offset(address).is_some()
+}
+
+/// The offset of an address in the driver's code.
+fn offset(address: u64) -> Option<u64> {
+    let range = START.load(Ordering::Relaxed) as u64..END.load(Ordering::Relaxed) as u64;
+    range.contains(&address).then(|| address - range.start)
+}
+
+/// The place of a call by its return address, as ` in code+0x1234`; empty if it is not known.
+pub(crate) fn place(returns_to: u64) -> String {
+    let offset = returns_to.checked_sub(1).and_then(offset);
+    offset.map_or(String::new(), |offset| format!(" in {CODE}{offset:x}"))
+}
+
+/// An import that a driver of a file has called and that has not returned.
+#[derive(Debug)]
+pub struct ImportCall {
+    /// The number of the import.
+    pub import: u32,
+    /// The driver's frames as offsets in its code, the innermost first.
+    pub frames: Vec<u64>,
+}
+
+impl ImportCall {
+    /// The call that runs on this thread. The caller knows that it is one: the record of a call
+    /// stays when it has returned.
+    pub fn current() -> Option<Self> {
+        let block = ProcessorBlock::existing().filter(|block| block.entered() != 0)?;
+        let (caller, stack, import) = block.last_import();
+        offset(caller)?;
+        // It is large, and the thread may be near the end of its stack.
+        let mut record = Box::new(CrashRecord::EMPTY);
+        record.describe_thread();
+        record.rip = caller.saturating_sub(1);
+        record.registers[CrashRecord::RSP] = stack.wrapping_add(8);
+        record.registers[CrashRecord::RBP] = block.last_import_frame();
+        record.stack_start = stack;
+        record.stack_bytes = read_stack(stack, &mut record.stack) as u64;
+        exception::record_frames(&mut record);
+        let count = usize::try_from(record.frame_count).unwrap_or(0).min(record.frames.len());
+        let addresses = match count {
+            0 => walk_stack(&record, &MappedObjects::of_this_process()),
+            count => record.frames[..count].to_vec(),
+        };
+        let frames = addresses.into_iter().map_while(offset).collect();
+        Some(Self { import, frames })
+    }
+}

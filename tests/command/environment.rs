@@ -1,0 +1,151 @@
+//! The environment rules on drivers from files: time at a raised IRQL, locks, the kernel stack,
+//! pageable memory, what is left at the unload, assertions. Each finding names its place.
+#![expect(clippy::unwrap_used, reason = "a report that cannot be read is a failed test")]
+
+use crate::images::drivers_folder;
+use harness::command::json;
+use serde_json::Value;
+
+/// The first finding of a bad driver in a scenario, with its file.
+fn first_finding(name: &str, scenario: &str, extension: &str) -> (String, Value) {
+    let file = drivers_folder().join("bad").join(format!("{name}.{extension}"));
+    let file = file.into_os_string().into_string().unwrap();
+    // A deadline that none of them meets: what is found is found in virtual time.
+    let (code, report) = json(&["check", &file, "--scenario", scenario, "--deadline", "60"]);
+    let finding = report["scenarios"][0]["findings"][0].clone();
+    assert!(code == 1 || finding["severity"] == "warning", "{file}: {report}");
+    (file, finding)
+}
+
+/// Asserts that the first finding of both forms of a driver has a rule, texts in its message, and
+/// a function as the first of its stack.
+fn assert_found(name: &str, scenario: &str, rule: &str, texts: &[&str], function: Option<&str>) {
+    for extension in ["sys", "so"] {
+        let (file, finding) = first_finding(name, scenario, extension);
+        assert_eq!(finding["rule"], rule, "{file}: {finding}");
+        let message = finding["message"].as_str().unwrap();
+        for text in texts {
+            assert!(message.contains(text), "{file}: {text} is not in: {message}");
+        }
+        let innermost = finding["stack"][0]["function"].as_str();
+        assert_eq!(innermost, function, "{file}: {finding}");
+    }
+}
+
+const DPC: &str = "interrupt-shared-line";
+const DDI: &str = "create-standalone";
+
+#[test]
+fn stalls_are_warnings() {
+    let stall = ["for 60 microseconds", "in UseLocks (environment_flaws.h:"];
+    assert_found("stalls-too-long", DDI, "WT-TIME-001", &stall, Some("UseLocks"));
+    let total = ["DxgkDdiDpcRoutine kept the processor at DISPATCH_LEVEL for 120 microseconds"];
+    assert_found("stalls-in-dpc", DPC, "WT-TIME-002", &total, None);
+    for name in ["stalls-too-long", "stalls-in-dpc"] {
+        let scenario = if name == "stalls-in-dpc" { DPC } else { DDI };
+        assert_eq!(first_finding(name, scenario, "sys").1["severity"], "warning");
+    }
+}
+
+#[test]
+fn an_endless_poll_is_found_in_virtual_time_with_its_place() {
+    let texts =
+        ["20 seconds of virtual time at DISPATCH_LEVEL", "SgDpcRoutine (report.c:", "0x133"];
+    for name in ["polls-in-dpc", "polls-clock-in-dpc"] {
+        assert_found(name, DPC, "WT-TIME-003", &texts, Some("SgDpcRoutine"));
+        // It repeats.
+        let found = || first_finding(name, DPC, "sys").1["message"].clone();
+        assert_eq!(found(), found());
+    }
+}
+
+#[test]
+fn a_deadlock_is_named_with_the_places_of_the_locks() {
+    for extension in ["sys", "so"] {
+        let (file, finding) = first_finding("keeps-spin-lock", "submit-fill-and-copy", extension);
+        assert_eq!(finding["rule"], "WT-LOCK-001", "{file}: {finding}");
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.contains("a spin lock that its thread already holds (acquired in "));
+        // The function is inlined in an image.
+        assert_eq!(message.matches("(gpu.c:").count(), 2, "{file}: {message}");
+        assert_eq!(finding["stack"][0]["file"], "gpu.c", "{file}: {finding}");
+    }
+    let mutex = ["ExAcquireFastMutex was called for a mutex that the thread already holds"];
+    assert_found("acquires-fast-mutex-twice", DDI, "WT-LOCK-001", &mutex, Some("UseLocks"));
+    let order = [
+        "in the opposite order",
+        "acquired in UseLocks (environment_flaws.h:",
+        "the one that is requested now in LockBoth (environment_flaws.h:",
+        "then the other in LockBoth (environment_flaws.h:",
+    ];
+    assert_found("inverts-lock-order", DDI, "WT-LOCK-002", &order, Some("UseLocks"));
+    let wait = ["KeDelayExecutionThread waits", "(acquired in UseLocks (environment_flaws.h:"];
+    assert_found("waits-with-spin-lock", DDI, "WT-LOCK-003", &wait, Some("UseLocks"));
+}
+
+#[test]
+fn a_kernel_stack_has_24_kibibytes() {
+    for (place, scenario) in [("ddi", DDI), ("dpc", DPC), ("thread", DDI)] {
+        let texts = ["more than the 24 KiB of a kernel stack", "0x7F", "FlawLargeFrame (flaws.h:"];
+        let name = format!("large-frame-in-{place}");
+        assert_found(&name, scenario, "WT-STACK-001", &texts, Some("FlawLargeFrame"));
+    }
+}
+
+#[test]
+fn pageable_memory_is_not_there_at_dispatch_level() {
+    let texts = [
+        "wrote to offset 0 of a paged pool block of 64 bytes (tag ",
+        "allocated in SgStartDevice (adapter.c:",
+        "at DISPATCH_LEVEL in SgDpcRoutine (report.c:",
+        "0xD1",
+    ];
+    assert_found("touches-paged-pool-in-dpc", DPC, "WT-PAGED-001", &texts, Some("SgDpcRoutine"));
+    let (file, finding) = first_finding("pageable-code-in-dpc", DPC, "sys");
+    assert_eq!(finding["rule"], "WT-PAGED-001", "{file}: {finding}");
+    let message = finding["message"].as_str().unwrap();
+    let text = "executed pageable code at DISPATCH_LEVEL in UsePaged (report.c:";
+    assert!(message.contains(text), "{message}");
+    assert_eq!(finding["stack"][1]["function"], "SgDpcRoutine", "{finding}");
+}
+
+#[test]
+fn what_is_left_at_the_unload_has_the_place_of_its_call() {
+    let place = "made in LeakOne (environment_flaws.h:";
+    for (name, rule, left) in [
+        ("leaks-key-handle", "WT-LEAK-001", "one open handle"),
+        ("leaks-lookaside-list", "WT-LEAK-002", "one lookaside list"),
+        ("leaks-io-mapping", "WT-LEAK-002", "one mapping of MmMapIoSpace"),
+        ("leaks-locked-pages", "WT-LEAK-002", "one MDL with locked pages"),
+    ] {
+        assert_found(name, DDI, rule, &[left, place], None);
+    }
+}
+
+#[test]
+fn an_assertion_is_reported_in_the_words_of_the_driver() {
+    let words = ["assertion failed: Adapter->Removed == FALSE, environment_flaws.h:"];
+    assert_found("fails-assertion", DDI, "WT-ASSERT-001", &words, Some("FailAssertion"));
+    let place = ["own assertion (int 2Ch) failed at PASSIVE_LEVEL in FailAssertion (environment_"];
+    assert_found("raises-assertion", DDI, "WT-ASSERT-001", &place, Some("FailAssertion"));
+}
+
+/// The same code without the flaw: nothing is found, with everything on.
+#[test]
+fn correct_uses_are_clean() {
+    for (name, scenario) in [
+        ("uses-locks", DDI),
+        ("frame-that-fits", DDI),
+        ("uses-paged-pool", DPC),
+        ("gives-everything-back", DDI),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = drivers_folder().join("bad").join(format!("{name}.{extension}"));
+            let file = file.into_os_string().into_string().unwrap();
+            let check = ["check", &file, "--scenario", scenario, "--deny", "warnings"];
+            let (code, report) = json(&check);
+            assert_eq!(code, 0, "{file}: {report}");
+            assert_eq!(report["scenarios"][0]["result"], "clean", "{file}: {report}");
+        }
+    }
+}

@@ -162,8 +162,6 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS __asm__ volatile("ud2")
 #elif FLAW_FAULT == 23
 #define FLAW_HAPPENS __asm__ volatile("int3")
-#elif FLAW_FAULT == 24
-#define FLAW_HAPPENS __asm__ volatile("int $0x2c")
 #elif FLAW_FAULT == 25
 #define FLAW_HAPPENS (void)*(volatile int *)0xfffff80000001000ULL
 #elif FLAW_FAULT == 26

@@ -135,6 +135,7 @@ impl PrivateData {
     pub(crate) fn overrun(&self) -> Option<usize> {
         let size = self.size as usize;
         match &self.memory {
+            Storage::Words(words) if is_intact(words, size) => None,
             Storage::Words(words) => {
                 let first = size / 8;
                 let behind = words[first..].iter().flat_map(|value| value.to_ne_bytes());
@@ -148,6 +149,15 @@ impl PrivateData {
             }
         }
     }
+}
+
+/// Whether nothing was written behind the first `size` bytes.
+fn is_intact(words: &[u64], size: usize) -> bool {
+    let (bytes, guard) = words.split_at(size.div_ceil(8));
+    let is_guard = |byte: &u8| *byte == GUARD_BYTE;
+    let rest = bytes.last().filter(|_| !size.is_multiple_of(8));
+    guard.iter().all(|word| *word == u64::from_ne_bytes([GUARD_BYTE; 8]))
+        && rest.is_none_or(|word| word.to_ne_bytes()[size % 8..].iter().all(is_guard))
 }
 
 /// Eight bytes, or fewer and guard bytes.

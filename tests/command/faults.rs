@@ -77,6 +77,7 @@ struct Fault {
 
 /// What a flight showed.
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a column of the table")]
 struct Outcome {
     contained: bool,
     named: bool,

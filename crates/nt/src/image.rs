@@ -42,7 +42,7 @@ pub use channel::{Channel, Number};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;
 pub use flight_process::{FlightProcess, ProcessEnd};
-pub use limits::limit_process;
+pub use limits::{limit_process, return_large_blocks};
 pub use load::{Binding, LoadedImage, TRAP};
 pub use module::{DriverImage, Module, hash};
 pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};

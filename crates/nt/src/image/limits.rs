@@ -95,6 +95,14 @@ fn close_others(channel: RawFd) {
     }
 }
 
+/// Lets the C library return each large block to the system when it is freed. Otherwise it keeps
+/// blocks of the size of files and event lists, and a process with thousands of flights grows.
+pub fn return_large_blocks() {
+    const LARGE: c_int = 1 << 20;
+    // SAFETY: The call sets a number of the allocator.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+}
+
 /// Kills the processes that a flight left behind in its process group.
 pub(super) fn kill_group(leader: pid_t) {
     // SAFETY: The flight's process is not reaped yet, so that the number is that of its group.

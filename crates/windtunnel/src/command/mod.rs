@@ -129,7 +129,11 @@ enum Deny {
 struct CommandError(String);
 
 pub(crate) fn run() -> ExitCode {
-    let (json, answer) = match parse_arguments().command {
+    let command = parse_arguments().command;
+    if matches!(command, Command::Check(_) | Command::Soak(_)) {
+        nt::image::return_large_blocks();
+    }
+    let (json, answer) = match command {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),

@@ -81,16 +81,14 @@ fn entries(text: &str, options: &FileOptions) -> Result<Vec<Entry>, CommandError
             Some(driver) => *driver,
             None => *drivers.entry(name.clone()).or_insert(find_driver(&name, options)?),
         };
-        let umd = match words.next() {
-            None => None,
-            Some(path) => Some(match umds.get(&path) {
-                Some(umd) => umd.clone(),
-                None => {
-                    let umd = NativeUmd::open(Path::new(&path), options.flight_options());
-                    umds.entry(path).or_insert(umd.map_err(CommandError)?).clone()
-                }
-            }),
-        };
+        let umd = words.next().map(|path| {
+            if let Some(umd) = umds.get(&path) {
+                return Ok(umd.clone());
+            }
+            let umd = NativeUmd::open(Path::new(&path), options.flight_options());
+            umd.inspect(|umd| _ = umds.insert(path, umd.clone())).map_err(CommandError)
+        });
+        let umd = umd.transpose()?;
         let scenario = chosen_scenarios(&[scenario], driver.streams(), umd.is_some())?;
         entries.push(Entry { driver, umd, scenario });
     }

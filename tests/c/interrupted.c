@@ -1,5 +1,5 @@
 /* A thread that is interrupted inside a wait: by a signal whose handler calls in, and by an
- * asynchronous cancellation. */
+ * asynchronous cancellation. With an argument, the handler ends the process. */
 #define _GNU_SOURCE
 #include "client.h"
 
@@ -20,6 +20,12 @@ static void call_in(int signal)
     D3DKMT_ENUMADAPTERS2 list = {.NumAdapters = 0};
     answered = D3DKMTEnumAdapters2(&list);
     CHECK(windtunnel_event_create() == NULL);
+}
+
+static void end(int signal)
+{
+    (void)signal;
+    exit(3);
 }
 
 static void *wait_for_key(void *is_cancelled)
@@ -47,11 +53,12 @@ static void acquire(uint64_t key)
     CHECK(D3DKMTAcquireKeyedMutex(&take) == STATUS_SUCCESS);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    (void)arguments;
     struct sigaction set;
     memset(&set, 0, sizeof set);
-    set.sa_handler = call_in;
+    set.sa_handler = count > 1 ? end : call_in;
     CHECK(sigaction(SIGUSR1, &set, NULL) == 0);
 
     D3DKMT_CREATEKEYEDMUTEX make = {.InitialValue = FREE};

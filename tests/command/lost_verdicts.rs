@@ -6,11 +6,12 @@ use crate::c_library::{build_c, command, line_of, output_text};
 use harness::c_umd;
 use harness::command::windtunnel_command;
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -131,9 +132,8 @@ fn a_full_standard_output_is_a_message_and_status_2() {
 fn an_allow_file_of_a_hundred_thousand_entries_is_read_at_once() {
     let mut text = String::new();
     for number in 0..100_000 {
-        text += &format!(
-            "[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"place {number}\"\nreason = \"known\"\n"
-        );
+        _ = writeln!(text, "[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"place {number}\"");
+        text += "reason = \"known\"\n";
     }
     text += "[[allow]]\nrule = \"KMD-DESTROY-002\"\n\
              where = \"DxgkDdiDestroyAllocation, pAllocationList\"\nreason = \"known\"\n";
@@ -191,23 +191,33 @@ fn a_check_that_is_stopped_prints_what_was_found_so_far() {
     }
 }
 
+/// Starts the check of a user-mode driver that never returns, without a deadline. Returns the command
+/// and the process of its flight.
+fn hung() -> (Child, String) {
+    let file = c_umd::build_c("tests/c/faulty_umd.c", "stopped_umd.so", &["-shared", "-fPIC"]);
+    let mut command = windtunnel_command();
+    command.args(["check", "softgpu-allocation-lists", "--deadline", "0", "--json", "--umd"]);
+    command.arg(file).args(["--scenario", "umd-create-and-destroy"]);
+    command.env("FAULT", "loop@create_resource").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let children = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().unwrap();
+    let flight = String::from_utf8(children.stdout).unwrap().trim().to_owned();
+    assert!(!flight.is_empty(), "there is no process of a flight");
+    (child, flight)
+}
+
+/// Whether a process runs. A process that has ended and that no one waits for does not.
+fn is_running(process: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.starts_with(" Z"))
+}
+
 #[test]
 fn a_stopped_check_leaves_no_process_and_accuses_no_driver() {
-    // A driver that never returns, without a deadline.
-    let file = c_umd::build_c("tests/c/faulty_umd.c", "stopped_umd.so", &["-shared", "-fPIC"]);
-    let file = file.display().to_string();
-    let scenario = "umd-create-and-destroy";
-    let mut command = windtunnel_command();
-    command.args(["check", "softgpu-allocation-lists", "--umd", &file, "--deadline", "0"]);
-    command.args(["--scenario", scenario, "--json"]).env("FAULT", "loop@create_resource");
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    let id = child.id().to_string();
-    std::thread::sleep(Duration::from_secs(3));
-    let children = Command::new("pgrep").args(["-P", &id]).output().unwrap();
-    let flight = String::from_utf8(children.stdout).unwrap().trim().to_owned();
-    assert!(!flight.is_empty(), "there is a process of the flight");
-    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    let (child, flight) = hung();
+    let kill = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
     let output = child.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(143), "{report}");
@@ -216,7 +226,17 @@ fn a_stopped_check_leaves_no_process_and_accuses_no_driver() {
         (&"SIGTERM".into(), &"could-not-run".into())
     );
     assert_eq!(report["findings"], 0, "{report}");
-    assert!(!Path::new("/proc").join(&flight).exists(), "process {flight} is left");
+    assert!(!is_running(&flight), "process {flight} is left");
+    // A command that has no chance to stop its flight.
+    let (mut child, flight) = hung();
+    assert!(is_running(&flight));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let started = Instant::now();
+    while is_running(&flight) && started.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!is_running(&flight), "process {flight} is left");
 }
 
 #[test]
@@ -307,4 +327,10 @@ fn a_handler_inside_a_call_is_answered_and_a_cancellation_waits() {
     assert!(text.contains("the thread was cancelled: 1, after its call: 0\n"), "{text}");
     assert!(text.contains("interrupted: all answered\n"), "{text}");
     assert!(!text.contains("WT-") && !text.contains("who      kernel"), "{text}");
+    // A handler that ends the process from inside a call: its thread may hold any lock.
+    let output = command(&client).arg("exit").env("WINDTUNNEL_REPORT", "1").output().unwrap();
+    let text = output_text(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.contains("created by D3DKMTCreateKeyedMutex, called by main at "), "{text}");
+    assert!(text.ends_with(" 1 object left alive\n"), "{text}");
 }

@@ -38,6 +38,13 @@ fn check(block: *mut u8, bytes: usize) -> *mut u8 {
 #[cold]
 fn end_without_memory() {
     const LINE: &[u8] = b"windtunnel: the machine has no resources left: no memory\n";
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    if ENDS.swap(true, Ordering::Relaxed) {
+        loop {
+            // SAFETY: Waits for the end of the process, which another thread brings.
+            unsafe { libc::pause() };
+        }
+    }
     // SAFETY: The bytes are a constant.
     unsafe { libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len()) };
     // SAFETY: Ends the process without running anything of it, which could need memory.

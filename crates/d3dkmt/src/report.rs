@@ -163,13 +163,12 @@ pub(crate) fn write_at_fault(kernel: &GlobalKernel, fault: &Fault) {
 /// Writes the report without the kernel, if its state can be locked in time: a thread that was left
 /// inside the library may hold the lock.
 fn write_in_time(report: &Report, fault: Option<&Fault>) {
-    let (text, has_errors) = match report.state_within(FAULT_TIMEOUT) {
-        Some(state) => (text(&state, &leaks(&state), fault), state.count(Severity::Error) > 0),
-        None => {
-            let end = fault.map(|fault| format!("\nended by {}\n", fault.sentence));
-            let why = "the findings are not known: a thread ended inside the library";
-            (format!("windtunnel: report\n{}\n{why}\n", end.unwrap_or_default()), true)
-        }
+    let (text, has_errors) = if let Some(state) = report.state_within(FAULT_TIMEOUT) {
+        (text(&state, &leaks(&state), fault), state.count(Severity::Error) > 0)
+    } else {
+        let end = fault.map(|fault| format!("\nended by {}\n", fault.sentence));
+        let why = "the findings are not known: a thread ended inside the library";
+        (format!("windtunnel: report\n{}\n{why}\n", end.unwrap_or_default()), true)
     };
     let is_written = report.print(&text, has_errors);
     if has_errors || !is_written {

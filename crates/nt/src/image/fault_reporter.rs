@@ -57,8 +57,10 @@ impl FaultReporter {
 
     /// Whether it can report a fault of this thread. A signal handler may call this.
     pub(super) fn serves_this_thread(&self) -> bool {
-        // SAFETY: Asks for numbers.
-        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        // SAFETY: Asks for a number.
+        let process = unsafe { libc::getpid() };
+        // SAFETY: As above.
+        let thread = unsafe { libc::gettid() };
         process == self.process && thread != THREAD.load(Ordering::SeqCst)
     }
 

@@ -20,6 +20,7 @@ use crate::paged::{self, PagedKind};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The fill byte of freed memory.
@@ -42,6 +43,8 @@ pub struct Pool {
     /// What else the driver's imports act on, for a driver from a file.
     executive: OnceLock<Arc<Executive>>,
     lock_order: LockOrder,
+    /// Whether Windows would have stopped because of this driver.
+    stopped: AtomicBool,
 }
 
 /// Observes the blocks that a driver allocates and frees.
@@ -124,12 +127,23 @@ impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
         let (blocks, observer, executive, lock_order) = Default::default();
-        Arc::new(Self { log, blocks, observer, executive, lock_order })
+        let stopped = AtomicBool::new(false);
+        Arc::new(Self { log, blocks, observer, executive, lock_order, stopped })
     }
 
     /// The order in which the driver acquires its spin locks.
     pub(crate) fn lock_order(&self) -> &LockOrder {
         &self.lock_order
+    }
+
+    /// Records that Windows would have stopped.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether Windows would have stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Sets the observer of allocations and frees.

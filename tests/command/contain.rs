@@ -71,7 +71,14 @@ fn the_text_report_has_the_call_stack() {
     assert!(lines.last().unwrap().starts_with("FAIL: 1 error"), "{report}");
     let output = fly("overflow@create_resource", &[]);
     let report = String::from_utf8(output.stdout).unwrap();
-    assert!(report.contains("\n             overflow (faulty_umd.c:37), 15 times\n"), "{report}");
+    // The call itself touches the end of the stack, if a frame ends there: that is up to chance.
+    let is_folded = [
+        "             overflow (faulty_umd.c:37), 15 times",
+        "    stack    overflow (faulty_umd.c:37), 16 times",
+    ]
+    .iter()
+    .any(|line| report.lines().any(|shown| shown == *line));
+    assert!(is_folded, "{report}");
 }
 
 #[test]

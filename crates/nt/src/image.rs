@@ -95,6 +95,13 @@ pub(crate) fn last_caller() -> u64 {
     block.map_or(0, |block| block.last_import().0)
 }
 
+/// Gives driver code on this thread its whole deadline again: virtual time limits what it does.
+pub(crate) fn restart_deadline() {
+    if let Some(block) = ProcessorBlock::existing().filter(|block| block.entered() != 0) {
+        block.set_entered(watchdog::now());
+    }
+}
+
 /// Marks that driver code runs on this thread, until the guard drops: for its deadline, and for the
 /// record of a fault.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ static ENABLED: AtomicBool = AtomicBool::new(false);
 /// Whether the pages are inaccessible now.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-static RANGES: [Slot; SLOTS] = [const { Slot::FREE }; SLOTS];
+static RANGES: [Slot; SLOTS] = [const { Slot::free() }; SLOTS];
 
 static CHANGES: Mutex<()> = Mutex::new(());
 
@@ -49,12 +49,14 @@ pub(crate) enum PagedKind {
 }
 
 impl Slot {
-    const FREE: Self = Self {
-        start: AtomicUsize::new(0),
-        end: AtomicUsize::new(0),
-        rights: AtomicI32::new(0),
-        is_pool: AtomicBool::new(false),
-    };
+    const fn free() -> Self {
+        Self {
+            start: AtomicUsize::new(0),
+            end: AtomicUsize::new(0),
+            rights: AtomicI32::new(0),
+            is_pool: AtomicBool::new(false),
+        }
+    }
 
     fn range(&self) -> Range<usize> {
         self.start.load(Ordering::Acquire)..self.end.load(Ordering::Relaxed)

@@ -20,6 +20,7 @@ use crate::paged::{self, PagedKind};
 use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The fill byte of freed memory.
@@ -47,6 +48,8 @@ pub struct Pool {
     /// Names the place of a call in the driver by its return address.
     names: Mutex<Option<PlaceNames>>,
     lock_order: LockOrder,
+    /// Whether Windows would have stopped because of this driver.
+    stopped: AtomicBool,
 }
 
 /// Names the place of a call in the driver by its return address.
@@ -144,12 +147,23 @@ impl Pool {
         let (observer, executive, names, lock_order) = Default::default();
         let (guard, guard_turn) = crate::shown_memory::setting();
         let blocks = Mutex::new(Blocks { guard, guard_turn, ..Blocks::default() });
-        Arc::new(Self { log, blocks, observer, executive, names, lock_order })
+        let stopped = AtomicBool::new(false);
+        Arc::new(Self { log, blocks, observer, executive, names, lock_order, stopped })
     }
 
     /// The order in which the driver acquires its spin locks.
     pub(crate) fn lock_order(&self) -> &LockOrder {
         &self.lock_order
+    }
+
+    /// Records that Windows would have stopped.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether Windows would have stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// Sets the observer of allocations and frees.

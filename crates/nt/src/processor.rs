@@ -216,7 +216,13 @@ pub(crate) fn pass_time(import: &'static str, time: u64) {
         let mut processor = driver.processor();
         let number = processor.number;
         let time = processor.raised_time.pass(number, time);
-        (time, processor.raised_time.is_too_long())
+        if processor.raised_time.is_raised() {
+            image::restart_deadline();
+        }
+        // Windows has stopped, if this driver polled so long before.
+        let stopped = processor.raised_time.is_first_call()
+            && ExecutionContext::attached::<Pool>().is_some_and(|pool| pool.is_stopped());
+        (time, stopped || processor.raised_time.is_too_long())
     };
     driver.host.pass_time(time);
     let log = driver.log.clone();
@@ -447,7 +453,7 @@ mod tests {
     #[test]
     fn a_thread_that_a_driver_starts_has_its_host_and_pool_and_begins_at_passive_level() {
         let log = Arc::new(Log::new());
-        let pool = crate::Pool::new(log.clone());
+        let pool = Pool::new(log.clone());
         let flown = DeterministicHost::fly(0, &log, |host, at| {
             let any_host: Arc<dyn Host> = host.clone();
             let start = || {
@@ -457,9 +463,7 @@ mod tests {
                 let end = host.spawn("the driver's", move |_| {
                     assert!(current("a test").is_none());
                     let _entered = context.enter();
-                    assert!(
-                        current("a test").is_some() && crate::Pool::current("a test").is_some()
-                    );
+                    assert!(current("a test").is_some() && Pool::current("a test").is_some());
                     assert_eq!(level("a test"), Irql::Passive);
                     set_level("a test", Irql::Dispatch);
                 });

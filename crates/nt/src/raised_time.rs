@@ -1,16 +1,17 @@
 //! The time that a driver spends at `DISPATCH_LEVEL` or above. It is virtual time, so what is found
 //! repeats: a stall takes what it asks for, and a reading of a clock takes a moment.
 //!
-//! A driver that polls at a raised IRQL never lets another thread change what it polls. So each call
-//! takes longer the more calls were made since the IRQL was raised, and an endless poll reaches the
-//! limit of the DPC watchdog after some ten thousand calls.
+//! A driver that polls at a raised IRQL never lets another thread change what it polls. So after a
+//! million calls since the IRQL was raised, each takes longer than the one before, and an endless
+//! poll soon reaches the limit of the DPC watchdog. The deadline does not end it before.
 //!
 //! A loop without a call of an import takes no virtual time: the deadline ends it.
 
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
+use crate::pool::Pool;
 use crate::processor::ExitState;
 use crate::waits::current_call;
-use flight::{Component, Log, RuleId};
+use flight::{Component, ExecutionContext, Log, RuleId};
 
 /// Units of 100 ns per microsecond.
 const MICROSECOND: u64 = 10;
@@ -27,7 +28,7 @@ const WATCHDOG: u64 = 20_000_000 * MICROSECOND;
 
 /// Number of calls that take the time that they ask for. Each ten of the later ones take one unit
 /// longer than the ten before.
-const EXACT_CALLS: u64 = 1000;
+const EXACT_CALLS: u64 = 1_000_000;
 const CALLS_PER_UNIT: u64 = 10;
 
 /// The time that driver code has spent at `DISPATCH_LEVEL` or above, in units of 100 ns.
@@ -66,6 +67,16 @@ impl RaisedTime {
         self.time >= WATCHDOG
     }
 
+    /// Whether one call was made since the IRQL was raised.
+    pub(crate) fn is_first_call(&self) -> bool {
+        self.calls == 1
+    }
+
+    /// Whether the IRQL is raised, and calls were made since.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.calls > 0
+    }
+
     /// The time since the code was entered.
     pub(crate) fn total(&self) -> u64 {
         self.total
@@ -101,6 +112,9 @@ pub(crate) fn judge_watchdog(log: &Log, import: &'static str, too_long: bool) {
         return log.judge(RuleId::WT_TIME_003, Component::Driver, current_call(), import, None);
     }
     crate::image::end_for_watchdog();
+    if let Some(pool) = ExecutionContext::attached::<Pool>() {
+        pool.stop();
+    }
     let broken = format!(
         "{import} was called again and again at DISPATCH_LEVEL or above, for {} seconds of virtual \
          time: bug check 0x133",
@@ -174,7 +188,7 @@ mod tests {
             run_driver(host, log, || {
                 for _ in 0..3 {
                     let before = KeRaiseIrqlToDpcLevel();
-                    (0..50_000).for_each(|_| KeStallExecutionProcessor(50));
+                    (0..300_000).for_each(|_| KeStallExecutionProcessor(50));
                     KeLowerIrql(before);
                 }
             });

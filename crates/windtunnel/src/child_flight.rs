@@ -392,7 +392,7 @@ pub(crate) fn add_code_places(
         if let Some(place) = finding.stack.first().map(ToString::to_string)
             && !finding.message.contains(&place)
         {
-            finding.message += &format!(", in {place}");
+            finding.message.extend([", in ", &place]);
         }
     }
     finding.consequences.iter_mut().for_each(|finding| add_code_places(finding, file, stacks));

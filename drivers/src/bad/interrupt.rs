@@ -378,6 +378,6 @@ unsafe extern "win64-unwind" fn stalls_in_dpc(context: PVOID) {
 
 unsafe extern "win64-unwind" fn polls_in_dpc(_context: PVOID) {
     loop {
-        KeStallExecutionProcessor(10);
+        KeStallExecutionProcessor(50);
     }
 }

@@ -1,7 +1,7 @@
 //! The kernel stack of a driver: 24 KiB from the frame that calls it.
 //!
 //! A thread of ours has a larger stack, on which our own functions run, too. So the pages behind the
-//! first 24 KiB become inaccessible when driver code is entered, and the fault tells who touched
+//! first 24 KiB become inaccessible when driver code is entered, and the fault tells what touched
 //! them: the driver, which is reported, or a function of ours that the driver called, which gets
 //! them back. From then on the use of this call is not limited any more.
 //!
@@ -88,7 +88,7 @@ fn protect(lowest: usize, rights: i32) {
     }
 }
 
-/// Who touched pages behind the kernel stack.
+/// The code that touched pages behind the kernel stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StackUser {
     /// The driver.

@@ -233,8 +233,15 @@ mod tests {
         let mut number = String::new();
         // It ends when no process has the other end of the pipe.
         io::Read::read_to_string(&mut output, &mut number).unwrap();
-        let status = std::fs::read_to_string(format!("/proc/{}/status", number.trim()));
-        let is_alive = status.is_ok_and(|status| !status.contains("State:\tZ"));
-        assert!(!is_alive, "process {number} is left");
+        // A process closes its files a moment before it has ended.
+        let is_alive = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", number.trim()));
+            status.is_ok_and(|status| !status.contains("State:\tZ"))
+        };
+        let is_left = (0..1000).all(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            is_alive()
+        });
+        assert!(!is_left, "process {number} is left");
     }
 }

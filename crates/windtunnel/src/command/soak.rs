@@ -147,7 +147,11 @@ impl Counts {
             println!("without findings: {name}, {count} times");
         }
         if growth > GROWTH || !children.is_empty() {
-            eprintln!("windtunnel: memory has grown, or processes are left: {children:?}");
+            let left = if children.is_empty() { "none".to_owned() } else { children.join(", ") };
+            eprintln!(
+                "windtunnel: memory has grown by {growth:.1} % (at most {GROWTH} are allowed), or \
+                 processes are left: {left}"
+            );
             return ExitCode::FAILURE;
         }
         ExitCode::SUCCESS

@@ -400,7 +400,7 @@ fn bench_measures_every_row_beside_its_floors() {
     }
     assert!(report["bench"]["images_left_out"].is_null(), "{report}");
     let images = report["bench"]["images"].as_array().unwrap();
-    assert_eq!(images.len(), 6, "{report}");
+    assert_eq!(images.len(), 8, "{report}");
     for row in images {
         assert!(row["ns"].as_f64().is_some_and(|value| value > 0.0), "{row}");
         assert_eq!(row["beside_ns"].is_null(), row["added_ns"].is_null(), "{row}");

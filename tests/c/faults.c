@@ -76,6 +76,23 @@ static void set_handler(void (*handler)(int), void (*action)(int, siginfo_t *, v
     CHECK(sigaction(SIGSEGV, &set, NULL) == 0);
 }
 
+/* Writes to the memory of a lock that an unlock or a destroy has ended. */
+static __attribute__((noinline)) void write_after_lock(D3DKMT_HANDLE device, int destroys)
+{
+    D3DKMT_HANDLE allocation = create_allocation(device);
+    D3DKMT_LOCK2 lock = {.hDevice = device, .hAllocation = allocation};
+    CHECK(D3DKMTLock2(&lock) == STATUS_SUCCESS);
+    volatile char *bytes = lock.pData;
+    bytes[16] = 1;
+    if (destroys) {
+        destroy_allocation(device, allocation);
+    } else {
+        D3DKMT_UNLOCK2 unlock = {.hDevice = device, .hAllocation = allocation};
+        CHECK(D3DKMTUnlock2(&unlock) == STATUS_SUCCESS);
+    }
+    bytes[16] = 2; /* the late write */
+}
+
 int main(int count, char **arguments)
 {
     const char *fault = count > 1 ? arguments[1] : "";
@@ -110,6 +127,8 @@ int main(int count, char **arguments)
         in_thread(fault_in_thread);
     } else if (strcmp(fault, "thread-overflow") == 0) {
         in_thread(overflow_in_thread);
+    } else if (strcmp(fault, "unlocked") == 0 || strcmp(fault, "destroyed") == 0) {
+        write_after_lock(device, strcmp(fault, "destroyed") == 0);
     } else if (strcmp(fault, "forked") == 0) {
         pid_t child = fork();
         if (child == 0) {

@@ -61,6 +61,19 @@ fn a_fault_of_a_client_leaves_its_report_and_its_exit_status() {
     assert!(report.contains("\n  called   by main (faults.c:"), "{report}");
 }
 
+/// An access to memory whose lock has ended names the lock.
+#[test]
+fn a_client_that_writes_after_its_lock_is_told_which_lock() {
+    let line = line_of("tests/c/faults.c", "the late write");
+    for (name, ended) in [("unlocked", "an unlock"), ("destroyed", "a destroy")] {
+        let (output, report) = fault(name);
+        assert_eq!(output.status.signal(), Some(11), "{name}: {}", output_text(&output));
+        let start = "\nended by SIGSEGV: the client wrote to offset 16 of the memory of a lock of";
+        let end = format!("which {ended} had ended, in write_after_lock (faults.c:{line})");
+        assert!(report.contains(start) && report.contains(&end), "{name}: {report}");
+    }
+}
+
 #[test]
 fn a_clients_own_handler_keeps_working() {
     let (output, report) = fault("handled");

@@ -105,6 +105,9 @@ fn what(who: &str, record: &CrashRecord) -> String {
             // The system reports a non-canonical address as zero.
             let accessed = record.accessed_address().filter(|_| record.address == 0 && !is_fetch);
             let address = accessed.unwrap_or(record.address);
+            if let Some(lock) = record.block.ended_lock_text(address) {
+                return format!("{who} {verb} {lock}");
+            }
             let note = if address < 0x1000 { " (NULL)" } else { "" };
             format!("{who} {verb} address {address:#x}{note}")
         }

@@ -330,6 +330,20 @@ impl MissedBlock {
         BlockKind::ALL.into_iter().find(is_own).unwrap_or_default()
     }
 
+    /// The memory of a lock that has ended, as text, if an address is in it.
+    pub fn ended_lock_text(&self, address: u64) -> Option<String> {
+        let offset = address.checked_sub(self.start)?;
+        if self.kind() != BlockKind::EndedLock {
+            return None;
+        }
+        let (view, bytes) = (self.tag, self.bytes);
+        let ended = if self.freed == 2 { "a destroy" } else { "an unlock" };
+        Some(format!(
+            "offset {offset} of the memory of a lock of view:{view} ({bytes} bytes), which {ended} \
+             had ended,"
+        ))
+    }
+
     /// The block at an address, or nearest to it; or the lock that has ended there.
     pub(crate) fn near(address: u64) -> Option<Self> {
         Self::near_guarded(address).or_else(|| {

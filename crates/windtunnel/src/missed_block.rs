@@ -76,13 +76,8 @@ impl MissedAccess {
         let verb = if record.error & 2 != 0 { "wrote to" } else { "read" };
         let (place, irql) = (places.name(record, stack), irql_name(record.irql));
         let block = &record.block;
-        if let (BlockKind::EndedLock, Self::Freed(offset)) = (block.kind(), self) {
-            let (view, bytes) = (block.tag, block.bytes);
-            let ended = if block.freed == 2 { "a destroy" } else { "an unlock" };
-            return format!(
-                "{driver} {verb} offset {offset} of the memory of a lock of view:{view} ({bytes} \
-                 bytes), which {ended} had ended, in {place}"
-            );
+        if let Some(lock) = block.ended_lock_text(record.address) {
+            return format!("{driver} {verb} {lock} in {place}");
         }
         let whole = describe(block, places, events);
         let count = |number: u64| if number == 1 { "byte" } else { "bytes" };

@@ -145,14 +145,18 @@ mod tests {
     #[test]
     fn bytes_next_to_a_block_are_left_alone() {
         let id = RuleId::WT_POOL_004;
-        for (damage, place) in [
-            ("distance=1 before=false", "1 byte behind the end"),
-            ("distance=4 before=true", "4 bytes before the start"),
+        for (damage, place, allocated) in [
+            ("distance=1 before=false allocated=\"\"", "1 byte behind the end", ""),
+            (
+                "distance=4 before=true allocated=\"Start (a.c:3)\"",
+                "4 bytes before the start",
+                ", allocated in Start (a.c:3)",
+            ),
         ] {
             let damaged = format!("driver-pointer:1 pool.overrun {damage}");
             let no = format!(
-                "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag Wtun); \
-                 found when it was freed"
+                "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag \
+                 Wtun){allocated}; found when it was freed"
             );
             assert_eq!(messages(id, &[TAKEN, &damaged].concat()), [no]);
         }

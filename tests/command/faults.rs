@@ -157,7 +157,13 @@ fn class_of(name: &str, rule: &str) -> String {
         "WT-POOL" => "pool memory",
         "WT-LEVEL" | "KMD-LEVEL" => "IRQL",
         "WT-MISUSE" => "misused import",
-        "KMD-PNP" | "KMD-DEV" | "KMD-DESTROY" | "CB-HANDLE" => "left behind",
+        "WT-BUFFER" => "memory of a call",
+        "WT-STACK" => "kernel stack",
+        "WT-PAGED" => "pageable memory",
+        "WT-LOCK" => "locks",
+        "WT-TIME" => "time at a raised IRQL",
+        "WT-ASSERT" => "assertion",
+        "KMD-PNP" | "KMD-DEV" | "KMD-DESTROY" | "CB-HANDLE" | "WT-LEAK" => "left behind",
         _ => "wrong answer",
     }
     .to_owned()

@@ -9,7 +9,7 @@
 
 use crate::driver_memory::{DriverMemory, Plain};
 use crate::import_table::import_rows;
-use crate::rtl::upcase;
+use crate::rtl_string::upcase;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -427,7 +427,7 @@ pub extern "win64-unwind" fn toupper(letter: i32) -> i32 {
 
 /// The lowercase letter.
 pub extern "win64-unwind" fn towlower(letter: u16) -> u16 {
-    crate::rtl::RtlDowncaseUnicodeChar(letter)
+    crate::rtl_string::RtlDowncaseUnicodeChar(letter)
 }
 
 /// The uppercase letter.

@@ -5,7 +5,7 @@
 #![expect(unsafe_code, reason = "reads the driver's arguments")]
 
 use crate::driver_memory::DriverMemory;
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 
 /// The longest string that `%s` reads.
 const MAX_STRING: usize = 1 << 20;

@@ -120,6 +120,7 @@ const FILES: &[&[Import]] = &[
     crate::rtl_bitmap::IMPORTS,
     crate::rtl_registry::IMPORTS,
     crate::rtl_security::IMPORTS,
+    crate::rtl_string::IMPORTS,
     crate::work_items::IMPORTS,
     crate::zw::IMPORTS,
     crate::zw_file::IMPORTS,

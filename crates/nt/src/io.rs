@@ -17,7 +17,7 @@ use crate::import_table::import_rows;
 use crate::io_irp::{answer_request, refuse_request};
 use crate::io_layout::{device, driver, driver_extension, file};
 use crate::registry::wide_bytes;
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 use crate::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_SUCH_DEVICE, STATUS_OBJECT_NAME_COLLISION,
     STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS,

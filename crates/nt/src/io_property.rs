@@ -12,7 +12,8 @@ use crate::driver_memory::DriverMemory;
 use crate::entry::{guarded, judge_passive};
 use crate::import_table::import_rows;
 use crate::registry::{RegistryValue, wide_bytes};
-use crate::rtl::{CountedString, guid_text};
+use crate::rtl::guid_text;
+use crate::rtl_string::CountedString;
 use crate::status::{
     STATUS_BUFFER_TOO_SMALL, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER,
     STATUS_INVALID_PARAMETER_2, STATUS_OBJECT_NAME_EXISTS, STATUS_OBJECT_NAME_NOT_FOUND,
@@ -406,7 +407,7 @@ mod tests {
             let mut handle = null_mut();
             let opened = call!(IoOpenDeviceInterfaceRegistryKey, pointer, 0, &raw mut handle);
             assert_eq!((opened, call!(crate::zw::ZwClose, handle)), (0, 0));
-            call!(crate::rtl::RtlFreeUnicodeString, pointer.cast());
+            call!(crate::rtl_string::RtlFreeUnicodeString, pointer.cast());
             let mut other = crate::entry::tests::TestString::new("none");
             let status = call!(IoSetDeviceInterfaceState, other.pointer().cast(), 1);
             assert_eq!(status, STATUS_OBJECT_NAME_NOT_FOUND);

@@ -68,6 +68,7 @@ pub mod rtl;
 pub mod rtl_bitmap;
 pub mod rtl_registry;
 pub mod rtl_security;
+pub mod rtl_string;
 mod shown_memory;
 mod status;
 #[cfg(test)]

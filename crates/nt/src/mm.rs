@@ -14,7 +14,7 @@
 use crate::entry::{guarded, judge_level, judge_passive};
 use crate::import_table::import_rows;
 use crate::owned::{self, OwnedKind};
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 use crate::{DeviceRequest, Executive, Ram, dbg, ex, find_import};
 use abi::{BOOLEAN, PVOID};
 use flight::{Irql, Run};

@@ -14,7 +14,7 @@ use crate::entry::{guarded, judge_passive};
 use crate::import_table::import_rows;
 use crate::io::function_at;
 use crate::registry::RegistryValue;
-use crate::rtl::store_text;
+use crate::rtl_string::store_text;
 use crate::status::{
     STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
     STATUS_OBJECT_NAME_NOT_FOUND, STATUS_OBJECT_TYPE_MISMATCH, STATUS_UNSUCCESSFUL,
@@ -396,9 +396,9 @@ mod tests {
                 row(0, DIRECT, &names[2], to_other, default),
             ];
             assert_eq!(query(&path, &rows), OK);
-            let string = call!(crate::rtl::CountedString::at::<u64>, text.as_ptr());
+            let string = call!(crate::rtl_string::CountedString::at::<u64>, text.as_ptr());
             assert_eq!(string.text(), "wind");
-            call!(crate::rtl::RtlFreeUnicodeString, text.as_mut_ptr().cast());
+            call!(crate::rtl_string::RtlFreeUnicodeString, text.as_mut_ptr().cast());
             let required = row(0, DIRECT | REQUIRED, &names[2], to_other, default);
             assert_eq!(query(&path, &[required]), STATUS_OBJECT_NAME_NOT_FOUND);
             let mut typed = row(0, DIRECT | TYPECHECK, &names[0], to_number, 0);

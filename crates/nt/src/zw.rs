@@ -10,7 +10,7 @@
 use crate::entry::{guarded, judge_passive};
 use crate::handles;
 use crate::import_table::import_rows;
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 use crate::status::{
     STATUS_IMAGE_ALREADY_LOADED, STATUS_INVALID_DEVICE_REQUEST, STATUS_INVALID_HANDLE,
     STATUS_OBJECT_NAME_NOT_FOUND, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,

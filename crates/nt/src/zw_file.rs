@@ -16,7 +16,7 @@ use crate::driver_memory::DriverMemory;
 use crate::entry::{guarded, judge_passive};
 use crate::handles;
 use crate::import_table::import_rows;
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 use crate::status::{
     STATUS_ACCESS_DENIED, STATUS_END_OF_FILE, STATUS_INFO_LENGTH_MISMATCH, STATUS_INVALID_HANDLE,
     STATUS_INVALID_INFO_CLASS, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_COLLISION,

@@ -13,7 +13,7 @@ use crate::entry::{guarded, judge_passive};
 use crate::handles;
 use crate::import_table::import_rows;
 use crate::registry::{Key, RegistryValue};
-use crate::rtl::CountedString;
+use crate::rtl_string::CountedString;
 use crate::status::{
     STATUS_BUFFER_OVERFLOW, STATUS_BUFFER_TOO_SMALL, STATUS_CANNOT_DELETE, STATUS_INVALID_HANDLE,
     STATUS_INVALID_PARAMETER, STATUS_KEY_DELETED, STATUS_NO_MORE_ENTRIES,

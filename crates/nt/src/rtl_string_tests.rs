@@ -1,7 +1,9 @@
-//! Tests of the run-time library functions.
+//! Tests of the run-time library functions: strings, and what is written as one.
 
 use super::*;
 use crate::entry::tests::{call, count, fly, wide};
+use crate::rtl::*;
+use abi::GUID;
 use std::ptr;
 
 /// A `UNICODE_STRING` or `ANSI_STRING` with a buffer of the test.

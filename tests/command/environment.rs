@@ -120,6 +120,8 @@ fn what_is_left_at_the_unload_has_the_place_of_its_call() {
     ] {
         assert_found(name, DDI, rule, &[left, place], None);
     }
+    let left = ["the driver is unloaded, but it has left behind: running threads (1)"];
+    assert_found("capture-leaves-thread", "ks-state-transitions", "WT-LEAK-003", &left, None);
 }
 
 #[test]

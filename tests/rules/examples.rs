@@ -150,7 +150,7 @@ fn client_of(rule: RuleId) -> Option<ExampleFlight> {
 fn file_of(rule: RuleId) -> Option<ExampleFlight> {
     let (_, driver) = FROM_A_FILE.iter().find(|pair| pair.0 == rule)?;
     let about = format!("the driver {driver}");
-    let test = "command every_bad_driver_is_found_by_its_rule";
+    let test = "command every_deliberate_fault_is_contained_and_named";
     Some(test_example("drivers/c/flaws.toml", test, &about))
 }
 
@@ -158,7 +158,8 @@ fn file_of(rule: RuleId) -> Option<ExampleFlight> {
 fn correct_file_of(rule: RuleId) -> Option<ExampleFlight> {
     FROM_A_FILE.iter().find(|pair| pair.0 == rule)?;
     let test = "command correct_drivers_pass_in_both_forms_with_equal_traces";
-    Some(test_example("drivers/c/compute/driver.c", test, "the driver compute"))
+    let name = if rule == RuleId::WT_LEAK_003 { "capture" } else { "compute" };
+    Some(test_example(&format!("drivers/c/{name}/driver.c"), test, &format!("the driver {name}")))
 }
 
 /// Finds a flight that breaks a rule.

@@ -395,6 +395,7 @@ pub(crate) const AT_THE_DOOR: &[(RuleId, &str)] = &[
 pub(crate) const FROM_A_FILE: &[(RuleId, &str)] = &[
     (RuleId::WT_LEAK_001, "leaks-key-handle"),
     (RuleId::WT_LEAK_002, "leaks-lookaside-list"),
+    (RuleId::WT_LEAK_003, "capture-leaves-thread"),
     (RuleId::WT_PAGED_001, "pageable-code-in-dpc"),
     (RuleId::WT_STACK_001, "large-frame-in-ddi"),
 ];

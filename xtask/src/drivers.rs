@@ -211,6 +211,9 @@ fn flaws() -> Result<Vec<Job>, String> {
             row.map(|text| text.trim().trim_matches('"').to_owned())
         };
         let name = value("name").ok_or("flaws.toml: a driver without a name")?;
+        if jobs.iter().any(|job: &Job| job.name == name) {
+            return Err(format!("flaws.toml: two drivers have the name {name}"));
+        }
         let base = value("base").unwrap_or_default();
         let (base, port) = DRIVERS
             .iter()

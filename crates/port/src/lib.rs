@@ -65,7 +65,8 @@ pub use kernel::ddi::UNCALLED;
 pub use kernel::miniport::DriverKind;
 pub use ks::KsDriver;
 pub use load::{
-    LoadContext, LoadError, Registered, judge_unload, resolve_import, run_driver_entry,
+    LoadContext, LoadError, Registered, judge_stream_unload, judge_unload, resolve_import,
+    run_driver_entry,
 };
 pub use status::{result_from_status, status_name};
 pub use system_handle::describe_system_handle;

@@ -196,9 +196,25 @@ pub unsafe fn run_driver_entry(
     }
 }
 
-/// Entry rule: what a driver started is gone when it is unloaded: its threads, timers, DPCs and work
-/// items, and the memory that it got from the memory manager.
+/// Entry rules: what a display driver started or got is gone when it is unloaded.
 pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
+    judge_left_behind(RuleId::KMD_PNP_005, "DxgkDdiUnload", host, log, pool);
+}
+
+/// Entry rules: what an `AVStream` minidriver started or got is gone when it is unloaded.
+pub fn judge_stream_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
+    judge_left_behind(RuleId::WT_LEAK_003, "DriverUnload", host, log, pool);
+}
+
+/// Judges what is left when a driver is unloaded: by `rule` its threads, timers, DPCs and work items,
+/// and the memory that it got from the memory manager.
+fn judge_left_behind(
+    rule: RuleId,
+    entry: &'static str,
+    host: &Arc<dyn Host>,
+    log: &Log,
+    pool: &Pool,
+) {
     let threads = nt::driver_threads(host).len();
     let work = nt::pending_work(host);
     let referenced = nt::referenced_threads(host).len();
@@ -217,15 +233,14 @@ pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
     .collect();
     let broken = (!left.is_empty())
         .then(|| format!("the driver is unloaded, but it has left behind: {}", left.join(", ")));
-    let rule = RuleId::KMD_PNP_005;
-    log.judge(rule, Component::Driver, Subject::RUN, "DxgkDdiUnload", broken);
+    log.judge(rule, Component::Driver, Subject::RUN, entry, broken);
     if let Some(executive) = pool.executive() {
-        judge_owned(log, executive);
+        judge_owned(entry, log, executive);
     }
 }
 
 /// Entry rules: a driver that is unloaded has given back what it got from the executive.
-fn judge_owned(log: &Log, executive: &Executive) {
+fn judge_owned(entry: &'static str, log: &Log, executive: &Executive) {
     /// The places that a sentence names.
     const MAX_PLACES: usize = 3;
     let left = |kind: OwnedKind, (one, many): (&str, &str)| {
@@ -243,7 +258,7 @@ fn judge_owned(log: &Log, executive: &Executive) {
     let judge = |rule, left: Vec<String>| {
         let broken = (!left.is_empty())
             .then(|| format!("the driver is unloaded, but it has left: {}", left.join("; ")));
-        log.judge(rule, Component::Driver, Subject::RUN, "DxgkDdiUnload", broken);
+        log.judge(rule, Component::Driver, Subject::RUN, entry, broken);
     };
     let handles = left(OwnedKind::Handle, ("open handle", "open handles"));
     judge(RuleId::WT_LEAK_001, handles.into_iter().collect());

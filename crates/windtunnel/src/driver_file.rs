@@ -333,6 +333,7 @@ pub(crate) fn fly_here(
                         scenario.run_stream(testbed)
                     });
                 memory.close();
+                port::judge_stream_unload(&any_host, log, &pool);
                 let registration = Some("an AVStream minidriver".to_owned());
                 FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
             }

@@ -159,6 +159,29 @@ static NTSTATUS ReadFiles(void)
 }
 #endif
 
+#ifdef FLAW_THREAD_LEFT_RUNNING
+static KEVENT Never;
+
+static void NTAPI WaitForEver(PVOID context)
+{
+    UNREFERENCED_PARAMETER(context);
+    KeWaitForSingleObject(&Never, Executive, KernelMode, FALSE, NULL);
+    PsTerminateSystemThread(STATUS_SUCCESS);
+}
+
+static NTSTATUS StartThread(void)
+{
+    HANDLE thread;
+    NTSTATUS status;
+
+    KeInitializeEvent(&Never, NotificationEvent, FALSE);
+    status = PsCreateSystemThread(&thread, THREAD_ALL_ACCESS, NULL, NULL, NULL, WaitForEver, NULL);
+    if (NT_SUCCESS(status))
+        ZwClose(thread);
+    return status;
+}
+#endif
+
 EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path)
 {
 #ifdef FLAW_READS_FILE
@@ -166,6 +189,10 @@ EXPORTED INIT_CODE NTSTATUS NTAPI DriverEntry(PDRIVER_OBJECT driver, PUNICODE_ST
 
     if (!NT_SUCCESS(status))
         return status;
+#endif
+#ifdef FLAW_THREAD_LEFT_RUNNING
+    if (!NT_SUCCESS(StartThread()))
+        return STATUS_UNSUCCESSFUL;
 #endif
     return KsInitializeDriver(driver, registry_path, &Device);
 }

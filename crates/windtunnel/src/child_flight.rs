@@ -124,6 +124,7 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
+    channel.set_number(Number::Ready, 1);
     let fly = || {
         if let Some(deadline) = arguments.options.deadline {
             nt::image::start_watchdog(deadline, channel);
@@ -331,6 +332,11 @@ pub(crate) fn fly(
     }
     if process_end.status().code() == Some(cost::FLIGHT_WITHOUT_MEMORY) {
         return with_resources(|| flight::no_resources("no memory"));
+    }
+    if channel.number(Number::Ready) == 0 {
+        // No code of the driver has run: the file is gone, for example.
+        let status = process_end.status();
+        return Err(error(format!("it ended before the driver was loaded ({status})")));
     }
     let ChildText { mut events, stacks, end, need } = ChildText::read(&channel);
     let finished = end.is_some();

@@ -51,6 +51,8 @@ pub enum Number {
     Heartbeat = 4,
     /// How many pieces of text did not fit.
     LeftOut = 5,
+    /// One as soon as the process of the flight is ready to load the driver.
+    Ready = 6,
 }
 
 /// The shared memory of a flight.

@@ -142,19 +142,30 @@ fn a_full_standard_output_is_a_message_and_status_2() {
 }
 
 #[test]
-fn an_allow_file_of_a_hundred_thousand_entries_is_read_at_once() {
-    let mut text = String::new();
-    for number in 0..100_000 {
-        _ = writeln!(text, "[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"place {number}\"");
-        text += "reason = \"known\"\n";
-    }
-    text += "[[allow]]\nrule = \"KMD-DESTROY-002\"\n\
-             where = \"DxgkDdiDestroyAllocation, pAllocationList\"\nreason = \"known\"\n";
-    let started = Instant::now();
+fn an_allow_file_of_a_hundred_thousand_entries_takes_ten_times_that_of_a_tenth() {
+    let allow_file = |entries: u32| {
+        let mut text = String::new();
+        for number in 0..entries {
+            _ = writeln!(text, "[[allow]]\nrule = \"KMD-DESTROY-002\"\nwhere = \"place {number}\"");
+            text += "reason = \"known\"\n";
+        }
+        text + "[[allow]]\nrule = \"KMD-DESTROY-002\"\n\
+                where = \"DxgkDdiDestroyAllocation, pAllocationList\"\nreason = \"known\"\n"
+    };
+    let (text, tenth) = (allow_file(100_000), allow_file(10_000));
     let allow = windtunnel::AllowList::read(&text).unwrap();
     assert_eq!((allow.entries().len(), allow.entries()[99_999].line), (100_001, 399_997));
-    // With this file, parsing is most of the time. It was minutes before there was an index.
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let fastest = |text: &str| {
+        let time = |_| {
+            let started = Instant::now();
+            windtunnel::AllowList::read(text).unwrap();
+            started.elapsed()
+        };
+        (0..3).map(time).min().unwrap()
+    };
+    // A search of all entries for each one would take a hundred times as long.
+    let (whole, part) = (fastest(&text), fastest(&tenth));
+    assert!(whole < part * 40, "{whole:?} for 100,000 entries, {part:?} for 10,000");
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("many.toml");
     fs::write(&path, &text).unwrap();
     let mut command = windtunnel_command();
@@ -163,7 +174,6 @@ fn an_allow_file_of_a_hundred_thousand_entries_is_read_at_once() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["allow"]["allowed"], 1);
     assert_eq!(report["allow"]["did_not_occur"].as_array().unwrap().len(), 100_000);
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 /// Stops a check with a signal, after its first line. Returns how it ended.

@@ -205,7 +205,8 @@ impl Executive {
 
     /// Number of blocks of contiguous memory, of mappings and of lists of pages that the driver has
     /// not freed.
-    pub fn memory_in_use(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn memory_in_use(&self) -> usize {
         let state = self.memory_state();
         state.views.len() + state.list_pages.len()
     }

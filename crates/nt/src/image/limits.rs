@@ -120,7 +120,7 @@ pub(super) fn process_descriptor(process: pid_t) -> Option<std::os::fd::OwnedFd>
     Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(fd) })
 }
 
-/// The actions of the kernel for one instruction of a filter.
+/// A filter of system calls by the address of their instruction: a program for the system.
 struct Filter(Vec<libc::sock_filter>);
 
 /// Where the low and the high half of the instruction pointer are in `seccomp_data`.

@@ -5,7 +5,7 @@ use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
     DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverResource, DriverResult, DriverView, HandleSlot, Miniport, OpenAllocationArgs,
 };
@@ -170,7 +170,7 @@ impl Miniport for FaultyDriver {
         if self.fault != Some(Fault::KeepsDestroyedHandles) {
             return self.destroy(at, args);
         }
-        let mut tokens: Vec<DriverAllocation> = args.allocations.by_ref().collect();
+        let mut tokens: CallList<DriverAllocation> = args.allocations.by_ref().collect();
         self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::as_raw));
         self.destroy(
             at,
@@ -182,7 +182,7 @@ impl Miniport for FaultyDriver {
         &self,
         at: &mut Passive,
         mut args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         let device = args.device.as_raw();
         if self.fault == Some(Fault::RejectsSecondDeviceOpen) {
             let maker = &mut self.destroyed_handles().1;

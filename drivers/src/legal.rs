@@ -13,9 +13,9 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DriverContext,
-    DriverDevice, DriverError, DriverResult, DriverView, EscapeArgs, Features, HandleSlot,
-    Miniport, OpenAllocationArgs,
+    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DriverContext, DriverDevice, DriverError, DriverResult, DriverView, EscapeArgs, Features,
+    HandleSlot, Miniport, OpenAllocationArgs,
 };
 use kernel::render_args::RenderArgs;
 use kernel::segment::{SegmentFlags, SegmentPreference, SegmentSet};
@@ -125,7 +125,7 @@ impl Miniport for UnusualDriver {
         &self,
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         self.may_fail(Call::OpenAllocation)?;
         self.inner.open_allocations(at, args)
     }

@@ -11,9 +11,9 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Features,
-    Generation, HandleSlot, Miniport, OpenAllocationArgs, StandardAllocationArgs,
+    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    Features, Generation, HandleSlot, Miniport, OpenAllocationArgs, StandardAllocationArgs,
     SubmitCommandVirtualArgs,
 };
 use kernel::power::SetPowerArgs;
@@ -21,7 +21,6 @@ use std::cell::{Cell, RefCell};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::vec::Drain;
 use windtunnel::{Scenario, fly};
 
 /// How a call fails.
@@ -105,7 +104,7 @@ calls! {
     get_standard_allocation_driver_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();
     create_allocations(at: &mut Passive, births: CreateAllocationArgs<'_>) -> CreatedAllocations;
     destroy_allocations(at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
-    open_allocations(at: &mut Passive, opening: OpenAllocationArgs<'_>) -> Vec<DriverView>;
+    open_allocations(at: &mut Passive, opening: OpenAllocationArgs<'_>) -> CallList<DriverView>;
     close_allocations(
         at: &mut Passive, device: &DriverDevice, views: Drain<'_, DriverView>
     ) -> ();

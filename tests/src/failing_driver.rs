@@ -5,15 +5,14 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, HandleSlot,
-    Miniport, OpenAllocationArgs, SubmitCommandVirtualArgs,
+    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    HandleSlot, Miniport, OpenAllocationArgs, SubmitCommandVirtualArgs,
 };
 use softgpu::{Gpu, SoftGpu};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::vec::Drain;
 
 /// The built-in driver: one of the calls after its start fails.
 pub struct Faulty {
@@ -142,7 +141,7 @@ impl Miniport for Faulty {
         &self,
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         self.count("open_allocations")?;
         self.driver.open_allocations(at, args)
     }

@@ -5,14 +5,13 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Generation,
-    HandleSlot, Miniport, NewAllocation, OpenAllocationArgs,
+    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    Generation, HandleSlot, Miniport, NewAllocation, OpenAllocationArgs,
 };
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::vec::Drain;
 
 /// The built-in driver: of another WDDM version, slow, failing to open, or writing to private data.
 pub struct VariantDriver {
@@ -164,7 +163,7 @@ impl Miniport for VariantDriver {
         &self,
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         self.yield_in_call(at);
         if self.fails_open.load(SeqCst) {
             return Err(DriverError::NoMemory);

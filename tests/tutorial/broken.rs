@@ -1,7 +1,6 @@
 //! The tutorial's miniport, broken in five ways: each version changes one entry.
 
 use super::miniport::MinimalDriver;
-use std::vec::Drain;
 use windtunnel::prelude::*;
 
 /// Reports a size of zero for every allocation.

@@ -1,4 +1,4 @@
-use std::{sync::Arc, vec::Drain};
+use std::sync::Arc;
 use windtunnel::{kernel::ddi, prelude::*};
 
 /// Creates allocations and accepts no work. A driver handle is a pool block's address.
@@ -64,7 +64,7 @@ impl Miniport for MinimalDriver {
         &self,
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         let handles = self.handles.allocate(args.views.len())?;
         Ok(args.views.into_iter().zip(handles).map(|(view, it)| view.slot.fill(it)).collect())
     }

@@ -8,7 +8,7 @@ use flight::{DeterministicHost, Log, Passive, Spawner};
 use kernel::{AdapterId, DriverSetup, Kernel};
 use softgpu::{MemoryPlan, SoftGpu, format};
 use std::sync::{Arc, Mutex, PoisonError};
-use thunk::{Client, CreateAllocation, DestroyAllocation};
+use thunk::Client;
 use verify::Verifier;
 
 /// The size of an allocation's private data; the other drivers' format has 16 bytes.
@@ -28,7 +28,8 @@ pub(crate) struct Site {
 /// A client with a device.
 pub(crate) struct Part {
     client: Client,
-    request: CreateAllocation,
+    device: D3DKMT_HANDLE,
+    private: Vec<u8>,
     watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
@@ -70,8 +71,7 @@ impl Site {
         let adapters = wanted("D3DKMTEnumAdapters2", client.adapters(at))?;
         let adapter = *adapters.first().ok_or(MeasureError("an adapter".to_owned()))?;
         let device = wanted("D3DKMTCreateDevice", client.create_device(at, adapter))?;
-        let request = CreateAllocation::new(device, vec![self.private.clone()]);
-        Ok(Part { client, request, watcher: self.watcher.clone() })
+        Ok(Part { client, device, private: self.private.clone(), watcher: self.watcher.clone() })
     }
 
     /// Ends everything. Fails if the verifier found something: then the measurement is invalid.
@@ -120,17 +120,12 @@ impl TwoPassDriver<Passive> for Part {
     type Name = D3DKMT_HANDLE;
 
     fn create(&mut self, at: &mut Passive) -> Result<D3DKMT_HANDLE, MeasureError> {
-        let made = wanted("D3DKMTCreateAllocation", self.client.create(at, &self.request))?;
-        made.allocations.first().copied().ok_or(MeasureError("a handle".to_owned()))
+        let made = self.client.create_one(at, self.device, &mut self.private);
+        wanted("D3DKMTCreateAllocation", made)
     }
 
     fn destroy(&mut self, at: &mut Passive, handle: D3DKMT_HANDLE) -> Result<(), MeasureError> {
-        let request = DestroyAllocation {
-            device: self.request.device,
-            list: vec![handle],
-            ..DestroyAllocation::default()
-        };
-        wanted("D3DKMTDestroyAllocation2", self.client.destroy(at, &request))
+        wanted("D3DKMTDestroyAllocation2", self.client.destroy_one(at, self.device, handle))
     }
 
     fn watch(&mut self) {

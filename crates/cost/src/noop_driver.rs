@@ -5,12 +5,12 @@ use kernel::DriverSetup;
 use kernel::callbacks::KernelCallbacks;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverDevice,
-    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
+    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverDevice, DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport,
+    OpenAllocationArgs, collect_few,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::vec::Drain;
 
 const PAGE: u64 = 4096;
 
@@ -78,7 +78,7 @@ impl Miniport for Idle {
             .allocations
             .into_iter()
             .map(|new_allocation| (new_allocation.slot.fill(self.next_handle()), shape));
-        Ok(CreatedAllocations { allocations: created.collect(), resource: None })
+        Ok(CreatedAllocations { allocations: collect_few(created), resource: None })
     }
 
     fn destroy_allocations(
@@ -93,8 +93,9 @@ impl Miniport for Idle {
         &self,
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
-        Ok(args.views.into_iter().map(|new_view| new_view.slot.fill(self.next_handle())).collect())
+    ) -> DriverResult<CallList<DriverView>> {
+        let opened = args.views.into_iter().map(|new_view| new_view.slot.fill(self.next_handle()));
+        Ok(collect_few(opened))
     }
 
     fn close_allocations(

@@ -17,12 +17,16 @@ use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
 use crate::{Log, no_resources, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 /// A host whose runs repeat from their seed.
 #[derive(Debug)]
 pub struct DeterministicHost {
     state: Mutex<DeterministicState>,
+    /// Only the running thread is ready, and nothing has changed since that was seen: a yield point
+    /// has nothing to choose.
+    alone: AtomicBool,
     log: Arc<Log>,
 }
 
@@ -51,7 +55,8 @@ impl DeterministicHost {
             table: ThreadTable::default(),
             handles: Vec::new(),
         };
-        let host = Arc::new(DeterministicHost { state: Mutex::new(state), log: log.clone() });
+        let (state, alone) = (Mutex::new(state), AtomicBool::new(false));
+        let host = Arc::new(DeterministicHost { state, alone, log: log.clone() });
         host.state().table.add("main", Role::Client, log);
         let before = thread::set_current(0);
         let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
@@ -116,8 +121,11 @@ impl DeterministicHost {
         }
     }
 
+    /// The state, of which the caller may make another thread ready.
     fn state(&self) -> MutexGuard<'_, DeterministicState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.alone.store(false, Ordering::Relaxed);
+        state
     }
 }
 
@@ -182,8 +190,17 @@ impl Host for DeterministicHost {
     }
 
     fn yield_point(&self, _at: &mut Passive) {
+        // Under another lock of the state only a thread that runs beside the virtual ones can write
+        // this; it is seen at the next yield point.
+        if self.alone.load(Ordering::Relaxed) {
+            return;
+        }
         let me = thread::current() as usize;
         let state = self.state();
+        if state.table.ready().eq([me]) {
+            self.alone.store(true, Ordering::Relaxed);
+            return;
+        }
         drop(Self::hand_over(state, me));
     }
 }

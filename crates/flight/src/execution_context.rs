@@ -10,7 +10,7 @@
 //!
 //! 1. Guards drop in the reverse order of their creation, also when a driver unwinds. The last
 //!    attachment of a type is the valid one.
-//! 2. No other code runs while the context is borrowed; an attachment is dropped after that.
+//! 2. No other code runs while the attachments are borrowed; one is dropped after that.
 //!
 //! [`CallGuard`]: crate::CallGuard
 //! [`CallerGuard`]: crate::CallerGuard
@@ -19,13 +19,14 @@ use crate::sync::thread_local;
 use crate::thread::Call;
 use crate::{Component, Irql};
 use std::any::{Any, TypeId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 thread_local! {
-    static CURRENT: RefCell<ExecutionContext> = const { RefCell::new(ExecutionContext::OUTSIDE) };
+    static FACTS: Cell<Facts> = const { Cell::new(Facts::OUTSIDE) };
+    static ATTACHMENTS: RefCell<Vec<AttachmentSlot>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The functions that were called without a context, each once.
@@ -34,12 +35,28 @@ static CALLS_WITHOUT_CONTEXT: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// The execution context of a thread.
 #[derive(Clone)]
 pub struct ExecutionContext {
+    facts: Facts,
+    attachments: Vec<AttachmentSlot>,
+}
+
+/// The facts of a context that every driver call and every event reads or changes. They are plain
+/// values without a destructor, so that reading one costs a load.
+#[derive(Clone, Copy)]
+pub(crate) struct Facts {
     pub(crate) thread: u32,
     pub(crate) irql: Irql,
-    pub(crate) call: Option<Call>,
     pub(crate) component: Component,
-    attachments: Vec<(TypeId, Arc<dyn Attachment>)>,
+    pub(crate) call: Option<Call>,
 }
+
+impl Facts {
+    /// Outside any flight.
+    const OUTSIDE: Self =
+        Self { thread: 0, irql: Irql::Passive, component: Component::Client, call: None };
+}
+
+/// The type of an attachment, and its value.
+type AttachmentSlot = (TypeId, Arc<dyn Attachment>);
 
 /// A value that another crate attaches to a context: one slot for each type.
 pub trait Attachment: Any + Send + Sync {
@@ -49,45 +66,36 @@ pub trait Attachment: Any + Send + Sync {
 }
 
 impl ExecutionContext {
-    /// Outside any flight.
-    const OUTSIDE: Self = Self {
-        thread: 0,
-        irql: Irql::Passive,
-        call: None,
-        component: Component::Client,
-        attachments: Vec::new(),
-    };
-
     /// The context of the running code.
     pub fn current() -> Self {
-        with(|context| context.clone())
+        Self { facts: facts(), attachments: with_attachments(|list| list.clone()) }
     }
 
     /// The number of the virtual thread.
     pub fn thread(&self) -> u32 {
-        self.thread
+        self.facts.thread
     }
 
     /// The IRQL.
     pub fn irql(&self) -> Irql {
-        self.irql
+        self.facts.irql
     }
 
     /// The driver call that the code is in.
     pub fn call(&self) -> Option<Call> {
-        self.call
+        self.facts.call
     }
 
     /// The component that the code acts for.
     pub fn component(&self) -> Component {
-        self.component
+        self.facts.component
     }
 
     /// The attachment of this type in the context of the running code.
     pub fn attached<T: Attachment>() -> Option<Arc<T>> {
         let key = TypeId::of::<T>();
-        let found = with(|context| {
-            let mut newest_first = context.attachments.iter().rev();
+        let found = with_attachments(|list| {
+            let mut newest_first = list.iter().rev();
             newest_first.find(|(slot, _)| *slot == key).map(|(_, value)| value.clone())
         });
         let value: Arc<dyn Any + Send + Sync> = found?;
@@ -96,7 +104,7 @@ impl ExecutionContext {
 
     /// Attaches `value` to the context of the running code, until the guard drops.
     pub fn attach<T: Attachment>(value: Arc<T>) -> AttachmentGuard<T> {
-        with(|context| context.attachments.push((TypeId::of::<T>(), value)));
+        with_attachments(|list| list.push((TypeId::of::<T>(), value)));
         AttachmentGuard(PhantomData)
     }
 
@@ -107,18 +115,24 @@ impl ExecutionContext {
         let inherit =
             |(slot, value): (TypeId, Arc<dyn Attachment>)| Some((slot, value.for_new_thread()?));
         let attachments = context.attachments.into_iter().filter_map(inherit).collect();
-        Self { component: context.component, attachments, ..Self::OUTSIDE }
+        let facts = Facts { component: context.facts.component, ..Facts::OUTSIDE };
+        Self { facts, attachments }
     }
 
     /// Makes the captured context the context of this thread, until the guard drops. The thread
     /// keeps its number and IRQL.
     #[must_use = "the context ends with the guard"]
     pub fn enter(self) -> ExecutionContextGuard {
-        let before = with(|context| {
-            let (thread, irql) = (context.thread, context.irql);
-            std::mem::replace(context, Self { thread, irql, ..self })
-        });
-        ExecutionContextGuard(Some(before))
+        ExecutionContextGuard(Some(self.replace()))
+    }
+
+    /// Makes this the context of the thread, which keeps its number and IRQL. Returns the one
+    /// before.
+    fn replace(self) -> Self {
+        let before = facts();
+        set_facts(Facts { thread: before.thread, irql: before.irql, ..self.facts });
+        let attachments = with_attachments(|list| std::mem::replace(list, self.attachments));
+        Self { facts: before, attachments }
     }
 
     /// Reports that `function` was called without a context, once for each function.
@@ -143,22 +157,35 @@ impl ExecutionContext {
 impl fmt::Debug for ExecutionContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecutionContext")
-            .field("thread", &self.thread)
-            .field("irql", &self.irql)
-            .field("call", &self.call)
-            .field("component", &self.component)
+            .field("thread", &self.facts.thread)
+            .field("irql", &self.facts.irql)
+            .field("call", &self.facts.call)
+            .field("component", &self.facts.component)
             .field("attachments", &self.attachments.len())
             .finish()
     }
 }
 
-/// Lends the context of this thread. A thread that is ending has an empty one.
-pub(crate) fn with<R>(body: impl FnOnce(&mut ExecutionContext) -> R) -> R {
+/// The facts of this thread. A thread that is ending is outside any flight.
+#[inline]
+pub(crate) fn facts() -> Facts {
+    FACTS.try_with(Cell::get).unwrap_or(Facts::OUTSIDE)
+}
+
+/// Replaces the facts of this thread.
+#[inline]
+pub(crate) fn set_facts(facts: Facts) {
+    // On a thread that is ending nobody reads them.
+    let _ = FACTS.try_with(|cell| cell.set(facts));
+}
+
+/// Lends the attachments of this thread. A thread that is ending has none.
+fn with_attachments<R>(body: impl FnOnce(&mut Vec<AttachmentSlot>) -> R) -> R {
     let mut body = Some(body);
-    let mut run = |context: &mut ExecutionContext| body.take().map(|body| body(context));
-    let result = CURRENT.try_with(|context| run(&mut context.borrow_mut())).ok().flatten();
-    let result = result.or_else(|| run(&mut ExecutionContext::OUTSIDE.clone()));
-    crate::invariant(result, "the body runs once: on the thread's context or on an empty one")
+    let mut run = |list: &mut Vec<AttachmentSlot>| body.take().map(|body| body(list));
+    let result = ATTACHMENTS.try_with(|list| run(&mut list.borrow_mut())).ok().flatten();
+    let result = result.or_else(|| run(&mut Vec::new()));
+    crate::invariant(result, "the body runs once: on the thread's attachments or on an empty list")
 }
 
 /// Keeps a value attached to the context of this thread, until the guard drops.
@@ -168,10 +195,10 @@ pub struct AttachmentGuard<T: Attachment>(PhantomData<*const T>);
 
 impl<T: Attachment> Drop for AttachmentGuard<T> {
     fn drop(&mut self) {
-        let detached = with(|context| {
+        let detached = with_attachments(|list| {
             let key = TypeId::of::<T>();
-            let index = context.attachments.iter().rposition(|(slot, _)| *slot == key);
-            index.map(|index| context.attachments.remove(index))
+            let index = list.iter().rposition(|(slot, _)| *slot == key);
+            index.map(|index| list.remove(index))
         });
         drop(detached); // Outside the borrow: it may log.
     }
@@ -184,11 +211,7 @@ pub struct ExecutionContextGuard(Option<ExecutionContext>);
 impl Drop for ExecutionContextGuard {
     fn drop(&mut self) {
         let Some(before) = self.0.take() else { return };
-        let ended = with(|context| {
-            let (thread, irql) = (context.thread, context.irql);
-            std::mem::replace(context, ExecutionContext { thread, irql, ..before })
-        });
-        drop(ended); // Outside the borrow: it may log.
+        drop(before.replace()); // Outside the borrow: it may log.
     }
 }
 

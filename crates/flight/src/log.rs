@@ -138,11 +138,12 @@ impl Log {
         self.enabled
     }
 
-    /// Logs an event.
-    #[inline]
-    pub fn emit(&self, subject: Subject, what: EventKind) {
+    /// Logs an event, which is only built if the log keeps it.
+    #[expect(clippy::inline_always, reason = "a log that keeps nothing costs one comparison")]
+    #[inline(always)]
+    pub fn emit(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.enabled {
-            self.record(subject, what);
+            self.record(subject, what());
         }
     }
 
@@ -184,6 +185,14 @@ impl Log {
             let component =
                 if component == Component::Client { thread::caller() } else { component };
             self.record_breach(about, (rule, component, argument), message);
+        }
+    }
+
+    /// Counts a rule that was judged at a door and kept.
+    #[inline]
+    pub fn count_kept(&self, rule: RuleId) {
+        if self.enabled {
+            self.rule_counts[rule.index()].fetch_add(1, Ordering::Relaxed);
         }
     }
 

@@ -114,7 +114,7 @@ pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
             if turns == MAX_TURNS {
                 enabled
                     .log()
-                    .emit(Subject::RUN, EventKind::ThreadRunaway { name: called.into(), turns });
+                    .emit(Subject::RUN, || EventKind::ThreadRunaway { name: called.into(), turns });
                 return;
             }
             let deadline = due(enabled.now(), false);

@@ -2,7 +2,7 @@
 //! [`ExecutionContext`](crate::ExecutionContext).
 
 use crate::Component;
-use crate::execution_context::with;
+use crate::execution_context::{Facts, facts, set_facts};
 use crate::level::Irql;
 
 /// The driver call that a thread is in.
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// The component that a broken client rule is attributed to on this thread.
 pub fn caller() -> Component {
-    with(|context| context.component)
+    facts().component
 }
 
 /// Attributes broken client rules on this thread to a component, until the guard drops.
@@ -42,36 +42,36 @@ pub struct CallerGuard(Component);
 impl CallerGuard {
     /// Sets the component.
     pub fn of(component: Component) -> Self {
-        Self(with(|context| std::mem::replace(&mut context.component, component)))
+        Self(change(|facts| std::mem::replace(&mut facts.component, component)))
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        with(|context| context.component = self.0);
+        change(|facts| facts.component = self.0);
     }
 }
 
 /// The number of the current virtual thread, as its events print it.
 pub fn current() -> u32 {
-    with(|context| context.thread)
+    facts().thread
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    with(|context| std::mem::replace(&mut context.thread, number))
+    change(|facts| std::mem::replace(&mut facts.thread, number))
 }
 
 pub(crate) fn call() -> Option<u32> {
-    with(|context| context.call.map(|call| call.number))
+    facts().call.map(|call| call.number)
 }
 
 /// The IRQL of the current virtual thread.
 pub(crate) fn irql() -> Irql {
-    with(|context| context.irql)
+    facts().irql
 }
 
 pub(crate) fn set_irql(irql: Irql) -> Irql {
-    with(|context| std::mem::replace(&mut context.irql, irql))
+    change(|facts| std::mem::replace(&mut facts.irql, irql))
 }
 
 /// The place of a finding about the state in which a driver returns; the verifier replaces it by the
@@ -96,7 +96,7 @@ impl CallGuard {
             submits: false,
             misused: None,
         };
-        Self(with(|context| context.call.replace(call)))
+        Self(change(|facts| facts.call.replace(call)))
     }
 
     /// Marks the current call as exclusive (threading level two or three).
@@ -112,8 +112,8 @@ impl CallGuard {
     /// Records that the driver called a function at an IRQL too high for it, if the current call
     /// submits work to the hardware. Returns whether it does.
     pub fn misuse(name: &'static str) -> bool {
-        with(|context| {
-            let Some(call) = context.call.as_mut().filter(|call| call.submits) else {
+        change(|facts| {
+            let Some(call) = facts.call.as_mut().filter(|call| call.submits) else {
                 return false;
             };
             call.misused.get_or_insert(name);
@@ -123,7 +123,7 @@ impl CallGuard {
 
     /// The driver call that this thread is in.
     pub fn current() -> Option<Call> {
-        with(|context| context.call)
+        facts().call
     }
 
     /// Records that the current call accessed hardware. Called by the registers.
@@ -144,15 +144,24 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        with(|context| context.call = self.0);
+        change(|facts| facts.call = self.0);
     }
 }
 
 /// Changes the current call, if there is one.
-fn change_call(change: impl FnOnce(&mut Call)) {
-    with(|context| {
-        if let Some(call) = &mut context.call {
-            change(call);
+fn change_call(body: impl FnOnce(&mut Call)) {
+    change(|facts| {
+        if let Some(call) = &mut facts.call {
+            body(call);
         }
     });
+}
+
+/// Changes the facts of this thread.
+#[inline]
+fn change<R>(body: impl FnOnce(&mut Facts) -> R) -> R {
+    let mut now = facts();
+    let result = body(&mut now);
+    set_facts(now);
+    result
 }

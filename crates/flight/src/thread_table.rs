@@ -363,7 +363,7 @@ impl ThreadTable {
 
 fn log_started(number: usize, name: &str, log: &Log) {
     let name = format!("{number} {name}");
-    log.emit(Subject::RUN, EventKind::ThreadStarted { name: name.into() });
+    log.emit(Subject::RUN, || EventKind::ThreadStarted { name: name.into() });
 }
 
 /// The message of a panic. That of an internal error ends with the last events of the log, one per

@@ -271,7 +271,7 @@ impl Driver {
         }
         let log_arguments = |log: &Log| {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-            log.emit(call, EventKind::DdiEscapes { hardware });
+            log.emit(call, || EventKind::DdiEscapes { hardware });
         };
         let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
         self.call(&ddi::DxgkDdiEscape, at, permit, details, |driver, at| {
@@ -359,7 +359,7 @@ impl Driver {
     ) -> DriverResult<()> {
         let log_arguments = |log: &Log| {
             let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-            log.emit(call, EventKind::DdiPages { context: None });
+            log.emit(call, || EventKind::DdiPages { context: None });
         };
         let details = CallDetails { process: None, log_arguments: &log_arguments };
         self.call(&ddi::DxgkDdiSubmitCommand, at, permit, details, |driver, at| {
@@ -459,11 +459,16 @@ impl Driver {
             let process = details.process.map(Id::subject);
             let adapter = self.adapter.subject();
             let level = L::IRQL;
-            self.log.emit(
-                call,
-                EventKind::DdiCall { name, level, threading_level: class, adapter, process },
-            );
-            (details.log_arguments)(&self.log);
+            self.log.emit(call, || EventKind::DdiCall {
+                name,
+                level,
+                threading_level: class,
+                adapter,
+                process,
+            });
+            if self.log.is_enabled() {
+                (details.log_arguments)(&self.log);
+            }
             Ok::<(), Infallible>(())
         };
         let after = |call: Subject, result: &DriverResult<T>| {
@@ -473,8 +478,11 @@ impl Driver {
             let error = result.as_ref().err();
             let message = error.map_or("ok".into(), |why| why.name());
             let legal = error.is_none_or(|why| row.legal.allows(*why));
-            self.log
-                .emit(call, EventKind::DdiReturn { name: row.name.into(), result: message, legal });
+            self.log.emit(call, || EventKind::DdiReturn {
+                name: row.name.into(),
+                result: message,
+                legal,
+            });
             if CallGuard::current().is_some_and(|call| call.marked) {
                 self.end_call(call.number);
             }

@@ -3,8 +3,9 @@
 
 use crate::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs, DriverDevice,
-    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
+    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverDevice, DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport,
+    OpenAllocationArgs,
 };
 use crate::kernel::{DriverSetup, Kernel};
 use crate::lifetime::create::CreateAllocationRequest;
@@ -16,9 +17,9 @@ use flight::{
     DeterministicHost, Event, EventKind, HardwareModel, HostError, InterruptLine, Log, Passive,
     Pool,
 };
+use smallvec::smallvec;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::vec::Drain;
 
 /// A driver that creates devices and allocations, and nothing else.
 #[derive(Default)]
@@ -73,7 +74,7 @@ impl Miniport for TinyDriver {
         &self,
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         Ok(args.views.into_iter().map(|view| view.slot.fill(3)).collect())
     }
 
@@ -145,8 +146,11 @@ fn fly(body: impl FnOnce(&Flight, &mut Passive)) -> (Result<(), HostError>, Vec<
         let process = kernel.open_process();
         let adapter = kernel.open_adapter(process, started).unwrap();
         let device = kernel.create_device(at, process, adapter).unwrap();
-        let request =
-            CreateAllocationRequest { device, allocations: vec![vec![0; 4]], ..Default::default() };
+        let request = CreateAllocationRequest {
+            device,
+            allocations: smallvec![smallvec![0; 4]],
+            ..Default::default()
+        };
         let created = kernel.create_allocations(at, process, request).unwrap();
         let allocation = created.allocations[0];
         body(&Flight { kernel, driver, process, adapter, device, allocation }, at);
@@ -186,7 +190,7 @@ fn without_a_planted_error_the_same_calls_succeed() {
 fn destroy_request(flight: &Flight) -> DestroyAllocationRequest {
     DestroyAllocationRequest {
         device: flight.device,
-        target: DestroyTarget::List(vec![flight.allocation]),
+        target: DestroyTarget::List(smallvec![flight.allocation]),
         assume_not_in_use: false,
         synchronous: true,
     }

@@ -152,19 +152,21 @@ impl Kernel {
 
     /// Logs the driver handle of an object.
     pub(crate) fn set_driver_handle(&self, driver_handle: usize, to: Subject) {
-        let subject = self.pointer_subject(driver_handle);
-        self.log.emit(subject, EventKind::DriverHandleSet { of: to });
+        if self.log.is_enabled() {
+            let subject = self.pointer_subject(driver_handle);
+            self.log.emit(subject, || EventKind::DriverHandleSet { of: to });
+        }
     }
 
     /// Logs that the object of a driver handle is destroyed.
     pub(crate) fn end_driver_handle(&self, driver_handle: usize, of: Subject, alone: bool) {
-        if driver_handle == 0 {
+        if driver_handle == 0 || !self.log.is_enabled() {
             return;
         }
-        self.log.emit(
-            self.log.pointer_subject(driver_handle),
-            EventKind::DriverHandleEnded { of, only_object: alone },
-        );
+        self.log.emit(self.log.pointer_subject(driver_handle), || EventKind::DriverHandleEnded {
+            of,
+            only_object: alone,
+        });
         self.log.release_pointer(driver_handle);
     }
 

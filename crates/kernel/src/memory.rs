@@ -318,15 +318,14 @@ impl Kernel {
             let subject = Kind::Segment.subject(state.memory.last_segment);
             let (base, size, aperture) = (info.base, info.size, info.flags.aperture);
             let target = info.flags.application_target;
-            let found = EventKind::SegmentFound {
+            self.log.emit(subject, || EventKind::SegmentFound {
                 adapter: adapter.subject(),
                 number,
                 base,
                 size,
                 aperture,
                 target,
-            };
-            self.log.emit(subject, found);
+            });
             let limit = pressure.as_mut().map(|pressure| pressure.limit(info.usable_bytes()));
             let limit = limit.unwrap_or(info.usable_bytes());
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };

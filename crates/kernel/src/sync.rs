@@ -286,18 +286,15 @@ impl Kernel {
         let number = state.sync.objects.reserve();
         let subject = number.subject();
         made.global = global.map(|global| state.global_handles.publish(global, number.into()));
-        self.log.emit(
-            subject,
-            EventKind::SyncCreated {
-                device: guard.subject(),
-                kind: request.kind.name().into(),
-                value: made.state.value(),
-                sharing: request.sharing.name().into(),
-                no_signal: made.no_signal,
-                no_wait: made.no_wait,
-                no_tdr_signal: made.no_tdr_signal,
-            },
-        );
+        self.log.emit(subject, || EventKind::SyncCreated {
+            device: guard.subject(),
+            kind: request.kind.name().into(),
+            value: made.state.value(),
+            sharing: request.sharing.name().into(),
+            no_signal: made.no_signal,
+            no_wait: made.no_wait,
+            no_tdr_signal: made.no_tdr_signal,
+        });
         if let SyncValue::Notification { event } = made.state {
             state.retain_event(event);
             state.count_notice(event, true);
@@ -314,8 +311,10 @@ impl Kernel {
         state.sync.objects.fill(number, made);
         self.show_value(state, number);
         if let Some(global) = result.global {
-            let shared = EventKind::HandleShared { handle: Hex(global.0), of: subject };
-            self.log.emit(process.subject(), shared);
+            self.log.emit(process.subject(), || EventKind::HandleShared {
+                handle: Hex(global.0),
+                of: subject,
+            });
         }
         self.publish_handle(state, process.0, name, number.into());
         guard.release(state);
@@ -336,8 +335,10 @@ impl Kernel {
         let name = self.reserve_handle(state, process.0)?;
         let handle = name.handle();
         state.sync.objects[number].handles += 1;
-        let opened = EventKind::SyncOpened { process: process.subject(), global: Hex(global.0) };
-        self.log.emit(number.subject(), opened);
+        self.log.emit(number.subject(), || EventKind::SyncOpened {
+            process: process.subject(),
+            global: Hex(global.0),
+        });
         self.publish_handle(state, process.0, name, number.into());
         Ok(handle)
     }
@@ -369,8 +370,10 @@ impl Kernel {
         };
         let (handles, late) = (it.handles, it.unwait_on_last_close);
         let global = if handles == 0 { it.global.take() } else { None };
-        let closed = EventKind::SyncClosed { process: process.subject(), handles };
-        self.log.emit(number.subject(), closed);
+        self.log.emit(number.subject(), || EventKind::SyncClosed {
+            process: process.subject(),
+            handles,
+        });
         if let Some(global) = global {
             let _ = state.global_handles.close(global); // The object owned this live handle.
         }
@@ -402,7 +405,7 @@ impl Kernel {
         let Some(it) = state.sync.objects.take(number) else { return };
         state.sync.mutexes.remove(&number);
         state.unmap_value(&it);
-        self.log.emit(number.subject(), EventKind::SyncDestroyed {});
+        self.log.emit(number.subject(), || EventKind::SyncDestroyed {});
         if let SyncValue::Notification { event } = it.state {
             state.release_event(event);
         }
@@ -456,7 +459,7 @@ impl Kernel {
             }
             self.sync_changed(state, number, "reset");
         }
-        self.log.emit(device.subject(), EventKind::FencesReset {});
+        self.log.emit(device.subject(), || EventKind::FencesReset {});
         self.resume_satisfied(state);
     }
 
@@ -488,7 +491,7 @@ impl Kernel {
                 it.state = SyncValue::Mutex { held: None };
             }
             let context = context.subject();
-            self.log.emit(number.subject(), EventKind::SyncAbandoned { context });
+            self.log.emit(number.subject(), || EventKind::SyncAbandoned { context });
             self.sync_changed(state, number, "abandoned");
         }
         self.resume_satisfied(state);
@@ -505,7 +508,7 @@ impl Kernel {
         let shown = self.show_value(state, number);
         let it = &state.sync.objects[number];
         let (value, subject) = (it.state.value(), number.subject());
-        self.log.emit(subject, EventKind::SyncSignalled { by: component.into(), value, shown });
+        self.log.emit(subject, || EventKind::SyncSignalled { by: component.into(), value, shown });
         self.recheck_waits(state, SyncPoint::Object(number));
     }
 

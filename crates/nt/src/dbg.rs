@@ -36,7 +36,7 @@ const MAX_TEXT: usize = 512;
 /// Emits the text that a driver prints.
 pub(crate) fn print(import: &'static str, text: String) {
     let Some((_, log)) = current(import) else { return };
-    log.emit(current_call(), EventKind::DriverPrinted { text: text.into() });
+    log.emit(current_call(), || EventKind::DriverPrinted { text: text.into() });
 }
 
 /// The text of a format with its arguments.

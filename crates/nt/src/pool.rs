@@ -290,7 +290,8 @@ impl Pool {
             BlockState::Live(LiveBlock { memory, tag, number, paged, allocated_by }),
         );
         let word = self.log.acquire_pointer(address);
-        self.log.emit(word, EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
+        self.log
+            .emit(word, || EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
         Some(address)
     }
 
@@ -312,7 +313,7 @@ impl Pool {
             self.judge_bad_free(word, "it has another tag");
         }
         self.judge_slack(&memory, allocated_by);
-        self.log.emit(word, EventKind::PoolFreed {});
+        self.log.emit(word, || EventKind::PoolFreed {});
         self.lock_order.forget(&(address..address.saturating_add(memory.size())));
         memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
@@ -325,7 +326,7 @@ impl Pool {
     }
 
     fn judge_bad_free(&self, word: Subject, why: &'static str) {
-        self.log.emit(word, EventKind::PoolBadFree { why: why.into() });
+        self.log.emit(word, || EventKind::PoolBadFree { why: why.into() });
     }
 
     /// Reports that bytes next to a block were written to.
@@ -335,7 +336,7 @@ impl Pool {
             let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             let place = names.as_ref().and_then(|name| name(allocated_by));
             let allocated = place.unwrap_or_default().into();
-            self.log.emit(word, EventKind::PoolOverrun { distance, before, allocated });
+            self.log.emit(word, || EventKind::PoolOverrun { distance, before, allocated });
         }
     }
 
@@ -356,7 +357,7 @@ impl Pool {
         if let Some(offset) = block.memory.first_byte_not(FREED_BYTE) {
             block.damaged = true;
             let word = self.log.pointer_subject(block.memory.address());
-            self.log.emit(word, EventKind::PoolCorrupted { offset: offset as u64 });
+            self.log.emit(word, || EventKind::PoolCorrupted { offset: offset as u64 });
         }
     }
 
@@ -418,7 +419,7 @@ impl flight::Pool for Pool {
         let mut kept: Vec<(u64, usize)> = blocks.by_address.values().filter_map(kept).collect();
         kept.sort_unstable();
         for (_, address) in kept {
-            self.log.emit(self.log.pointer_subject(address), EventKind::PoolHeldAfterStop {});
+            self.log.emit(self.log.pointer_subject(address), || EventKind::PoolHeldAfterStop {});
         }
     }
 
@@ -432,13 +433,13 @@ impl flight::Pool for Pool {
         let unguarded =
             std::mem::take(&mut blocks.unguarded) + crate::shown_memory::take_unguarded();
         if unguarded > 0 {
-            self.log.emit(Subject::RUN, EventKind::PoolUnguarded { blocks: unguarded });
+            self.log.emit(Subject::RUN, || EventKind::PoolUnguarded { blocks: unguarded });
         }
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
         left.sort_by_key(|live_block| live_block.number);
         for LiveBlock { memory, allocated_by, .. } in left {
             self.judge_slack(&memory, allocated_by);
-            self.log.emit(self.log.pointer_subject(memory.address()), EventKind::PoolLeaked {});
+            self.log.emit(self.log.pointer_subject(memory.address()), || EventKind::PoolLeaked {});
             self.log.release_pointer(memory.address());
         }
     }

@@ -136,7 +136,7 @@ pub(crate) fn wait(
     let Some((host, log)) = current(name) else { return WaitEnd::Failed };
     if objects.is_empty() || objects.iter().any(|object| object.kind().is_none()) {
         let absent = format!("{name} of no dispatcher object");
-        log.emit(current_call(), EventKind::EntryMissing { name: absent.into() });
+        log.emit(current_call(), || EventKind::EntryMissing { name: absent.into() });
         return WaitEnd::Failed;
     }
     let timeout = Timeout::from_windows(timeout, host.now());
@@ -341,17 +341,17 @@ fn log_wait(log: &Log, what: &'static str, ended: &str) {
     if abandon::is_possible() {
         return;
     }
-    log.emit(
-        current_call(),
-        EventKind::DriverWaited { object: what.into(), ended: ended.to_owned().into() },
-    );
+    log.emit(current_call(), || EventKind::DriverWaited {
+        object: what.into(),
+        ended: ended.to_owned().into(),
+    });
 }
 
 /// Logs a misuse of an import that is a bug check or an exception on Windows.
 pub(crate) fn log_misuse(import: &'static str, why: &str) {
     if let Some((_, log)) = current(import) {
         let why = why.to_owned().into();
-        log.emit(current_call(), EventKind::DriverMisuse { import: import.into(), why });
+        log.emit(current_call(), || EventKind::DriverMisuse { import: import.into(), why });
     }
 }
 

@@ -17,11 +17,10 @@ use abi::display::{
 };
 use flight::{Component, RuleId};
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
     OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
-use std::vec::Drain;
 
 impl TableDriver {
     pub(crate) fn call_create_allocation(
@@ -67,11 +66,11 @@ impl TableDriver {
         judge_lengths(&door, own.iter().chain([&shared]));
         let infos = door.run(|| infos.into_values());
         result_from_status(status)?;
-        *common = shared.bytes();
+        common.copy_from_slice(&shared.bytes());
         let primaries = allocations.iter().map(|new_allocation| new_allocation.primary);
         flags::judge(door.services(), infos.iter().zip(primaries));
         let created = allocations.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
-            *new.private = private.bytes();
+            new.private.copy_from_slice(&private.bytes());
             (new.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
         });
         let after = args.hResource.expose_provenance();
@@ -145,7 +144,7 @@ impl TableDriver {
     pub(crate) fn call_open_allocation(
         &self,
         open_args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let OpenAllocationArgs { device, views, create, private: common } = open_args;
@@ -185,7 +184,7 @@ impl TableDriver {
             judge_private_data(&door, private);
         }
         let opened = views.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
-            *new.private = private.bytes();
+            new.private.copy_from_slice(&private.bytes());
             new.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())
         });
         Ok(opened.collect())

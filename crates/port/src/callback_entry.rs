@@ -123,7 +123,7 @@ impl<L: CallbackLevel> CallbackRow<L> {
                 return otherwise;
             };
             let (services, name) = (door.services(), self.name);
-            services.log().emit(services.adapter(), EventKind::Callback { name: name.into() });
+            services.log().emit(services.adapter(), || EventKind::Callback { name: name.into() });
             let text = || format!("{name} was called for an adapter that is not started");
             let broken = (!door.is_started()).then(text);
             if !judge(services, RuleId::CB_IRQL_002, name, broken) {

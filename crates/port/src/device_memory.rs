@@ -214,9 +214,9 @@ impl DeviceSpaceAccess {
                 if ![DXGK_WHICHSPACE_CONFIG, DXGK_WHICHSPACE_ROM].contains(&self.kind) {
                     let absent = format!("{name} of space {}", Hex(self.kind));
                     let services = door.services();
-                    services
-                        .log()
-                        .emit(services.adapter(), EventKind::EntryMissing { name: absent.into() });
+                    services.log().emit(services.adapter(), || EventKind::EntryMissing {
+                        name: absent.into(),
+                    });
                 }
                 let done = door.hardware().with_config(self.offset, |config| {
                     let there = if self.kind == DXGK_WHICHSPACE_CONFIG { config.len() } else { 0 };
@@ -275,7 +275,7 @@ pub(crate) extern "win64-unwind" fn DxgkCbExcludeAdapterAccess(
             let services = door.services();
             services
                 .log()
-                .emit(services.adapter(), EventKind::EntryMissing { name: row.name.into() });
+                .emit(services.adapter(), || EventKind::EntryMissing { name: row.name.into() });
             STATUS_NOT_SUPPORTED
         },
     )

@@ -17,11 +17,11 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverKind,
-    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
-    HandleSlot, Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs,
-    SubmitCommandVirtualArgs, SurfaceInfo,
+    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
+    DriverDevice, DriverError, DriverKind, DriverProcess, DriverResource, DriverResult, DriverView,
+    EscapeArgs, Features, Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs,
+    StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -34,7 +34,6 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::vec::Drain;
 
 /// A driver that registered a table of functions, with its adapter.
 ///
@@ -86,7 +85,7 @@ impl Adapter {
     pub(crate) fn log_handle(&self) {
         let services = self.door.services();
         let handle = services.log().pointer_subject(self.context);
-        services.log().emit(services.adapter(), EventKind::DdiAdapter { driver_handle: handle });
+        services.log().emit(services.adapter(), || EventKind::DdiAdapter { driver_handle: handle });
     }
 }
 
@@ -468,7 +467,7 @@ impl Miniport for TableDriver {
         &self,
         _at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         self.call_open_allocation(args)
     }
 

@@ -154,7 +154,7 @@ fn notify_kernel(
         DXGK_INTERRUPT_CRTC_VSYNC | DXGK_INTERRUPT_DISPLAYONLY_VSYNC => services.notify_vsync(at),
         other => {
             let name = interrupt_name(other);
-            services.log().emit(services.adapter(), EventKind::EntryMissing { name });
+            services.log().emit(services.adapter(), || EventKind::EntryMissing { name });
         }
     }
 }

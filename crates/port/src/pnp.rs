@@ -142,10 +142,9 @@ impl TableDriver {
         });
         judge(services, RuleId::WT_ENTRY_001, "DxgkInitialize", broken);
         if counted(sources) || counted(children) {
-            services.log().emit(
-                services.adapter(),
-                EventKind::EntryMissing { name: "display output".into() },
-            );
+            services.log().emit(services.adapter(), || EventKind::EntryMissing {
+                name: "display output".into(),
+            });
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl TableDriver {
         if nodes > MAX_NODES {
             sound = false;
             let name = "DXGK_DRIVERCAPS.GpuEngineTopology beyond 64 nodes".into();
-            services.log().emit(services.adapter(), EventKind::EntryMissing { name });
+            services.log().emit(services.adapter(), || EventKind::EntryMissing { name });
         }
         let memory = self.query_memory(&adapter, &caps);
         let mmu = self.query_mmu(&adapter, &caps);

@@ -171,7 +171,7 @@ impl TableDriver {
         if counted.NbSegment > MAX_SEGMENTS {
             let structure = query.argument.rsplit('.').next().unwrap_or_default();
             let name = format!("{structure} beyond 32 segments").into();
-            services.log().emit(services.adapter(), EventKind::EntryMissing { name });
+            services.log().emit(services.adapter(), || EventKind::EntryMissing { name });
             return Err(DriverError::Invalid);
         }
         Ok(Some(counted.NbSegment))

@@ -44,7 +44,7 @@ pub(crate) extern "win64-unwind" fn missing_callback<const SLOT: usize, L: Callb
         let services = door.services();
         row.callback_at_level(services, (), |_| ()); // The level is judged all the same.
         DeviceRequest::Callback(name).record();
-        services.log().emit(services.adapter(), EventKind::EntryMissing { name: name.into() });
+        services.log().emit(services.adapter(), || EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
 }

@@ -170,7 +170,9 @@ impl AdapterState {
         }
         let (version, driver) = (args.DriverVersion, args.hAdapter.addr());
         let _ = self.table.set(AdapterTable { driver, functions, version }); // Never set before.
-        self.run.log().emit(self.subject, EventKind::UserAdapterOpened { version: Hex(version) });
+        self.run
+            .log()
+            .emit(self.subject, || EventKind::UserAdapterOpened { version: Hex(version) });
         let why = if D3DDDI_DEVICEFUNCS::length(version).is_none() {
             let known = D3DDDI_DEVICEFUNCS::LENGTHS.iter().map(|pair| format!("{:#x}", pair.0));
             let known: Vec<String> = known.collect();
@@ -216,7 +218,7 @@ impl AdapterState {
             None => E_NOTIMPL,
         });
         let _ = answer; // A failed close has no remedy.
-        self.run.log().emit(self.subject, EventKind::UserAdapterClosed {});
+        self.run.log().emit(self.subject, || EventKind::UserAdapterClosed {});
     }
 }
 
@@ -239,7 +241,7 @@ pub(crate) fn call(
     body: impl FnOnce() -> HRESULT,
 ) -> HRESULT {
     let name = frame.name;
-    log.emit(subject, EventKind::UmdCall { name: name.into() });
+    log.emit(subject, || EventKind::UmdCall { name: name.into() });
     let inside = CallGuard::enter(frame, device);
     let code = UserModeCode::begin(name);
     let answer = catch_unwind(AssertUnwindSafe(body)).map_err(resume_internal_error);
@@ -249,7 +251,7 @@ pub(crate) fn call(
     log.judge(RuleId::WT_CRASH_001, Component::Umd, subject, name, broken);
     let answer = answer.unwrap_or(DRIVER_CRASHED);
     let result = Hex(answer.cast_unsigned());
-    log.emit(subject, EventKind::UmdReturn { name: name.into(), result });
+    log.emit(subject, || EventKind::UmdReturn { name: name.into(), result });
     answer
 }
 

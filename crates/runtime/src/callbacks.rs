@@ -204,7 +204,7 @@ fn with_device(
         }
         // Every callback comes here, so no event is built unless the log is enabled.
         if log.is_enabled() {
-            log.emit(device.subject, EventKind::UmdCallback { name: name.into() });
+            log.emit(device.subject, || EventKind::UmdCallback { name: name.into() });
         }
         // A lock is judged before it fails.
         let error =
@@ -229,7 +229,7 @@ fn with_device(
         }
         if log.is_enabled() {
             let result = Hex(answer.cast_unsigned());
-            log.emit(device.subject, EventKind::UmdCallbackReturn { name: name.into(), result });
+            log.emit(device.subject, || EventKind::UmdCallbackReturn { name: name.into(), result });
         }
         answer
     };
@@ -279,7 +279,7 @@ unsafe fn adapter_callback<A: Copy>(
             return E_FAIL;
         }
         let log = adapter.run.log();
-        log.emit(adapter.subject, EventKind::UmdCallback { name: name.into() });
+        log.emit(adapter.subject, || EventKind::UmdCallback { name: name.into() });
         let believed = |at: &mut Passive| {
             // SAFETY: The caller guarantees the same.
             let request = unsafe { claims::read(args) }.map_err(hresult_from_status)?;
@@ -291,7 +291,7 @@ unsafe fn adapter_callback<A: Copy>(
         });
         let answer = answer.err().unwrap_or(S_OK);
         let result = Hex(answer.cast_unsigned());
-        log.emit(adapter.subject, EventKind::UmdCallbackReturn { name: name.into(), result });
+        log.emit(adapter.subject, || EventKind::UmdCallbackReturn { name: name.into(), result });
         answer
     };
     catch_unwind(AssertUnwindSafe(answer)).map_err(resume_internal_error).unwrap_or(DRIVER_CRASHED)

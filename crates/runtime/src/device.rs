@@ -131,7 +131,7 @@ impl DeviceState {
         let device = call_stack::device(self.handle).ok_or(E_INVALIDARG)?; // Destroyed.
         let other = self.driver_lock.enter(self.host(), at).map_err(|graph| {
             let component = Component::Driver;
-            self.log().emit(self.subject, EventKind::WaitStuck { component, graph });
+            self.log().emit(self.subject, || EventKind::WaitStuck { component, graph });
             E_FAIL
         })?;
         let inside = DriverCallGuard { device, name, resource };
@@ -196,7 +196,7 @@ impl DriverCallGuard {
         let (device, name) = (&self.device, self.name);
         let Some(table) = device.table.get() else { return E_FAIL };
         let Some(function) = slot(&table.functions) else {
-            device.log().emit(device.subject, EventKind::EntryMissing { name: name.into() });
+            device.log().emit(device.subject, || EventKind::EntryMissing { name: name.into() });
             return E_NOTIMPL;
         };
         device.host().yield_point(at);
@@ -263,7 +263,7 @@ impl Device {
             ledger: Mutex::default(),
         });
         let of = adapter.subject;
-        inner.log().emit(inner.subject, EventKind::UserDeviceCreated { adapter: of });
+        inner.log().emit(inner.subject, || EventKind::UserDeviceCreated { adapter: of });
         call_stack::register_device(inner.handle, &inner);
         let device = Self(inner);
         let made = device.call_create_device(shared);
@@ -406,7 +406,7 @@ impl Device {
         }
         // The remaining objects are destroyed with the device.
         let _ = inner.adapter.client.destroy_device(at, inner.kernel_handle);
-        inner.log().emit(inner.subject, EventKind::UserDeviceDestroyed {});
+        inner.log().emit(inner.subject, || EventKind::UserDeviceDestroyed {});
     }
 
     /// How many objects the driver has for the device: resources, allocations, contexts, paging

@@ -148,7 +148,7 @@ impl Device {
         } else {
             EventKind::SurfaceUnlocked { index }
         };
-        self.0.log().emit(group.subject, what);
+        self.0.log().emit(group.subject, || what);
     }
 
     /// Locks a surface (`Lock`).

@@ -138,14 +138,13 @@ impl Device {
         let Some(group) = ledger.resources.get(&handle) else { return Err(E_INVALIDARG) };
         let (count, shared) =
             (group.surfaces.surfaces.len(), group.surfaces.has_flag(Flags::SharedResource));
-        let made = EventKind::SurfacesCreated {
+        inner.log().emit(group.subject, || EventKind::SurfacesCreated {
             device: inner.subject,
             count: u32::try_from(count).unwrap_or(u32::MAX),
             allocations: u32::try_from(group.members.len()).unwrap_or(u32::MAX),
             shared,
             opened: group.opened,
-        };
-        inner.log().emit(group.subject, made);
+        });
         Ok(Resource(handle))
     }
 
@@ -342,7 +341,7 @@ impl Device {
         ledger.mark_destroyed(resource.0);
         // A resource in the application's memory has nothing for the driver to free.
         let destroyed = bare;
-        inner.log().emit(about, EventKind::SurfacesDropped { released: freed });
+        inner.log().emit(about, || EventKind::SurfacesDropped { released: freed });
         ledger.mark_handle_dead(driver_handle);
         if destroyed {
             ledger.remove_resource(resource.0);

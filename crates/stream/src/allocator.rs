@@ -102,12 +102,11 @@ impl Stream {
         let Connection { framing, allocator_owner: by, half_size: short, user_mode } = connection;
         let allocator = self.state.lock().allocators.reserve();
         let subject = allocator.subject();
-        let chosen = EventKind::AllocatorChosen {
+        self.log.emit(subject, || EventKind::AllocatorChosen {
             pin: pin.subject(),
             by: by.name().into(),
             user: user_mode,
-        };
-        self.log.emit(subject, chosen);
+        });
         let own = match by {
             AllocatorOwner::Driver => {
                 let own = self.initialize(at, allocator, pin, &framing).inspect_err(|_| {
@@ -158,10 +157,14 @@ impl Stream {
         let word = self.acquire_pointer(word);
         let Framing { frames, bytes, alignment, .. } = framing;
         let (pin, by) = (pin.subject(), by.name().into());
-        self.log.emit(
-            subject,
-            EventKind::AllocatorReady { pin, driver_handle: word, frames, bytes, alignment, by },
-        );
+        self.log.emit(subject, || EventKind::AllocatorReady {
+            pin,
+            driver_handle: word,
+            frames,
+            bytes,
+            alignment,
+            by,
+        });
         Ok(())
     }
 
@@ -186,7 +189,7 @@ impl Stream {
             });
             self.judge(RuleId::KS_ALLOC_004, subject, place, broken);
             self.free_blocks(pin, &left);
-            self.log.emit(subject, EventKind::AllocatorFailed { why: why.name() });
+            self.log.emit(subject, || EventKind::AllocatorFailed { why: why.name() });
             why.into()
         })
     }
@@ -248,13 +251,16 @@ impl Stream {
             state.freed_frames.remove(&(source.device, word));
             let (word, allocator) = (self.acquire_pointer(word), source.allocator.subject());
             let pin = pin.subject();
-            let blocks_allocated =
-                EventKind::FrameCreated { allocator: Some(allocator), pin, pointer: word, bytes };
-            self.log.emit(frame.subject(), blocks_allocated);
+            self.log.emit(frame.subject(), || EventKind::FrameCreated {
+                allocator: Some(allocator),
+                pin,
+                pointer: word,
+                bytes,
+            });
         }
         if had == 0 {
             let allocator = source.allocator.subject();
-            self.log.emit(pin.subject(), EventKind::FrameUnavailable { allocator });
+            self.log.emit(pin.subject(), || EventKind::FrameUnavailable { allocator });
             return Err(StreamError::NoFrames);
         }
         Ok(())
@@ -371,7 +377,7 @@ impl Stream {
             if injected.is_none() {
                 state.freed_frames.insert((source.device, word));
             }
-            self.log.emit(frame.subject(), EventKind::FrameFreed {});
+            self.log.emit(frame.subject(), || EventKind::FrameFreed {});
             self.release_pointer(word);
             drop(state);
             source.driver.object_removed(frame.into());
@@ -390,7 +396,7 @@ impl Stream {
             let mut frames = state.frames_of(pin);
             let home = !frames.any(|(_, it)| it.allocator == Some(source.allocator));
             drop(frames);
-            self.log.emit(subject, EventKind::AllocatorEnding { frames_returned: home });
+            self.log.emit(subject, || EventKind::AllocatorEnding { frames_returned: home });
         }
         if source.owner == AllocatorOwner::Driver {
             // Every use of the allocator holds the control mutex, as this thread does.
@@ -411,10 +417,9 @@ impl Stream {
                 }
             }
         }
-        self.log.emit(
-            subject,
-            EventKind::AllocatorDeleted { driver_handle: self.pointer_subject(word) },
-        );
+        self.log.emit(subject, || EventKind::AllocatorDeleted {
+            driver_handle: self.pointer_subject(word),
+        });
         self.release_pointer(word);
     }
 

@@ -155,7 +155,7 @@ impl Stream {
 
     fn log_bag_removal(&self, of: Subject, word: usize, freed_frames: bool) {
         let item = self.log.pointer_subject(word);
-        self.log.emit(of, EventKind::KsUnbagged { item, freed: freed_frames });
+        self.log.emit(of, || EventKind::KsUnbagged { item, freed: freed_frames });
         self.log.release_pointer(word);
     }
 
@@ -213,7 +213,7 @@ impl Services {
             has_free_routine,
         });
         let item = stream.log.acquire_pointer(item);
-        stream.log.emit(of, EventKind::KsBagged { item });
+        stream.log.emit(of, || EventKind::KsBagged { item });
         Ok(())
     }
 

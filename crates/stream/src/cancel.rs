@@ -116,7 +116,7 @@ impl Stream {
         }
         if let Some(by) = locked {
             let by = by.subject();
-            self.log.emit(frame.subject(), EventKind::FrameHeld { by });
+            self.log.emit(frame.subject(), || EventKind::FrameHeld { by });
             return None;
         }
         let mut has_cancel_callback = Vec::new();
@@ -130,8 +130,7 @@ impl Stream {
             } else {
                 // The clone stays with its driver, and points to nothing.
                 it.frame = None;
-                let moved = EventKind::PointerMoved { frame: None };
-                self.log.emit(clone.subject(), moved);
+                self.log.emit(clone.subject(), || EventKind::PointerMoved { frame: None });
                 state.frames[frame].clones -= 1;
             }
         }

@@ -108,7 +108,7 @@ impl Stream {
         {
             let mut state = self.state.lock();
             state.devices.fill(device, it);
-            self.log.emit(device.subject(), EventKind::KsAdded { factories: count });
+            self.log.emit(device.subject(), || EventKind::KsAdded { factories: count });
         }
         driver.attach();
         if let Err(reason) = self.call_add_device(at, device, &driver) {
@@ -234,7 +234,7 @@ impl Stream {
         }
         let mut state = self.state.lock();
         state.devices[device].set_phase = DevicePhase::Started;
-        self.log.emit(device.subject(), EventKind::KsStarted {});
+        self.log.emit(device.subject(), || EventKind::KsStarted {});
         self.wake_all(&mut state);
         Ok(())
     }
@@ -336,7 +336,7 @@ impl Stream {
         if ending == EndReason::SurpriseRemoval {
             let mut state = self.state.lock();
             state.devices[device].surprise_removed = true;
-            self.log.emit(subject, EventKind::KsSurpriseRemoved {});
+            self.log.emit(subject, || EventKind::KsSurpriseRemoved {});
             self.wake_all(&mut state);
         }
         // A driver that refuses to end cannot be helped: the device ends anyway.
@@ -350,7 +350,7 @@ impl Stream {
         self.end_filters(at, device)?;
         if ending == EndReason::Stop {
             let _ = self.device_call(at, device, driver, Entry::DeviceStop);
-            self.log.emit(subject, EventKind::KsStopped {});
+            self.log.emit(subject, || EventKind::KsStopped {});
             self.set_phase(device, DevicePhase::Stopped);
             return Ok(());
         }
@@ -415,7 +415,7 @@ impl Stream {
                 state.blocks.remove(&(device, *word));
             }
             state.freed_frames.retain(|(of, _)| *of != device);
-            self.log.emit(device.subject(), EventKind::KsRemoved {});
+            self.log.emit(device.subject(), || EventKind::KsRemoved {});
             self.wake_all(&mut state);
             (it.memory, left, it.driver)
         };

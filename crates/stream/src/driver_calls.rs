@@ -343,10 +343,10 @@ impl Driver {
         // It returns nothing.
         let _ = self.call_at(Entry::FreeFrame, at, allocator, dispatch, |entry| {
             self.log_arguments(Entry::FreeFrame, allocator, handle);
-            self.log.emit(
-                number.subject(),
-                EventKind::FrameFreeing { allocator: allocator.subject(), pointer: data },
-            );
+            self.log.emit(number.subject(), || EventKind::FrameFreeing {
+                allocator: allocator.subject(),
+                pointer: data,
+            });
             entry.free_frame(handle, frame);
             Ok(())
         });
@@ -409,7 +409,7 @@ impl Driver {
     /// Logs the allocator's driver handle that a call carries.
     fn log_arguments(&self, entry: Entry, allocator: AllocatorId, handle: &DriverAllocator) {
         let (entry, driver_handle) = (entry.name().into(), self.number(handle.as_raw()));
-        self.log.emit(allocator.subject(), EventKind::AllocatorUsed { entry, driver_handle });
+        self.log.emit(allocator.subject(), || EventKind::AllocatorUsed { entry, driver_handle });
     }
 
     /// A NULL driver handle has no number of its own.

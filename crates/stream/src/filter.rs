@@ -100,7 +100,7 @@ impl Stream {
                 self.empty_bag(at, device, BagOwner::Filter(filter));
                 let mut state = self.state.lock();
                 state.filters.remove(filter);
-                self.log.emit(filter.subject(), EventKind::FilterCreateFailed {});
+                self.log.emit(filter.subject(), || EventKind::FilterCreateFailed {});
                 self.wake_all(&mut state);
                 drop(state);
                 driver.object_removed(filter.into());
@@ -117,9 +117,13 @@ impl Stream {
             it.descriptor.pins.iter().map(|pin_descriptor| pin_descriptor.instances_necessary);
         let needs = needs.fold(0, u32::saturating_add);
         let device = device.subject();
-        let blocks_allocated =
-            EventKind::FilterCreated { device, factory, has_context, dispatch, needs };
-        self.log.emit(filter.subject(), blocks_allocated);
+        self.log.emit(filter.subject(), || EventKind::FilterCreated {
+            device,
+            factory,
+            has_context,
+            dispatch,
+            needs,
+        });
         Ok(filter)
     }
 
@@ -199,7 +203,7 @@ impl Stream {
         let mut state = self.state.lock();
         state.filters.remove(filter);
         state.jobs.retain(|job| !job.is_of_filter(filter));
-        self.log.emit(filter.subject(), EventKind::FilterClosed {});
+        self.log.emit(filter.subject(), || EventKind::FilterClosed {});
         self.wake_all(&mut state);
         drop(state);
         driver.object_removed(filter.into());

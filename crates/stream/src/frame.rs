@@ -198,7 +198,7 @@ impl Stream {
         // A frame given up on the way to stop carries no data.
         if it.cancel_requested || stops {
             it.location = FrameLocation::Idle;
-            self.log.emit(subject, EventKind::FrameCancelled {});
+            self.log.emit(subject, || EventKind::FrameCancelled {});
             self.wake_all(stream_state);
             return;
         }
@@ -271,10 +271,10 @@ impl Stream {
             Err(WaitResult::TimedOut) => Err(StreamError::TimedOut),
             Err(WaitResult::Stuck(graph)) => {
                 if !self.judge_stalled(pin) {
-                    self.log.emit(
-                        pin.subject(),
-                        EventKind::WaitStuck { component: Component::Driver, graph },
-                    );
+                    self.log.emit(pin.subject(), || EventKind::WaitStuck {
+                        component: Component::Driver,
+                        graph,
+                    });
                 }
                 Err(StreamError::Stuck)
             }

@@ -27,7 +27,7 @@ impl Services {
             return Err(DriverError::Invalid);
         }
         it.injects_frames = true;
-        stream.log.emit(pin.subject(), EventKind::PinInjects {});
+        stream.log.emit(pin.subject(), || EventKind::PinInjects {});
         Ok(())
     }
 
@@ -67,9 +67,12 @@ impl Services {
         frame.injected = Some(context);
         let frame = stream_state.add_frame(frame);
         let (word, pin) = (stream.acquire_pointer(word), pin.subject());
-        let blocks_allocated =
-            EventKind::FrameCreated { allocator: None, pin, pointer: word, bytes };
-        stream.log.emit(frame.subject(), blocks_allocated);
+        stream.log.emit(frame.subject(), || EventKind::FrameCreated {
+            allocator: None,
+            pin,
+            pointer: word,
+            bytes,
+        });
         stream.complete_if_unreferenced(&mut stream_state, frame);
         Ok(())
     }
@@ -102,7 +105,7 @@ impl Stream {
             (word, context, driver)
         };
         driver.frame_returned(at, pin, word, context);
-        self.log.emit(frame.subject(), EventKind::FrameFreed {});
+        self.log.emit(frame.subject(), || EventKind::FrameFreed {});
         self.release_pointer(word);
         driver.object_removed(frame.into());
     }

@@ -145,7 +145,7 @@ impl Stream {
                     min_state: it.processing_state().name().into(),
                 };
                 it.own_handle = own;
-                self.log.emit(pin.subject(), blocks_allocated);
+                self.log.emit(pin.subject(), || blocks_allocated);
                 Ok(pin)
             }
             Err(why) => {
@@ -229,8 +229,11 @@ impl Stream {
             let ranges: Vec<Format> = ranges.cloned().collect();
             let (filter, sample_size) = (it.filter.subject(), it.format.sample_size);
             let first = old.is_none();
-            self.log
-                .emit(pin.subject(), EventKind::PinFormat { filter, sample: sample_size, first });
+            self.log.emit(pin.subject(), || EventKind::PinFormat {
+                filter,
+                sample: sample_size,
+                first,
+            });
             (stream_state.pin_call(pin, Entry::PinSetDataFormat), ranges)
         };
         let (driver, view, asks) = call;
@@ -334,9 +337,11 @@ impl Stream {
         let stream_state = self.state.lock();
         let framing = stream_state.pin(pin)?.framing.clone();
         let there = framing.is_some();
-        let has_cancel_callback =
-            EventKind::PinFraming { set: false, available: there, succeeded: there };
-        self.log.emit(pin.subject(), has_cancel_callback);
+        self.log.emit(pin.subject(), || EventKind::PinFraming {
+            set: false,
+            available: there,
+            succeeded: there,
+        });
         Ok(framing)
     }
 
@@ -344,9 +349,11 @@ impl Stream {
     pub fn set_framing(&self, pin: PinId, _framing: &FramingForm) -> Result<(), StreamError> {
         let stream_state = self.state.lock();
         let there = stream_state.pin(pin)?.framing.is_some();
-        let has_cancel_callback =
-            EventKind::PinFraming { set: true, available: there, succeeded: false };
-        self.log.emit(pin.subject(), has_cancel_callback);
+        self.log.emit(pin.subject(), || EventKind::PinFraming {
+            set: true,
+            available: there,
+            succeeded: false,
+        });
         Err(StreamError::Driver(DriverError::Unsupported))
     }
 
@@ -396,7 +403,7 @@ impl Stream {
         }
         let Framing { frames, bytes, alignment, .. } = connection.framing;
         let by = connection.allocator_owner.name().into();
-        self.log.emit(pin.subject(), EventKind::PinConnected { frames, bytes, alignment, by });
+        self.log.emit(pin.subject(), || EventKind::PinConnected { frames, bytes, alignment, by });
         Ok(connection.framing)
     }
 
@@ -449,7 +456,7 @@ impl Stream {
         self.call_disconnect(at, pin);
         let mut stream_state = self.state.lock();
         stream_state.pins[pin].connection = None;
-        self.log.emit(pin.subject(), EventKind::PinDisconnected {});
+        self.log.emit(pin.subject(), || EventKind::PinDisconnected {});
     }
 
     /// Ends a pin: stops it, deletes clones, frees frames, deletes the allocator, calls the driver,
@@ -495,7 +502,7 @@ impl Stream {
         }
         stream_state.jobs.retain(|job| !job.is_of_pin(pin));
         let gone = if it.created { EventKind::PinClosed {} } else { EventKind::PinCreateFailed {} };
-        self.log.emit(pin.subject(), gone);
+        self.log.emit(pin.subject(), || gone);
         self.wake_all(&mut stream_state);
         drop(stream_state);
         driver.object_removed(pin.into());

@@ -207,7 +207,7 @@ impl Stream {
         to: PinState,
         what: impl FnOnce(flight::Text, flight::Text) -> EventKind,
     ) {
-        self.log.emit(pin.subject(), what(from.name().into(), to.name().into()));
+        self.log.emit(pin.subject(), || what(from.name().into(), to.name().into()));
     }
 
     /// Waits until no thread processes the pin. No thread starts to.
@@ -242,7 +242,7 @@ impl Stream {
         for clone in clones {
             if let Some(frame) = stream_state.pointers[clone].frame {
                 let by = clone.subject();
-                self.log.emit(frame.subject(), EventKind::FrameStuck { by });
+                self.log.emit(frame.subject(), || EventKind::FrameStuck { by });
                 stream_state.frames[frame].cancel_requested = true;
             }
             self.remove_clone(&mut stream_state, clone, true);
@@ -258,7 +258,7 @@ impl Stream {
             if it.location != FrameLocation::Idle {
                 flushed += 1;
                 it.location = FrameLocation::Idle;
-                self.log.emit(frame.subject(), EventKind::FrameReturned {});
+                self.log.emit(frame.subject(), || EventKind::FrameReturned {});
             }
         }
         let it = &mut stream_state.pins[pin];
@@ -266,7 +266,7 @@ impl Stream {
         it.completed.clear();
         it.made_no_progress = false;
         stream_state.jobs.retain(|job| !job.is_of_pin(pin));
-        self.log.emit(pin.subject(), EventKind::PinFlushed { frames: flushed });
+        self.log.emit(pin.subject(), || EventKind::PinFlushed { frames: flushed });
         self.wake_all(&mut stream_state);
     }
 

@@ -101,7 +101,7 @@ impl Stream {
             let it = stream_state.started_device(device)?;
             (it.driver.clone(), it.dispatch.contains(&Entry::DeviceSetPower))
         };
-        self.log.emit(device.subject(), EventKind::KsPowered { on });
+        self.log.emit(device.subject(), || EventKind::KsPowered { on });
         if asks {
             driver.set_power(at, on);
         }

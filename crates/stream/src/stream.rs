@@ -114,7 +114,8 @@ impl Stream {
         self.wait_for(at, deadline, what, act).map_err(|woken| match woken {
             WaitResult::TimedOut => StreamError::TimedOut,
             WaitResult::Stuck(graph) => {
-                self.log.emit(about, EventKind::WaitStuck { component: Component::Driver, graph });
+                self.log
+                    .emit(about, || EventKind::WaitStuck { component: Component::Driver, graph });
                 StreamError::Stuck
             }
             // A wait that was woken continues, so it is not stuck.
@@ -127,7 +128,7 @@ impl Stream {
     #[inline]
     pub(crate) fn log_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.log.is_enabled() {
-            self.log.emit(subject, what());
+            self.log.emit(subject, || what());
         }
     }
 

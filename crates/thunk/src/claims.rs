@@ -211,6 +211,25 @@ pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<
     Ok(list)
 }
 
+/// Reads a list that receives results, and checks that it can be written. Up to `N` elements are
+/// not allocated on the heap.
+///
+/// # Safety
+///
+/// As for [`read_list`] and [`write_list`].
+pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
+    at: *mut T,
+    count: usize,
+) -> Result<SmallVec<[T; N]>, NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let list = unsafe { read_small_list(at.cast_const(), count) }?;
+    if CALL_TRUST.get().trust != PointerTrust::Trusted {
+        // SAFETY: The caller's contract.
+        unsafe { write_list(at, &list) }?;
+    }
+    Ok(list)
+}
+
 /// Writes a list back.
 ///
 /// # Safety

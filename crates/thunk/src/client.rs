@@ -342,6 +342,47 @@ impl Client {
         })
     }
 
+    /// `D3DKMTCreateAllocation` of one allocation without a resource. The driver may edit its
+    /// private data.
+    pub fn create_one(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        private: &mut [u8],
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let mut info = D3DDDI_ALLOCATIONINFO {
+            pPrivateDriverData: private.as_mut_ptr().cast(),
+            PrivateDriverDataSize: size(private),
+            ..D3DDDI_ALLOCATIONINFO::ZERO
+        };
+        let mut args = D3DKMT_CREATEALLOCATION {
+            hDevice: device,
+            NumAllocations: 1,
+            pAllocationInfo: &raw mut info,
+            ..D3DKMT_CREATEALLOCATION::ZERO
+        };
+        // SAFETY: `info` and `private` outlive the call and have the lengths in `args`.
+        let status = unsafe { table::D3DKMTCreateAllocation(&self.session, at, &raw mut args) };
+        check_status(status).map(|()| info.hAllocation)
+    }
+
+    /// `D3DKMTDestroyAllocation2` of one allocation, without flags.
+    pub fn destroy_one(
+        &self,
+        at: &mut Passive,
+        device: D3DKMT_HANDLE,
+        allocation: D3DKMT_HANDLE,
+    ) -> Result<(), NTSTATUS> {
+        let args = D3DKMT_DESTROYALLOCATION2 {
+            hDevice: device,
+            phAllocationList: &raw const allocation,
+            AllocationCount: 1,
+            ..D3DKMT_DESTROYALLOCATION2::ZERO
+        };
+        // SAFETY: `args` and `allocation` outlive the call.
+        check_status(unsafe { table::D3DKMTDestroyAllocation2(&self.session, at, &raw const args) })
+    }
+
     /// `D3DKMTEscape`. Returns the data as the driver left it.
     pub fn escape(&self, at: &mut Passive, escape: &EscapeCall) -> Result<Vec<u8>, NTSTATUS> {
         let mut private = escape.private.clone();

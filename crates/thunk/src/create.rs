@@ -1,8 +1,11 @@
 //! Creating allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_bytes, read_list_mut, read_mut, write, write_bytes, write_list};
-use crate::entry::{ArgumentRule, judge_arguments};
+use crate::claims::{
+    read, read_bytes, read_mut, read_small_list, read_small_list_mut, write, write_bytes,
+    write_list,
+};
+use crate::entry::{ArgumentRule, judge_usual_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -17,6 +20,7 @@ use abi::ukm::{
     D3DDDI_ID_NOTAPPLICABLE,
 };
 use flight::{Passive, RuleId};
+use kernel::miniport::{CallList, PrivateData, collect_few};
 use kernel::{
     Argument, CreateAllocationRequest, CreateAllocationResponse, Handle, KernelError, Sharing,
 };
@@ -30,7 +34,7 @@ const MAX_ALLOCATIONS: u32 = 1024;
 /// The request, from either version of the structure.
 struct CreateArguments {
     args: D3DKMT_CREATEALLOCATION,
-    infos: Vec<Info>,
+    infos: CallList<Info>,
     standard: Option<D3DKMT_CREATESTANDARDALLOCATION>,
 }
 
@@ -47,6 +51,15 @@ struct Info {
 impl CreateArguments {
     fn has(&self, flag: u32) -> bool {
         self.args.Flags.has(flag)
+    }
+
+    /// Whether these are the arguments of a usual call, for allocations without a resource.
+    fn is_usual(&self) -> bool {
+        let usual = |info: &Info| info.flags == 0 && info.source == D3DDDI_ID_NOTAPPLICABLE;
+        self.args.Flags.Value == 0
+            && self.args.hDevice != 0
+            && self.args.NumAllocations != 0
+            && self.infos.iter().all(usual)
     }
 
     fn any(&self, broken: impl Fn(&Info) -> bool, sentence: &str) -> Option<String> {
@@ -264,8 +277,9 @@ unsafe fn create<E: Element>(
     let arguments = unsafe { read_mut(args) }?;
     let list = list(&arguments);
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, check_count(session, &arguments)?) }?;
-    let infos = elements.iter().map(E::info).collect();
+    let mut elements =
+        unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }?;
+    let infos = collect_few(elements.iter().map(E::info));
     // SAFETY: The caller's contract.
     let made = unsafe { create_objects(session, at, arguments, infos) }?;
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
@@ -324,19 +338,21 @@ unsafe fn create_objects(
     session: &Session,
     at: &mut Passive,
     args: D3DKMT_CREATEALLOCATION,
-    infos: Vec<Info>,
+    infos: CallList<Info>,
 ) -> Result<CreateAllocationResponse, NTSTATUS> {
     let standard = args.Flags.has(Flags::StandardAllocation);
     // SAFETY: The caller's contract: with the flag the union holds this pointer.
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
     let arguments = CreateArguments { args, infos, standard: standard.transpose()? };
-    judge_arguments(session, RULES, &arguments)?;
+    judge_usual_arguments(session, RULES, &arguments, arguments.is_usual())?;
     if arguments.has(Flags::ExistingSection) {
         session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
     }
-    for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
-        session.missing_entry(name);
+    if args.Flags.Value != 0 {
+        for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
+            session.missing_entry(name);
+        }
     }
     // SAFETY: The caller's contract.
     let request = unsafe { create_request(&arguments) }?;
@@ -369,14 +385,15 @@ unsafe fn create_objects(
 /// The pointers of `arguments` are valid, unless the session is guarded.
 unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocationRequest, NTSTATUS> {
     let args = &arguments.args;
-    let mut allocations = Vec::with_capacity(arguments.infos.len());
+    let mut allocations = CallList::with_capacity(arguments.infos.len());
     for info in &arguments.infos {
+        let (private, size) = (info.private.cast::<u8>(), info.private_size as usize);
         // Private data of a standard allocation is not returned.
-        let bytes = match arguments.standard {
+        let bytes: Result<PrivateData, NTSTATUS> = match arguments.standard {
             // SAFETY: The caller's contract.
-            Some(_) => unsafe { read_bytes(info.private.cast_const(), info.private_size) },
+            Some(_) => unsafe { read_small_list(private.cast_const(), size) },
             // SAFETY: The caller's contract.
-            None => unsafe { read_list_mut(info.private.cast::<u8>(), info.private_size as usize) },
+            None => unsafe { read_small_list_mut(private, size) },
         };
         allocations.push(bytes?);
     }

@@ -1,8 +1,8 @@
 //! Destroying allocations and resources.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list};
-use crate::entry::{ArgumentRule, judge_arguments};
+use crate::claims::{read, read_small_list};
+use crate::entry::{ArgumentRule, judge_usual_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -10,6 +10,7 @@ use abi::kmt::{D3DKMT_DESTROYALLOCATION, D3DKMT_DESTROYALLOCATION2};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDICB_DESTROYALLOCATION2FLAGS as Flags;
 use flight::{Passive, RuleId};
+use kernel::miniport::collect_few;
 use kernel::{DestroyAllocationRequest, DestroyTarget, Handle};
 
 const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
@@ -113,13 +114,18 @@ unsafe fn destroy(
     at: &mut Passive,
     arguments: &D3DKMT_DESTROYALLOCATION2,
 ) -> Result<(), NTSTATUS> {
-    judge_arguments(session, RULES, arguments)?;
+    let of_clients = Flags::AssumeNotInUse | Flags::SynchronousDestroy;
+    let usual = arguments.hResource == 0
+        && !arguments.phAllocationList.is_null()
+        && arguments.Flags.Value & !of_clients == 0;
+    judge_usual_arguments(session, RULES, arguments, usual)?;
     let target = match (arguments.hResource, arguments.AllocationCount) {
         (0, 0) => DestroyTarget::Nothing,
         (0, count) => {
             // SAFETY: The caller's contract.
-            let list = unsafe { read_list(arguments.phAllocationList, count as usize) }?;
-            DestroyTarget::List(list.into_iter().map(Handle).collect())
+            let list =
+                unsafe { read_small_list::<_, 4>(arguments.phAllocationList, count as usize) }?;
+            DestroyTarget::List(collect_few(list.into_iter().map(Handle)))
         }
         (resource, _) => DestroyTarget::Resource(Handle(resource)),
     };

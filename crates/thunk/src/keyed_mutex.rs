@@ -143,12 +143,11 @@ pub(crate) unsafe fn open_keyed_mutex2(
     });
     if let Some(subject) = subject {
         let size = arguments.PrivateRuntimeDataSize.into();
-        let event = EventKind::KeyedMutexOpenReturned {
+        session.log().emit(subject, || EventKind::KeyedMutexOpenReturned {
             capacity: capacity.into(),
             size,
             copied: copied() - before,
-        };
-        session.log().emit(subject, event);
+        });
     }
     opened
 }
@@ -195,13 +194,12 @@ impl AcquireResult {
         key: u64,
         fence: u64,
     ) -> Result<(), NTSTATUS> {
-        let answered = EventKind::KeyedMutexAcquireReturned {
+        session.log().emit(self.subject, || EventKind::KeyedMutexAcquireReturned {
             result: self.outcome.into(),
             requested: arguments,
             key,
             fence,
-        };
-        session.log().emit(self.subject, answered);
+        });
         self.status
     }
 }

@@ -77,10 +77,12 @@ impl Session {
         body: impl FnOnce() -> Result<(), NTSTATUS>,
     ) -> NTSTATUS {
         let _behalf = CallerGuard::of(self.component);
-        self.log().emit(self.process.subject(), EventKind::Enter { call: name.into() });
+        self.log().emit(self.process.subject(), || EventKind::Enter { call: name.into() });
         let status = self.trust.during(body).err().unwrap_or(STATUS_SUCCESS);
-        let left = EventKind::Leave { call: name.into(), status: Hex(status.cast_unsigned()) };
-        self.log().emit(self.process.subject(), left);
+        self.log().emit(self.process.subject(), || EventKind::Leave {
+            call: name.into(),
+            status: Hex(status.cast_unsigned()),
+        });
         status
     }
 
@@ -96,6 +98,6 @@ impl Session {
 
     /// Emits that the caller used something that has no effect here yet.
     pub(crate) fn missing_entry(&self, name: &'static str) {
-        self.log().emit(self.process.subject(), EventKind::EntryMissing { name: name.into() });
+        self.log().emit(self.process.subject(), || EventKind::EntryMissing { name: name.into() });
     }
 }

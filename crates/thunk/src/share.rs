@@ -119,8 +119,11 @@ pub(crate) unsafe fn query_resource_info(
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     let (runtime, total) = (there.runtime as u64, arguments.TotalPrivateDriverDataSize.into());
-    let event = EventKind::ShareQueried { runtime, total, copied: copied() - before };
-    session.log().emit(there.resource, event);
+    session.log().emit(there.resource, || EventKind::ShareQueried {
+        runtime,
+        total,
+        copied: copied() - before,
+    });
     Ok(())
 }
 
@@ -188,7 +191,7 @@ unsafe fn open<E: Element>(
         written += private.len();
     }
     // SAFETY: The caller's contract.
-    unsafe { write_bytes(total, &opened.privates.concat()) }?;
+    unsafe { write_bytes(total, &opened.privates.iter().flatten().copied().collect::<Vec<u8>>()) }?;
     // SAFETY: The caller's contract.
     unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }?;
     // SAFETY: The caller's contract.
@@ -204,8 +207,9 @@ unsafe fn open<E: Element>(
         // SAFETY: The caller's contract.
         unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }?;
     }
-    let given = EventKind::ShareOpened { written: written as u64, copied };
-    session.log().emit(there.resource, given);
+    session
+        .log()
+        .emit(there.resource, || EventKind::ShareOpened { written: written as u64, copied });
     Ok(())
 }
 

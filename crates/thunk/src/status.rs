@@ -72,15 +72,17 @@ pub(crate) fn map_error<T>(
     error_rules: ErrorRules,
     map_error: Result<T, KernelError>,
 ) -> Result<T, NTSTATUS> {
-    let (result, broken) = match map_error {
-        Ok(value) => (Ok(value), None),
-        Err(error) => {
-            let Explained { status, breach } = explain(&error);
-            let broken =
-                breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
-            (Err(status), broken)
+    let error = match map_error {
+        Ok(value) => {
+            if session.log().is_enabled() {
+                error_rules.rules().for_each(|(rule, _)| session.log().count_kept(rule));
+            }
+            return Ok(value);
         }
+        Err(error) => error,
     };
+    let Explained { status, breach } = explain(&error);
+    let broken = breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
     for rule in error_rules.rules() {
         let sentence = match &broken {
             Some((this, sentence)) if *this == rule => Some(sentence.clone()),
@@ -88,7 +90,7 @@ pub(crate) fn map_error<T>(
         };
         session.judge(rule.0, rule.1, sentence);
     }
-    result
+    Err(status)
 }
 
 /// The status of an error, for calls that judge no rule on it.

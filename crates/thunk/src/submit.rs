@@ -67,8 +67,11 @@ pub(crate) unsafe fn submit_command(
     if looks {
         // SAFETY: The caller's contract.
         let left = digest(&unsafe { read_bytes(from, size) }?);
-        let message = EventKind::PacketPrivate { bytes: size, before: given, after: left };
-        session.log().emit(session.process.subject(), message);
+        session.log().emit(session.process.subject(), || EventKind::PacketPrivate {
+            bytes: size,
+            before: given,
+            after: left,
+        });
     }
     map_error(session, ERROR_RULES, done)
 }

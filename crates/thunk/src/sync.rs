@@ -208,7 +208,7 @@ pub(crate) unsafe fn create_synchronization_object2(
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     let global = Hex(global.map_or(0, |_| arguments.Info.SharedHandle));
-    session.log().emit(object, EventKind::SyncHandlesReturned { handle: Hex(handle.0), global });
+    session.log().emit(object, || EventKind::SyncHandlesReturned { handle: Hex(handle.0), global });
     Ok(())
 }
 

@@ -11,8 +11,8 @@ pub use kernel::callbacks::KernelCallbacks;
 pub use kernel::context::Context;
 pub use kernel::device::Device;
 pub use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
+    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverHandle, DriverResource, DriverResult, DriverView, Features, Generation, HandleSlot,
     Miniport, NewAllocation, NewView, OpenAllocationArgs, OwningResource, ResourceDisposition,
     StandardAllocationArgs, StandardPrivateData, SubmitCommandVirtualArgs, SurfaceInfo,

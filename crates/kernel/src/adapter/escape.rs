@@ -92,7 +92,7 @@ impl Kernel {
     ) -> Result<EscapeTarget, KernelError> {
         let named = state.find_escape_target(process, request);
         let (hardware, resolved) = (request.hardware, named.is_ok());
-        self.log.emit(process.subject(), EventKind::EscapeRequested { hardware, resolved });
+        self.log.emit(process.subject(), || EventKind::EscapeRequested { hardware, resolved });
         named
     }
 

@@ -212,7 +212,7 @@ impl Kernel {
             if let Some(seen) = &mut it.interrupts.vsync {
                 *seen = true;
             }
-            self.log.emit(adapter.subject(), EventKind::VsyncReported {});
+            self.log.emit(adapter.subject(), || EventKind::VsyncReported {});
             return true;
         };
         let nodes = it.nodes.len();
@@ -297,7 +297,7 @@ impl Kernel {
         let Some(it) = state.adapters.get_mut(adapter.0) else { return };
         match result {
             None => it.interrupts.vsync = on.then_some(false),
-            Some(Ok(())) => self.log.emit(adapter.subject(), EventKind::VsyncSwitched { on }),
+            Some(Ok(())) => self.log.emit(adapter.subject(), || EventKind::VsyncSwitched { on }),
             Some(Err(_)) => it.interrupts.vsync = None,
         }
     }
@@ -326,7 +326,7 @@ impl Kernel {
         // A DPC that will not run is not pending: the next start queues its own.
         let refused = it.interrupts_disabled || it.dpcs >= MAX_DPCS;
         let inserted = it.interrupts.request_dpc(refused);
-        self.log.emit(adapter.subject(), EventKind::DpcQueued { inserted });
+        self.log.emit(adapter.subject(), || EventKind::DpcQueued { inserted });
         if inserted {
             it.dpc = true;
             self.wake_one(&it.driver.work_available);

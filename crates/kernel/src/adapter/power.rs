@@ -286,10 +286,9 @@ impl Kernel {
             permit,
             SetPowerArgs { of: PowerTarget::Adapter, state, action },
         );
-        self.log.emit(
-            driver.adapter.subject(),
-            EventKind::AdapterPowered { state: state.name().into() },
-        );
+        self.log.emit(driver.adapter.subject(), || EventKind::AdapterPowered {
+            state: state.name().into(),
+        });
     }
 
     /// Switches every node to no context, so that context allocations are not in use.

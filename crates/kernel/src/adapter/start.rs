@@ -249,13 +249,13 @@ impl Kernel {
                 crate::ddi::miniport::Generation::Two => 2,
             };
             self.log
-                .emit(driver.adapter.subject(), EventKind::AdapterStarted { nodes, generation });
+                .emit(driver.adapter.subject(), || EventKind::AdapterStarted { nodes, generation });
             for (ordinal, node) in (0..).zip(&it.nodes) {
                 let adapter = driver.adapter;
-                self.log.emit(
-                    node.subject(),
-                    EventKind::NodeStarted { adapter: adapter.subject(), ordinal },
-                );
+                self.log.emit(node.subject(), || EventKind::NodeStarted {
+                    adapter: adapter.subject(),
+                    ordinal,
+                });
             }
             it.state = AdapterState::Running;
             let wire =
@@ -536,7 +536,7 @@ impl Kernel {
         let mut state = self.state.lock();
         if started {
             self.end_adapter_context_allocations(&mut state, adapter.0);
-            self.log.emit(adapter.subject(), EventKind::AdapterStopped {});
+            self.log.emit(adapter.subject(), || EventKind::AdapterStopped {});
         }
         let over = if ending == AdapterEnding::Halted {
             AdapterState::Halted
@@ -560,7 +560,7 @@ impl Kernel {
         let keys = ThreadingLevel::Three.keys(adapter.0, driver.generation, None);
         if let Ok(permit) = self.acquire_nested_permit(at, &keys) {
             driver.notify_surprise_removal(at, &permit);
-            self.log.emit(about, EventKind::AdapterSurpriseRemoved {});
+            self.log.emit(about, || EventKind::AdapterSurpriseRemoved {});
         }
         self.reopen_permits(adapter); // Power never returns: wake the threads that wait for it.
         let devices: Vec<Id<Device>> = {

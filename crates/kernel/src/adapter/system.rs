@@ -76,7 +76,7 @@ impl Kernel {
             state.kernel_handles.publish(own, device.into());
             let process = Kind::Process.subject(0);
             self.log
-                .emit(subject, EventKind::DeviceCreated { process, adapter: adapter.subject() });
+                .emit(subject, || EventKind::DeviceCreated { process, adapter: adapter.subject() });
             self.set_driver_handle(driver_handle.as_raw(), subject);
             let it = &mut state.devices[device];
             (it.driver_handle, it.ending) = (Some(driver_handle.clone()), false);
@@ -104,7 +104,7 @@ impl Kernel {
                 let on =
                     nodes.and_then(|nodes| nodes.get(node as usize)).map_or(0, |node| node.number);
                 let (device, node) = (device.subject(), Kind::Node.subject(on));
-                self.log.emit(subject, EventKind::ContextCreated { device, node });
+                self.log.emit(subject, || EventKind::ContextCreated { device, node });
                 self.set_driver_handle(given, subject);
                 Ok(())
             }
@@ -132,7 +132,7 @@ impl Kernel {
         let taken = context.and_then(|id| self.state.lock().contexts[id].driver_handle.take());
         if let (Some(context), Some(driver_handle)) = (context, taken.and_then(Arc::into_inner)) {
             let (subject, given) = (context.subject(), driver_handle.as_raw());
-            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
+            let log_arguments = |log: &flight::Log| log.emit(subject, || EventKind::DdiEnds {});
             let _ = driver.destroy_context(
                 at,
                 permit,
@@ -143,7 +143,7 @@ impl Kernel {
             state.close_kernel_handle(context);
             self.end_owner_context_allocations(&mut state, context, "DxgkDdiDestroyContext");
             state.release_context(adapter, context);
-            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.log.emit(subject, || EventKind::ContextDestroyed {});
             self.end_driver_handle(given, subject, false);
             state.remove_context(context);
         }
@@ -151,7 +151,7 @@ impl Kernel {
         let taken = device.and_then(|id| self.state.lock().devices[id].driver_handle.take());
         if let (Some(device), Some(driver_handle)) = (device, taken.and_then(Arc::into_inner)) {
             let (subject, given) = (device.subject(), driver_handle.as_raw());
-            let log_arguments = |log: &flight::Log| log.emit(subject, EventKind::DdiEnds {});
+            let log_arguments = |log: &flight::Log| log.emit(subject, || EventKind::DdiEnds {});
             let _ = driver.destroy_device(
                 at,
                 permit,
@@ -161,7 +161,7 @@ impl Kernel {
             let mut state = self.state.lock();
             state.close_kernel_handle(device);
             self.end_owner_context_allocations(&mut state, device, "DxgkDdiDestroyDevice");
-            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.log.emit(subject, || EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
             state.take_device(device);
         }

@@ -172,7 +172,7 @@ impl Kernel {
             }
             let fence = front.unwrap_or(node.reported);
             let stage = message.into();
-            self.log.emit(node.subject(), EventKind::NodeTimedOut { fence, stage, now });
+            self.log.emit(node.subject(), || EventKind::NodeTimedOut { fence, stage, now });
             action.push(next);
         }
         for next in action {
@@ -412,7 +412,7 @@ impl Kernel {
         let (subject, done, given) = (it.subject(), it.reported, it.submitted);
         let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
         let aborted = if right { aborted } else { given };
-        self.log.emit(subject, EventKind::NodeReset { done, aborted, submitted: given });
+        self.log.emit(subject, || EventKind::NodeReset { done, aborted, submitted: given });
         (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
         it.lost_packets.clear();
         it.faults.clear();
@@ -430,7 +430,7 @@ impl Kernel {
             if let Some(batch) = &packet.batch {
                 for (device, of) in state.owners_of(batch) {
                     let paging = batch.paging.subject();
-                    self.log.emit(device.subject(), EventKind::DevicePagingLost { of, paging });
+                    self.log.emit(device.subject(), || EventKind::DevicePagingLost { of, paging });
                     if !hit.contains(&device) {
                         hit.push(device);
                     }
@@ -582,10 +582,10 @@ impl Kernel {
             it.resets.retain(|value| now.saturating_sub(*value) < TDR_LIMIT_TIME);
             it.resets.push(now);
             let count = it.resets.len();
-            self.log.emit(
-                adapter.subject(),
-                EventKind::AdapterReset { now, count: u32::try_from(count).unwrap_or(u32::MAX) },
-            );
+            self.log.emit(adapter.subject(), || EventKind::AdapterReset {
+                now,
+                count: u32::try_from(count).unwrap_or(u32::MAX),
+            });
             (count, count > TDR_LIMIT_COUNT)
         };
         let reason = if fatal { CollectReason::RecoveryFailed } else { CollectReason::Recovery };
@@ -615,7 +615,7 @@ impl Kernel {
         }
         self.restore_tables(at, permit, driver);
         let state = &mut *self.state.lock();
-        self.log.emit(adapter.subject(), EventKind::AdapterRestarted {});
+        self.log.emit(adapter.subject(), || EventKind::AdapterRestarted {});
         for node in 0..nodes {
             self.reopen_node(state, number, node);
         }
@@ -689,8 +689,11 @@ impl Kernel {
                         .into_iter()
                         .filter_map(|in_flight_packet| in_flight_packet.batch),
                 );
-                self.log
-                    .emit(subject, EventKind::NodeReset { done, aborted: given, submitted: given });
+                self.log.emit(subject, || EventKind::NodeReset {
+                    done,
+                    aborted: given,
+                    submitted: given,
+                });
             }
             for batch in again {
                 self.complete_batch(state, adapter, batch, true);
@@ -716,7 +719,7 @@ impl Kernel {
         {
             let state = &mut *self.state.lock();
             let subject = adapter.subject();
-            self.log.emit(subject, EventKind::AdapterFatal { why: why.to_owned().into() });
+            self.log.emit(subject, || EventKind::AdapterFatal { why: why.to_owned().into() });
             // The adapter may have been removed during the driver calls.
             if let Some(it) = state.adapters.get_mut(adapter) {
                 it.fatal = true;

@@ -151,7 +151,7 @@ impl Driver {
     pub(crate) fn report_interrupt_left(&self) {
         let hardware = &self.hardware;
         if [hardware.interrupt_asserted(), hardware.interrupt_enabled()].contains(&Some(true)) {
-            self.log.emit(self.adapter.subject(), EventKind::InterruptLeft {});
+            self.log.emit(self.adapter.subject(), || EventKind::InterruptLeft {});
         }
     }
 

@@ -18,7 +18,27 @@ use crate::objects::handle_table::Handle;
 use crate::objects::resource::Resource;
 use crate::objects::view::View;
 use flight::Fence;
-use std::vec::Drain;
+use smallvec::{Array, SmallVec};
+
+/// What one call is about: nearly always one object, and one needs no heap.
+pub type CallList<T> = SmallVec<[T; 1]>;
+
+/// Collects a short list, mostly of one element, with fewer instructions than
+/// `Iterator::collect`, which prepares for many.
+#[inline]
+pub fn collect_few<A: Array>(items: impl IntoIterator<Item = A::Item>) -> SmallVec<A> {
+    let mut list = SmallVec::new();
+    for item in items {
+        list.push(item);
+    }
+    list
+}
+
+/// Driver handles that a call consumes.
+pub type Drain<'a, T> = smallvec::Drain<'a, [T; 1]>;
+
+/// Private driver data. Short data needs no heap.
+pub type PrivateData = SmallVec<[u8; 32]>;
 
 /// An interrupt that a driver enables or disables (`DXGK_INTERRUPT_TYPE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,17 +136,17 @@ pub struct StandardPrivateData {
 /// Arguments of a create call (`DXGKARG_CREATEALLOCATION`).
 pub struct CreateAllocationArgs<'a> {
     /// The allocations, in the client's order.
-    pub allocations: Vec<NewAllocation<'a>>,
+    pub allocations: CallList<NewAllocation<'a>>,
     /// The resource they belong to, if any.
     pub resource: Option<OwningResource<'a>>,
     /// The resource's private data; the driver may edit it.
-    pub private: &'a mut Vec<u8>,
+    pub private: &'a mut [u8],
 }
 
 /// One allocation to create.
 pub struct NewAllocation<'a> {
-    /// Its private data. The driver may edit it, but not change its length.
-    pub private: &'a mut Vec<u8>,
+    /// Its private data. The driver may edit it.
+    pub private: &'a mut [u8],
     /// Whether it is a primary, to be shown on a display. WINDOWS: a driver knows this only from
     /// its private data; the kernel knows it from the client.
     pub primary: bool,
@@ -145,7 +165,7 @@ pub enum OwningResource<'a> {
 /// The result of a create call.
 pub struct CreatedAllocations {
     /// Each allocation's driver handle and description.
-    pub allocations: Vec<(DriverAllocation, AllocationInfo)>,
+    pub allocations: CallList<(DriverAllocation, AllocationInfo)>,
     /// The resource's driver handle, if the resource is new or its handle changed.
     pub resource: Option<DriverResource>,
 }
@@ -197,7 +217,7 @@ pub struct OpenAllocationArgs<'a> {
     /// The device.
     pub device: &'a DriverDevice,
     /// Each allocation, in order.
-    pub views: Vec<NewView<'a>>,
+    pub views: CallList<NewView<'a>>,
     /// Whether this is part of the create call.
     pub create: bool,
     /// The resource's private data.
@@ -209,7 +229,7 @@ pub struct NewView<'a> {
     /// The client's handle. The driver may use it in callbacks at once.
     pub handle: Handle,
     /// The allocation's private data. Edits take effect only in a create call.
-    pub private: &'a mut Vec<u8>,
+    pub private: &'a mut [u8],
     /// The slot for its driver handle.
     pub slot: HandleSlot<'a, View>,
 }

@@ -163,12 +163,6 @@ impl PermitKeys {
     }
 }
 
-impl Extend<(PermitKey, PermitMode)> for PermitKeys {
-    fn extend<I: IntoIterator<Item = (PermitKey, PermitMode)>>(&mut self, keys: I) {
-        self.list.extend(keys);
-    }
-}
-
 /// The keys, for wait descriptions: `adapter 1 (shared) and process 2 (exclusive)`.
 impl fmt::Display for PermitKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -330,21 +324,21 @@ impl Kernel {
         token: &WaitToken,
         deadline: Option<u64>,
     ) -> WaitResult {
-        self.log.emit(about, EventKind::WaitParked { why: token.why().to_owned().into() });
+        self.log.emit(about, || EventKind::WaitParked { why: token.why().to_owned().into() });
         let satisfied = self.host.park(at, token, deadline);
         match &satisfied {
             WaitResult::Stuck(graph) => {
                 let component = self.state.lock().stuck_component(about);
-                self.log.emit(about, EventKind::WaitStuck { component, graph: graph.clone() });
+                self.log.emit(about, || EventKind::WaitStuck { component, graph: graph.clone() });
             }
             WaitResult::Woken => {
-                self.log.emit(about, EventKind::WaitEnded { result: "woken".into() });
+                self.log.emit(about, || EventKind::WaitEnded { result: "woken".into() });
             }
             WaitResult::TimedOut => {
-                self.log.emit(about, EventKind::WaitEnded { result: "timed-out".into() });
+                self.log.emit(about, || EventKind::WaitEnded { result: "timed-out".into() });
             }
             WaitResult::HostEnded => {
-                self.log.emit(about, EventKind::WaitEnded { result: "over".into() });
+                self.log.emit(about, || EventKind::WaitEnded { result: "over".into() });
             }
         }
         satisfied

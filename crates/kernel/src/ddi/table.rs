@@ -7,11 +7,11 @@ use super::{CallDetails, Driver, no_details};
 use crate::adapter::power::SetPowerArgs;
 use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{
-    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverKind,
-    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
-    HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
-    SurfaceInfo,
+    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
+    DriverDevice, DriverError, DriverKind, DriverProcess, DriverResource, DriverResult, DriverView,
+    EscapeArgs, Features, Generation, HandleSlot, Interrupt, OpenAllocationArgs,
+    StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use crate::ddi::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use crate::ddi::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -23,7 +23,6 @@ use crate::memory::address::AddressSpace;
 use flight::{DeviceLevel, Dispatch, Fence, Passive};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::vec::Drain;
 
 ddi! {
     DxgkDdiAddDevice: Passive, Three, any {
@@ -171,7 +170,7 @@ ddi! {
     }
     DxgkDdiOpenAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Opens allocations for a device, and returns a handle for each.
-        details fn open_allocations(args: OpenAllocationArgs<'_>) -> Vec<DriverView>;
+        details fn open_allocations(args: OpenAllocationArgs<'_>) -> CallList<DriverView>;
     }
     DxgkDdiCloseAllocation: Passive, Zero, any {
         /// Closes views of a device, all allocations of a resource at once.

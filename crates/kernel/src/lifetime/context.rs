@@ -148,12 +148,14 @@ impl Kernel {
                     state.adapters.get(guard.adapter).and_then(|adapter| adapter.nodes.get(node));
                 let on = on.map_or(0, |node| node.number);
                 let device = guard.device.subject();
-                let created = EventKind::ContextCreated { device, node: Kind::Node.subject(on) };
-                self.log.emit(subject, created);
+                self.log.emit(subject, || EventKind::ContextCreated {
+                    device,
+                    node: Kind::Node.subject(on),
+                });
                 let lists = state.contexts.get(number).and_then(|context| context.lists.as_ref());
                 if let Some(sizes) = lists.map(|render_lists| render_lists.sizes) {
                     let BufferSizes { commands, allocation_list: list, patches, .. } = sizes;
-                    self.log.emit(subject, EventKind::ContextLists { commands, list, patches });
+                    self.log.emit(subject, || EventKind::ContextLists { commands, list, patches });
                 }
                 self.set_driver_handle(given, subject);
                 self.publish_handle(&mut state, process.0, name, number.into());
@@ -310,7 +312,7 @@ impl Kernel {
             let permit = self.acquire_permit(at, keys).ok()?;
             // WINDOWS: if the driver returns a failure, the context is destroyed all the same (our
             // decision).
-            let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
+            let log_arguments = |log: &Log| log.emit(number.subject(), || EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
             let _ = driver.destroy_context(at, &permit, details, driver_handle);
             Some(given)
@@ -322,7 +324,7 @@ impl Kernel {
             self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyContext");
             let adapter = state.devices[device].adapter;
             state.release_context(adapter, number);
-            self.log.emit(subject, EventKind::ContextDestroyed {});
+            self.log.emit(subject, || EventKind::ContextDestroyed {});
             self.end_driver_handle(given, subject, false);
         }
         state.end_lists(number);

@@ -8,8 +8,9 @@ use crate::base::digest::digest;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::ddi::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResource,
-    HandleSlot, NewAllocation, OwningResource, StandardAllocationArgs, StandardPrivateData,
+    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DriverError,
+    DriverResource, HandleSlot, NewAllocation, OwningResource, PrivateData, StandardAllocationArgs,
+    StandardPrivateData, collect_few,
 };
 use crate::ddi::operation::PAGE;
 use crate::ddi::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
@@ -26,7 +27,7 @@ use crate::objects::resource::Resource;
 use crate::objects::resource::ResourceView;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// Maximum size in bytes of a driver's private data for a standard allocation.
 const MAX_PRIVATE_SIZE: u32 = 1 << 24;
@@ -47,7 +48,7 @@ pub struct CreateAllocationRequest {
     /// The new resource's private data for the driver.
     pub private: Vec<u8>,
     /// Each allocation's private data for the driver.
-    pub allocations: Vec<Vec<u8>>,
+    pub allocations: CallList<PrivateData>,
     /// Indices of the primaries in the list.
     pub primaries: Vec<usize>,
     /// The size in bytes of one standard allocation, whose private data the driver supplies.
@@ -85,11 +86,11 @@ pub struct CreateAllocationResponse {
     /// The global handle of the new resource.
     pub global: Option<Handle>,
     /// The handles of the allocations, in order.
-    pub allocations: Vec<Handle>,
+    pub allocations: CallList<Handle>,
     /// The resource's private data as the driver returned it.
     pub private: Vec<u8>,
     /// Each allocation's private data as the driver returned it.
-    pub privates: Vec<Vec<u8>>,
+    pub privates: CallList<PrivateData>,
 }
 
 /// The resource that new allocations belong to.
@@ -100,7 +101,7 @@ pub(crate) struct ResourceTarget {
     pub(crate) created: bool,
 }
 
-/// Digests of private data, one per allocation.
+/// Digests of private data, one per allocation; none if the log is disabled.
 pub(crate) type Digests = SmallVec<[Hex; 4]>;
 
 /// A create or open call in progress.
@@ -166,9 +167,9 @@ impl Kernel {
         let CreateScope { process, device: guard, joins, .. } = *creating;
         let driver = &guard.driver;
         let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
-        keys.extend(joins.map(|resource_target| {
-            (PermitKey::Resource(resource_target.resource), PermitMode::Exclusive)
-        }));
+        if let Some(target) = joins {
+            keys.push((PermitKey::Resource(target.resource), PermitMode::Exclusive));
+        }
         let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
         // Check again after the wait.
         check_still_valid(&state, creating)?;
@@ -190,8 +191,8 @@ impl Kernel {
         }
         let (created, seen) = described?;
         let impossible = created.allocations.iter().any(|(_, info)| info.is_impossible());
-        let infos: SmallVec<[AllocationInfo; 1]> =
-            created.allocations.iter().map(|pair| pair.1).collect();
+        let infos: CallList<AllocationInfo> =
+            collect_few(created.allocations.iter().map(|pair| pair.1));
         let mut state = self.state.lock();
         let mut objects =
             self.create_objects(&mut state, creating, request, created, (&given, &seen));
@@ -239,7 +240,6 @@ impl Kernel {
         request: &mut CreateAllocationRequest,
     ) -> Result<(CreatedAllocations, Digests), KernelError> {
         let seen = self.digests(&request.allocations);
-        let lengths = lengths(&request.allocations);
         let known = creating
             .joins
             .and_then(|resource_target| self.take_resource_handle(resource_target.resource));
@@ -248,12 +248,13 @@ impl Kernel {
             None => request.new_resource.then(|| OwningResource::New(HandleSlot::new())),
         };
         let primaries = &request.primaries;
-        let birth = |(place, private)| {
+        let private = request.allocations.iter_mut().map(|private| &mut private[..]);
+        let allocations = private.enumerate().map(|(place, private)| {
             let primary = primaries.contains(&place);
             NewAllocation { private, primary, slot: HandleSlot::new() }
-        };
+        });
         let args = CreateAllocationArgs {
-            allocations: request.allocations.iter_mut().enumerate().map(birth).collect(),
+            allocations: collect_few(allocations),
             resource,
             private: &mut request.private,
         };
@@ -264,20 +265,16 @@ impl Kernel {
             .map(|(target, driver_handle)| (target.resource, driver_handle.as_raw()));
         let log_arguments = |log: &Log| {
             if let Some((resource, driver_handle)) = lent {
-                let carried = EventKind::DdiResource {
+                log.emit(resource.subject(), || EventKind::DdiResource {
                     driver_handle: log.pointer_subject(driver_handle),
                     destroy: false,
                     no_allocations: false,
-                };
-                log.emit(resource.subject(), carried);
+                });
             }
         };
         let details =
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
         let mut created = driver.create_allocations(at, permit, details, args);
-        for (private, length) in request.allocations.iter_mut().zip(lengths) {
-            private.resize(length, 0); // A driver edits the bytes; the length stays.
-        }
         if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
             let changed = created
                 .as_mut()
@@ -295,10 +292,12 @@ impl Kernel {
         Ok((created?, seen))
     }
 
-    /// Digests of private data for events; zeros if the log is disabled.
-    fn digests(&self, private: &[Vec<u8>]) -> Digests {
-        let listens = self.log.is_enabled();
-        private.iter().map(|bytes| if listens { digest(bytes) } else { Hex(0) }).collect()
+    /// Digests of private data for events; none if the log is disabled.
+    fn digests(&self, private: &[PrivateData]) -> Digests {
+        if !self.log.is_enabled() {
+            return Digests::new();
+        }
+        private.iter().map(|bytes| digest(bytes)).collect()
     }
 
     /// Takes a resource's driver handle out, to lend it. The caller holds the resource's permit
@@ -323,14 +322,14 @@ impl KernelState {
     ) -> Result<ResourceTarget, KernelError> {
         let argument = Argument::Resource;
         let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
-        let removed = KernelError::Removed(number.subject());
-        let view = self.resource_views.get(number).ok_or(removed.clone())?;
+        let removed = || KernelError::Removed(number.subject());
+        let view = self.resource_views.get(number).ok_or_else(removed)?;
         if view.device != device {
             let owner = view.device.subject();
             return Err(KernelError::OtherDevice { argument, handle, owner });
         }
         let resource = view.resource.subject();
-        if self.resources.get(view.resource).ok_or(removed)?.shared {
+        if self.resources.get(view.resource).ok_or_else(removed)?.shared {
             return Err(KernelError::SharedResourceSealed(resource));
         }
         if standard {
@@ -350,11 +349,6 @@ impl AllocationInfo {
             || overflows(self.pitch_aligned_size)
             || !(self.alignment == 0 || self.alignment.is_power_of_two())
     }
-}
-
-/// The length of each allocation's private data.
-pub(crate) fn lengths(private: &[Vec<u8>]) -> SmallVec<[usize; 4]> {
-    private.iter().map(Vec::len).collect()
 }
 
 /// Calls `DxgkDdiGetStandardAllocationDriverData` twice: for the sizes, then for the private data.
@@ -392,7 +386,7 @@ fn standard_private(
         )
     });
     judge_standard(driver, RuleId::KMD_STD_004, broken);
-    request.allocations = vec![private.allocation];
+    request.allocations = smallvec![private.allocation.into()];
     request.private = private.resource;
     Ok(())
 }

@@ -8,11 +8,10 @@
 //! 3. A resource is destroyed with the last of its members, once no device has a view of it. Its
 //!    driver handle is taken out, lent or moved, and put back under the resource's permit key.
 
-use crate::base::id_list::Id;
-use crate::base::id_list::IdList;
+use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::{
-    DestroyAllocationArgs, DriverAllocation, DriverHandle, DriverResource, DriverView, HandleSlot,
-    ResourceDisposition,
+    CallList, DestroyAllocationArgs, DriverAllocation, DriverHandle, DriverResource, DriverView,
+    HandleSlot, ResourceDisposition, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
@@ -63,7 +62,7 @@ impl Kernel {
         let ended_resource = resource_view
             .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
         let mut state = self.destroy_orphans(at, scope, state, &orphans, ended_resource);
-        self.log.emit(number.subject(), EventKind::RetireDone {});
+        self.log.emit(number.subject(), || EventKind::RetireDone {});
         let over = state.lifetime.retirements.remove(number);
         self.finish_device_retirement(&mut state, device);
         if let Some(token) = over.waiter {
@@ -89,20 +88,22 @@ impl Kernel {
         views: &[Id<View>],
     ) -> (IdList<Allocation>, StateGuard<'k, KernelState>) {
         let mut closing = IdList::from(views);
-        closing.sort_unstable();
+        if closing.len() > 1 {
+            closing.sort_unstable();
+        }
         self.decommit_allocations(&mut state, &closing, views);
         let take = |view: &Id<View>| state.views[*view].driver_handle.take();
-        let mut driver_handles: Vec<DriverView> = views.iter().filter_map(take).collect();
+        let mut driver_handles: CallList<DriverView> = collect_few(views.iter().filter_map(take));
         let lent = state.devices[device].driver_handle.clone();
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
-        let given: DriverHandles = driver_handles.iter().map(DriverHandle::as_raw).collect();
+        let given: DriverHandles = collect_few(driver_handles.iter().map(DriverHandle::as_raw));
         if let (Some(lent), false) = (&lent, driver_handles.is_empty()) {
             let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
             let log_arguments = |log: &Log| {
                 let device = device.subject();
                 for view in views {
-                    log.emit(view.subject(), EventKind::DdiCloses { device, batch });
+                    log.emit(view.subject(), || EventKind::DdiCloses { device, batch });
                 }
             };
             let details = CallDetails { process: scope.process, log_arguments: &log_arguments };
@@ -120,10 +121,10 @@ impl Kernel {
         drop(lent); // Before the views are removed: ending the device needs the only reference.
         let mut state = self.state.lock();
         for (view, driver_handle) in views.iter().zip(given) {
-            self.log.emit(view.subject(), EventKind::ViewClosed {});
+            self.log.emit(view.subject(), || EventKind::ViewClosed {});
             self.end_driver_handle(driver_handle, view.subject(), false);
         }
-        let orphans = views.iter().filter_map(|view| state.remove_view(*view)).collect();
+        let orphans = collect_few(views.iter().filter_map(|view| state.remove_view(*view)));
         (orphans, state)
     }
 
@@ -147,7 +148,7 @@ impl Kernel {
                 for extent in it.take_extents() {
                     self.release_extent(state, extent);
                 }
-                self.log.emit(number.subject(), EventKind::AllocationDecommitted {});
+                self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
             }
         }
     }
@@ -181,7 +182,7 @@ impl Kernel {
     ) -> Option<Id<Resource>> {
         let it = state.resource_views.remove(view);
         state.devices[it.device].resource_views.remove(&view);
-        self.log.emit(view.subject(), EventKind::ResourceViewClosed {});
+        self.log.emit(view.subject(), || EventKind::ResourceViewClosed {});
         let resource = &mut state.resources[it.resource];
         resource.views.remove(&view);
         resource.views.is_empty().then_some(it.resource)
@@ -257,32 +258,34 @@ impl Kernel {
                 .get_mut(*allocation)
                 .and_then(|allocation| allocation.driver_handle.take())
         };
-        let mut handles: Vec<DriverAllocation> = allocations.iter().filter_map(take).collect();
+        let mut handles: CallList<DriverAllocation> =
+            collect_few(allocations.iter().filter_map(take));
         drop(state);
-        let driver_handles: DriverHandles = handles.iter().map(DriverHandle::as_raw).collect();
+        let driver_handles: DriverHandles = collect_few(handles.iter().map(DriverHandle::as_raw));
         let alone = allocations.is_empty();
         let message = home
             .as_ref()
             .map(|(number, driver_handle, goes)| (*number, driver_handle.as_raw(), *goes));
         let log_arguments = |log: &Log| {
             for allocation in allocations {
-                let given = EventKind::DdiDestroys { adapter: scope.driver.adapter.subject() };
-                log.emit(allocation.subject(), given);
+                log.emit(allocation.subject(), || EventKind::DdiDestroys {
+                    adapter: scope.driver.adapter.subject(),
+                });
             }
             if let Some((resource, driver_handle, goes)) = message {
-                let carried = EventKind::DdiResource {
+                log.emit(resource.subject(), || EventKind::DdiResource {
                     driver_handle: log.pointer_subject(driver_handle),
                     destroy: goes,
                     no_allocations: alone,
-                };
-                log.emit(resource.subject(), carried);
+                });
             }
         };
-        let call =
-            |at: &mut Passive, handles: &mut Vec<_>, resource: Option<ResourceDisposition<'_>>| {
-                let args = DestroyAllocationArgs { allocations: handles.drain(..), resource };
-                scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
-            };
+        let call = |at: &mut Passive,
+                    handles: &mut CallList<_>,
+                    resource: Option<ResourceDisposition<'_>>| {
+            let args = DestroyAllocationArgs { allocations: handles.drain(..), resource };
+            scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
+        };
         // WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
         // are not passed to the driver again (our decision; observation is silent).
         let kept_resource = match home {
@@ -312,7 +315,7 @@ impl Kernel {
             }
             state.remove_allocation(*allocation);
             let subject = allocation.subject();
-            self.log.emit(subject, EventKind::AllocationDestroyed {});
+            self.log.emit(subject, || EventKind::AllocationDestroyed {});
             self.end_driver_handle(driver_handle, subject, false);
         }
         match (message, kept_resource) {
@@ -322,7 +325,7 @@ impl Kernel {
             (Some((resource, driver_handle, true)), None) => {
                 state.resources.take(resource);
                 let subject = resource.subject();
-                self.log.emit(subject, EventKind::ResourceDestroyed {});
+                self.log.emit(subject, || EventKind::ResourceDestroyed {});
                 self.end_driver_handle(driver_handle, subject, alone);
             }
             _ => (),
@@ -377,7 +380,7 @@ impl KernelState {
     /// Removes a closed view from all tables. Returns its allocation if that was its last view.
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
         let view = self.views.take(number)?;
-        self.devices[view.device].standalone_views.remove(&number);
+        self.remove_standalone_view(&view);
         // A member that is destroyed by itself may end after the view of its resource.
         if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
@@ -386,6 +389,17 @@ impl KernelState {
         allocation.views.retain(|view| *view != number);
         allocation.in_transition = allocation.views.is_empty();
         allocation.in_transition.then_some(view.allocation)
+    }
+
+    /// Takes a view off its device's list of views without a resource. The last view of the list
+    /// takes its place.
+    fn remove_standalone_view(&mut self, view: &View) {
+        let Some(index) = view.standalone_index else { return };
+        let list = &mut self.devices[view.device].standalone_views;
+        list.swap_remove(index);
+        if let Some(moved) = list.get(index) {
+            self.views[*moved].standalone_index = Some(index);
+        }
     }
 
     fn remove_allocation(&mut self, number: Id<Allocation>) {

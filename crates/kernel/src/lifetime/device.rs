@@ -35,8 +35,8 @@ pub struct Device {
     /// The contexts with packets that are not done, in order.
     pub(crate) busy: Vec<Id<Context>>,
     pub(crate) resource_views: BTreeSet<Id<ResourceView>>,
-    /// Views of standalone allocations.
-    pub(crate) standalone_views: BTreeSet<Id<View>>,
+    /// Views of standalone allocations, in no order. Each knows its index.
+    pub(crate) standalone_views: Vec<Id<View>>,
     /// Number of unfinished retirements of its views.
     pub(crate) retiring: u32,
     /// Retirements that wait for its work, in request order.
@@ -184,19 +184,19 @@ impl Kernel {
         state.kernel_handles.publish(own, device.into());
         let given = driver_handle.as_raw();
         let welcome = state.check_accepts_devices(process, adapter);
-        self.log.emit(
-            subject,
-            EventKind::DeviceCreated { process: process.subject(), adapter: adapter.subject() },
-        );
+        self.log.emit(subject, || EventKind::DeviceCreated {
+            process: process.subject(),
+            adapter: adapter.subject(),
+        });
         self.set_driver_handle(given, subject);
         if let Err(why) = welcome {
             drop(state);
             // WINDOWS: that the driver sees this call is our decision.
-            let log_arguments = |log: &Log| log.emit(subject, EventKind::DdiEnds {});
+            let log_arguments = |log: &Log| log.emit(subject, || EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process.0), log_arguments: &log_arguments };
             let _ = driver.destroy_device(at, permit, details, driver_handle);
             let mut state = self.state.lock();
-            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.log.emit(subject, || EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
             self.end_owner_context_allocations(&mut state, device, "DxgkDdiDestroyDevice");
             state.remove_device(device);
@@ -230,7 +230,7 @@ impl Kernel {
             contexts: BTreeSet::new(),
             busy: Vec::new(),
             resource_views: BTreeSet::new(),
-            standalone_views: BTreeSet::new(),
+            standalone_views: Vec::new(),
             retiring: 0,
             retirements: VecDeque::new(),
             lost: None,
@@ -359,7 +359,7 @@ impl Kernel {
             let permit = self.acquire_permit(at, keys).ok()?;
             // WINDOWS: if the driver returns a failure, the device is destroyed all the same (our
             // decision).
-            let log_arguments = |log: &Log| log.emit(number.subject(), EventKind::DdiEnds {});
+            let log_arguments = |log: &Log| log.emit(number.subject(), || EventKind::DdiEnds {});
             let details = CallDetails { process: Some(process), log_arguments: &log_arguments };
             let _ = driver.destroy_device(at, &permit, details, driver_handle);
             Some(given)
@@ -369,7 +369,7 @@ impl Kernel {
             let subject = number.subject();
             state.close_kernel_handle(number);
             self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyDevice");
-            self.log.emit(subject, EventKind::DeviceDestroyed {});
+            self.log.emit(subject, || EventKind::DeviceDestroyed {});
             self.end_driver_handle(given, subject, false);
         }
         state.devices[number].zombie = true;
@@ -433,7 +433,7 @@ impl Kernel {
             return false;
         }
         it.lost = Some(why);
-        self.log.emit(number.subject(), EventKind::DeviceLost { why: why.name().into() });
+        self.log.emit(number.subject(), || EventKind::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
         self.forget_packets(state, adapter, number);
         if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset) {
@@ -464,7 +464,7 @@ impl Kernel {
                 |device| if device.zombie { Some(DeviceLoss::AdapterRemoved) } else { device.lost },
             );
         let state = loss.map_or("active", DeviceLoss::name).into();
-        self.log.emit(number.subject(), EventKind::DeviceStateQueried { state });
+        self.log.emit(number.subject(), || EventKind::DeviceStateQueried { state });
         Ok(loss)
     }
 
@@ -484,11 +484,11 @@ impl Kernel {
             .iter()
             .filter(named)
             .map(|resource_view| RetireTarget::Resource(*resource_view));
-        let standalone_views = it
-            .standalone_views
-            .iter()
-            .filter(live)
-            .map(|view| RetireTarget::Views(smallvec![*view]));
+        let mut standalone_views: Vec<Id<View>> =
+            it.standalone_views.iter().filter(live).copied().collect();
+        standalone_views.sort_unstable();
+        let standalone_views =
+            standalone_views.into_iter().map(|view| RetireTarget::Views(smallvec![view]));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut state, number, ending, false, false);
         endings

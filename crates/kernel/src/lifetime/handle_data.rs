@@ -83,13 +83,10 @@ impl Kernel {
         );
         state.lifetime.calls.insert(call);
         CallGuard::mark(); // The end of this call is checked for the reference.
-        self.log.emit(
-            of,
-            EventKind::HandleDataAcquired {
-                driver_handle: self.log.pointer_subject(driver_handle),
-                reference: number,
-            },
-        );
+        self.log.emit(of, || EventKind::HandleDataAcquired {
+            driver_handle: self.log.pointer_subject(driver_handle),
+            reference: number,
+        });
         Some((driver_handle, number))
     }
 
@@ -129,7 +126,7 @@ impl Kernel {
     fn end_handle_data(&self, state: &mut KernelState, number: u32) {
         let hold = state.lifetime.handle_data.remove(&number);
         let hold = invariant(hold, "the reference was just found");
-        self.log.emit(hold.of, EventKind::HandleDataReleased { reference: number });
+        self.log.emit(hold.of, || EventKind::HandleDataReleased { reference: number });
         if !state.lifetime.jobs.is_empty() {
             self.wake_one(&self.work_available);
         }

@@ -9,17 +9,16 @@
 //!    or none.
 
 use crate::base::error::KernelError;
-use crate::base::id_list::Id;
-use crate::base::id_list::IdList;
+use crate::base::id_list::{Id, IdList};
 use crate::ddi::CallDetails;
 use crate::ddi::miniport::{
     CreatedAllocations, DriverResource, Generation, HandleSlot, NewView, OpenAllocationArgs,
+    PrivateData, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{
     CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing,
-    lengths,
 };
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::process::Process;
@@ -64,22 +63,23 @@ impl Kernel {
                 Some(self.create_resource_object(state, guard, request, created.resource));
         }
         let home = objects.resource.map(|resource_target| resource_target.resource);
-        for (((driver_handle, info), private), (given, seen)) in
-            created.allocations.into_iter().zip(&request.allocations).zip(given.iter().zip(seen))
+        // More than were asked for are ignored.
+        let asked = request.allocations.len();
+        for (index, (driver_handle, info)) in
+            created.allocations.into_iter().take(asked).enumerate()
         {
             let number = state.allocations.reserve();
-            let what = EventKind::AllocationCreated {
+            let subject = number.subject();
+            self.log.emit(subject, || EventKind::AllocationCreated {
                 adapter: guard.driver.adapter.subject(),
                 device: guard.subject(),
                 resource: home.map(Id::subject),
                 size: info.size,
                 pitch_size: info.pitch_aligned_size,
                 alignment: info.alignment,
-                client_data: *given,
-                driver_data: *seen,
-            };
-            let subject = number.subject();
-            self.log.emit(subject, what);
+                client_data: given[index],
+                driver_data: seen[index],
+            });
             self.set_driver_handle(driver_handle.as_raw(), subject);
             let given = driver_handle.as_raw();
             let extent = state.adapter_memory(guard.adapter).is_some().then(|| {
@@ -93,7 +93,7 @@ impl Kernel {
                 self.log_requirements(state, extent);
                 let limit = info.requirements.instances;
                 if limit > 0 && guard.driver.generation == Generation::One {
-                    self.log.emit(subject, EventKind::AllocationLimited { limit });
+                    self.log.emit(subject, || EventKind::AllocationLimited { limit });
                 }
             }
             let allocation = Allocation {
@@ -106,7 +106,7 @@ impl Kernel {
                 capture: info.requirements.flags.capture,
                 extent,
                 renames: None,
-                private: private.clone(),
+                private: PrivateData::new(), // It is set when the allocation is published.
                 views: IdList::new(),
                 in_transition: true,
                 decommitted: false,
@@ -145,10 +145,11 @@ impl Kernel {
         });
         let subject = resource.subject();
         let (adapter, device) = (guard.driver.adapter, guard.subject());
-        self.log.emit(
-            subject,
-            EventKind::ResourceCreated { adapter: adapter.subject(), device, sharing },
-        );
+        self.log.emit(subject, || EventKind::ResourceCreated {
+            adapter: adapter.subject(),
+            device,
+            sharing,
+        });
         self.set_driver_handle(given, subject);
         self.create_resource_view(state, guard, resource)
     }
@@ -169,8 +170,10 @@ impl Kernel {
         });
         state.resources[resource].views.insert(view);
         let (resource_subject, device) = (resource.subject(), guard.subject());
-        let opened = EventKind::ResourceViewOpened { resource: resource_subject, device };
-        self.log.emit(view.subject(), opened);
+        self.log.emit(view.subject(), || EventKind::ResourceViewOpened {
+            resource: resource_subject,
+            device,
+        });
         ResourceTarget { resource, view, created: true }
     }
 
@@ -185,10 +188,13 @@ impl Kernel {
     ) -> Result<StateGuard<'k, KernelState>, KernelError> {
         let guard = creating.device;
         let device = guard.driver_handle()?;
-        let lengths = lengths(&request.allocations);
-        let birth = |(private, handle)| NewView { handle, private, slot: HandleSlot::new() };
-        let views = request.allocations.iter_mut().zip(objects.handles.iter().copied());
-        let views = views.map(birth).collect();
+        let private = request.allocations.iter_mut().map(|private| &mut private[..]);
+        let views = private.zip(&objects.handles).map(|(private, handle)| NewView {
+            handle: *handle,
+            private,
+            slot: HandleSlot::new(),
+        });
+        let views = collect_few(views);
         let create = creating.shared.is_none();
         let args = OpenAllocationArgs { device, views, create, private: &request.private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
@@ -197,29 +203,29 @@ impl Kernel {
                 (guard.subject(), objects.resource.map(|resource_target| resource_target.resource));
             let resource = resource.map(Id::subject);
             for view in &objects.views {
-                let opens = EventKind::DdiOpens { device, resource, create, batch };
-                log.emit(view.subject(), opens);
+                log.emit(view.subject(), || EventKind::DdiOpens {
+                    device,
+                    resource,
+                    create,
+                    batch,
+                });
             }
         };
         let details =
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
         let driver_handles = guard.driver.open_allocations(at, permit, details, args);
-        for (private, length) in request.allocations.iter_mut().zip(lengths) {
-            private.resize(length, 0); // A driver edits the bytes; the length stays.
-        }
         let mut driver_handles = driver_handles?.into_iter();
         let mut state = self.state.lock();
         for view in &objects.views {
             let subject = view.subject();
             let driver_handle = driver_handles.next().unwrap_or_else(|| HandleSlot::new().fill(0));
             let it = &mut state.views[*view];
-            let opened = EventKind::ViewOpened {
+            self.log.emit(subject, || EventKind::ViewOpened {
                 allocation: it.allocation.subject(),
                 device: guard.subject(),
                 resource: objects.resource.map(|resource_target| resource_target.view.subject()),
                 handle_set: driver_handle.as_raw() != 0,
-            };
-            self.log.emit(subject, opened);
+            });
             self.set_driver_handle(driver_handle.as_raw(), subject);
             it.driver_handle = Some(driver_handle);
         }
@@ -242,16 +248,19 @@ impl Kernel {
         if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
             if request.sharing != Sharing::None {
                 let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
-                let recorded =
-                    EventKind::ShareRecorded { runtime: request.runtime.len() as u64, total };
-                self.log.emit(place.resource.subject(), recorded);
+                self.log.emit(place.resource.subject(), || EventKind::ShareRecorded {
+                    runtime: request.runtime.len() as u64,
+                    total,
+                });
             }
             if request.sharing == Sharing::Global {
                 let name = state.global_handles.reserve()?;
                 let of = place.resource.subject();
                 let handle = state.global_handles.publish(name, place.resource.into());
-                let shared = EventKind::HandleShared { handle: Hex(handle.0), of };
-                self.log.emit(creating.process.subject(), shared);
+                self.log.emit(creating.process.subject(), || EventKind::HandleShared {
+                    handle: Hex(handle.0),
+                    of,
+                });
                 global = Some(handle);
             }
             let it = &mut state.resources[place.resource];
@@ -264,16 +273,18 @@ impl Kernel {
         for (view, private) in objects.views.iter().zip(&request.allocations) {
             let it = &mut state.views[*view];
             it.stage = ViewStage::Live;
-            let (allocation, device) = (it.allocation, it.device);
+            let allocation = it.allocation;
             if let Some(target) = objects.resource {
                 state.resource_views[target.view].views.insert(*view);
             } else {
-                state.devices[device].standalone_views.insert(*view);
+                let standalone_views = &mut state.devices[it.device].standalone_views;
+                it.standalone_index = Some(standalone_views.len());
+                standalone_views.push(*view);
             }
             // A plain open does not change the allocation's private data; only a create does.
             if create {
                 let it = &mut state.allocations[allocation];
-                it.private.clone_from(private);
+                it.private = PrivateData::from_slice(private);
                 it.in_transition = false;
             }
         }
@@ -282,7 +293,7 @@ impl Kernel {
             .and_then(|resource_target| state.resource_views.get(resource_target.view));
         let resource = resource.map(|resource_view| resource_view.handle);
         let skip = handles.len() - objects.views.len();
-        let allocations = handles[skip..].iter().map(ReservedHandle::handle).collect();
+        let allocations = collect_few(handles[skip..].iter().map(ReservedHandle::handle));
         let new = objects
             .resource
             .filter(|resource_target| resource_target.created)
@@ -328,7 +339,7 @@ impl Kernel {
         let ends: Vec<Subject> = allocations.iter().map(made).chain(resource).collect();
         self.end_all_handle_data(|reference| ends.contains(&reference.keeps_alive));
         for view in &opened {
-            self.log.emit(view.subject(), EventKind::ViewIdle {});
+            self.log.emit(view.subject(), || EventKind::ViewIdle {});
         }
         let state = self.state.lock();
         let (mut orphans, mut state) = self.close_views(at, &scope, state, guard.device, &opened);
@@ -396,6 +407,7 @@ impl KernelState {
                 charged_group: None,
                 locks: 0,
                 retirement: None,
+                standalone_index: None,
             });
             self.allocations[*allocation].views.push(number);
             self.bind_handle(process, name, number.into());

@@ -55,7 +55,7 @@ impl Kernel {
     pub fn open_process(&self) -> ProcessId {
         let mut state = self.state.lock();
         let number = state.processes.insert(Process::new());
-        self.log.emit(number.subject(), EventKind::ProcessOpened {});
+        self.log.emit(number.subject(), || EventKind::ProcessOpened {});
         ProcessId(number)
     }
 
@@ -70,10 +70,9 @@ impl Kernel {
             }
             if manner == ProcessExit::Orderly {
                 for (_, object) in it.handles.iter() {
-                    self.log.emit(
-                        process.subject(),
-                        EventKind::ProcessLeaked { object: object.subject() },
-                    );
+                    self.log.emit(process.subject(), || EventKind::ProcessLeaked {
+                        object: object.subject(),
+                    });
                 }
             }
             self.end_events(&mut state, process.0);
@@ -100,7 +99,7 @@ impl Kernel {
         }
         let mut state = self.state.lock();
         state.processes.remove(process.0);
-        self.log.emit(process.subject(), EventKind::ProcessEnded {});
+        self.log.emit(process.subject(), || EventKind::ProcessEnded {});
         self.wake_all(&mut state);
     }
 

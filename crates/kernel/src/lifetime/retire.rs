@@ -31,6 +31,7 @@ use crate::objects::view::ViewStage;
 use crate::schedule::report::{Node, QueuePoint};
 use crate::state::KernelState;
 use flight::{EventKind, Kind, LiveObject, Passive, Subject, WaitResult, WaitToken};
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ pub enum DestroyTarget {
     /// A resource with all its members.
     Resource(Handle),
     /// A list of allocations.
-    List(Vec<Handle>),
+    List(SmallVec<[Handle; 4]>),
 }
 
 /// The views to retire.
@@ -131,7 +132,7 @@ impl Kernel {
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
             state = self.state.lock();
         }
-        self.log.emit(subject, EventKind::RetireReturned { done });
+        self.log.emit(subject, || EventKind::RetireReturned { done });
         guard.release(&mut state);
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
@@ -164,19 +165,16 @@ impl Kernel {
         let number = state.lifetime.retirements.reserve();
         let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
-        self.log.emit(
-            subject,
-            EventKind::RetireRequested {
-                device: component,
-                views: count,
-                assume_not_in_use: assume,
-                synchronous: sync,
-            },
-        );
+        self.log.emit(subject, || EventKind::RetireRequested {
+            device: component,
+            views: count,
+            assume_not_in_use: assume,
+            synchronous: sync,
+        });
         for work in &waits {
             if let QueuePoint::Context(context, packet) = *work {
                 let context = context.subject();
-                self.log.emit(subject, EventKind::RetireWaits { context, packet });
+                self.log.emit(subject, || EventKind::RetireWaits { context, packet });
             }
         }
         if let Some(view) = resource_view {
@@ -189,10 +187,10 @@ impl Kernel {
             let handle = it.handle;
             self.close_handle(state, process, handle);
             self.close_instance_handles(state, process, *view);
-            self.log.emit(
-                view.subject(),
-                EventKind::ViewRetiring { by: component, retirement: subject },
-            );
+            self.log.emit(view.subject(), || EventKind::ViewRetiring {
+                by: component,
+                retirement: subject,
+            });
             self.drop_locks(state, *view);
             state.clear_residency(*view, assume);
         }
@@ -220,7 +218,7 @@ impl Kernel {
         let (handle, resource) = (it.handle, it.resource);
         self.close_handle(state, process, handle);
         self.log
-            .emit(view.subject(), EventKind::ResourceViewRetiring { by: component, retirement });
+            .emit(view.subject(), || EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global handle keeps no object alive, and is closed with the last local handle
         // (observed).
         let others = state.resources[resource].views.clone();
@@ -238,9 +236,9 @@ impl Kernel {
         let it = &state.lifetime.retirements[number];
         for view in &it.views {
             state.views[*view].stage = ViewStage::Idle;
-            self.log.emit(view.subject(), EventKind::ViewIdle {});
+            self.log.emit(view.subject(), || EventKind::ViewIdle {});
         }
-        self.log.emit(number.subject(), EventKind::RetireIdle {});
+        self.log.emit(number.subject(), || EventKind::RetireIdle {});
     }
 
     /// Marks ready retirements idle and queues them as jobs.
@@ -375,9 +373,9 @@ impl KernelState {
             let first = it.views.first().and_then(|view| self.views.get(*view));
             first.and_then(|view| self.allocations.get(view.allocation)?.resource)
         };
-        keys.extend(
-            resource.map(|resource| (PermitKey::Resource(resource), PermitMode::Exclusive)),
-        );
+        if let Some(resource) = resource {
+            keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
+        }
         Some((driver, keys))
     }
 
@@ -410,8 +408,8 @@ impl KernelState {
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
             let number = self.resolve_view(process, argument, *handle)?;
-            let removed = KernelError::Removed(number.subject());
-            let view = self.views.get(number).ok_or(removed.clone())?;
+            let removed = || KernelError::Removed(number.subject());
+            let view = self.views.get(number).ok_or_else(removed)?;
             if view.device != device {
                 let owner = view.device.subject();
                 return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
@@ -419,7 +417,7 @@ impl KernelState {
             if list.len() > 1 && !seen.insert(number) {
                 return Err(KernelError::Duplicate(*handle));
             }
-            let resource = self.allocations.get(view.allocation).ok_or(removed)?.resource;
+            let resource = self.allocations.get(view.allocation).ok_or_else(removed)?.resource;
             if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
                 return Err(KernelError::SharedMember(resource.subject()));
             }

@@ -10,6 +10,7 @@
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
+use crate::ddi::miniport::{CallList, PrivateData};
 use crate::ddi::permit::{PermitKey, PermitMode, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
@@ -45,14 +46,14 @@ pub struct OpenResourceResponse {
     /// The opener's handle of the resource.
     pub resource: Handle,
     /// The opener's handles of the members, in creation order.
-    pub allocations: Vec<Handle>,
+    pub allocations: CallList<Handle>,
     /// The runtime's private data, as given at creation.
     pub runtime: Vec<u8>,
     /// The resource's private data for the driver, if a client supplied it. Data that a driver
     /// supplied for a standard allocation is not returned.
     pub private: Vec<u8>,
     /// Each member's private data for the driver.
-    pub privates: Vec<Vec<u8>>,
+    pub privates: CallList<PrivateData>,
 }
 
 impl Kernel {
@@ -169,7 +170,7 @@ impl Kernel {
     }
 
     /// Judges that a plain open did not change private data.
-    fn judge_edits(&self, objects: &NewObjects, before: &[Vec<u8>], after: &[Vec<u8>]) {
+    fn judge_edits(&self, objects: &NewObjects, before: &[PrivateData], after: &[PrivateData]) {
         for ((view, before), after) in objects.views.iter().zip(before).zip(after) {
             let about = view.subject();
             let broken = (before != after).then(|| {

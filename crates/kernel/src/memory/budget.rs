@@ -59,15 +59,14 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         let it = state.budget(process.0, number, group);
-        let callback = EventKind::BudgetQueried {
+        self.log.emit(process.0.subject(), || EventKind::BudgetQueried {
             adapter: number.subject(),
             local: group == SegmentGroup::Local,
             budget: it.budget,
             usage: it.usage,
             reserved: it.reserved,
             reservable: it.reservable,
-        };
-        self.log.emit(process.0.subject(), callback);
+        });
         Ok(it)
     }
 
@@ -188,14 +187,14 @@ impl Kernel {
                 return true;
             }
             let bytes = self.trim_bytes(state, process, adapter, "notification", 0);
-            self.log.emit(device, EventKind::TrimNotified { flags: "to-budget".into(), bytes });
+            self.log.emit(device, || EventKind::TrimNotified { flags: "to-budget".into(), bytes });
             state.memory.trim_in_progress = Some((number, flight::current_thread()));
             (callback, device, bytes)
         };
         callback.trim(bytes);
         let state = &mut *self.state.lock();
         state.memory.trim_in_progress = None;
-        self.log.emit(device, EventKind::TrimReturned { bytes });
+        self.log.emit(device, || EventKind::TrimReturned { bytes });
         self.wake_all(state);
         true
     }
@@ -212,7 +211,7 @@ impl Kernel {
         let bytes = state.bytes_over_budget(process, adapter).max(missing);
         let own = state.budget(process, adapter, SegmentGroup::Local);
         let shared = state.budget(process, adapter, SegmentGroup::NonLocal);
-        let callback = EventKind::TrimRequired {
+        self.log.emit(process.subject(), || EventKind::TrimRequired {
             adapter: adapter.subject(),
             by: component.into(),
             usage: own.usage,
@@ -221,8 +220,7 @@ impl Kernel {
             shared_budget: shared.budget,
             missing,
             bytes,
-        };
-        self.log.emit(process.subject(), callback);
+        });
         bytes
     }
 }

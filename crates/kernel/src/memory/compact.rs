@@ -158,13 +158,17 @@ impl Kernel {
         }
         let (subject, bytes) = (there.subject, it.bytes);
         let why = "memory is compacted".into();
-        self.log.emit(
-            it.owner.subject(),
-            EventKind::MemoryEvicted { segment: subject, discard: false, why },
-        );
+        self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
+            segment: subject,
+            discard: false,
+            why,
+        });
         let address = there.info.base + to;
-        self.log
-            .emit(it.owner.subject(), EventKind::MemoryPlaced { segment: subject, address, bytes });
+        self.log.emit(it.owner.subject(), || EventKind::MemoryPlaced {
+            segment: subject,
+            address,
+            bytes,
+        });
         plan.waits.append(&mut it.uses);
         plan.page_in.extend(entries);
         let location = |offset| SegmentLocation { segment, offset };

@@ -109,9 +109,12 @@ impl Kernel {
             memory.segments.get(step.location.segment).map(|segment| segment.subject)
         {
             let (operation, page_in) = (step.operation.name().into(), step.operation.is_page_in());
-            let done =
-                EventKind::PagingDone { operation, of: it.owner.subject(), segment, page_in };
-            self.log.emit(paging.subject(), done);
+            self.log.emit(paging.subject(), || EventKind::PagingDone {
+                operation,
+                of: it.owner.subject(),
+                segment,
+                page_in,
+            });
         }
         let (ending, idle, owner) = (it.ending, it.pending == 0, it.owner);
         if idle {
@@ -122,7 +125,7 @@ impl Kernel {
         if step.operation.moves_content()
             && let Some(place) = state.remap_cpu_view(extent)
         {
-            self.log.emit(owner.subject(), EventKind::LockRemapped { location: place.into() });
+            self.log.emit(owner.subject(), || EventKind::LockRemapped { location: place.into() });
         }
         if ending && idle {
             self.release_extent(state, extent);
@@ -145,7 +148,7 @@ impl Kernel {
     fn end_paging(&self, state: &mut KernelState, number: Id<Paging>, lost: bool) {
         // The paging work may have been abandoned already.
         let Some(it) = state.memory.pagings.take(number) else { return };
-        self.log.emit(number.subject(), EventKind::PagingEnded { lost });
+        self.log.emit(number.subject(), || EventKind::PagingEnded { lost });
         if let Some((queue, value)) = it.signals {
             self.signal_paging_queue(state, queue, value);
         }

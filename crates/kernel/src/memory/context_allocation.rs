@@ -87,14 +87,13 @@ impl Kernel {
         let (of, bytes) = (device.subject(), args.size.next_multiple_of(PAGE));
         let for_context = context.map(Id::subject);
         let (driver_handle, context) = (self.pointer_subject(args.driver_handle), for_context);
-        let created = EventKind::ContextAllocationCreated {
+        self.log.emit(subject, || EventKind::ContextAllocationCreated {
             adapter: adapter.subject(),
             device: of,
             context,
             bytes,
             driver_handle,
-        };
-        self.log.emit(subject, created);
+        });
         self.log_requirements(state, extent);
         Ok(handle.0 as usize)
     }
@@ -140,8 +139,9 @@ impl Kernel {
             it.context_allocations.retain(|context_allocation| *context_allocation != number);
         }
         let _ = state.kernel_handles.close(name); // The allocation owned this live handle.
-        self.log
-            .emit(number.subject(), EventKind::ContextAllocationFreed { owner_ended: forgotten });
+        self.log.emit(number.subject(), || EventKind::ContextAllocationFreed {
+            owner_ended: forgotten,
+        });
         state.memory.freed_context_allocations.push(number);
     }
 

@@ -83,10 +83,10 @@ impl Kernel {
             state.may_lock(view, extent, &request)?;
             let (do_not_wait, still) = (request.do_not_wait, request.do_not_evict);
             if !renames {
-                self.log.emit(
-                    state.lock_subject(view, extent),
-                    EventKind::LockRequested { do_not_wait, do_not_evict: still },
-                );
+                self.log.emit(state.lock_subject(view, extent), || EventKind::LockRequested {
+                    do_not_wait,
+                    do_not_evict: still,
+                });
             }
             (view, extent, renames)
         };
@@ -182,8 +182,11 @@ impl Kernel {
         let (count, address) = (lock.count, lock.address);
         // A lock that ignores running work (`IgnoreSync`) does not fail because of it, either.
         let do_not_wait = request.do_not_wait && request.wait && !request.discards;
-        let taken = EventKind::LockAcquired { count, location: location.into(), do_not_wait };
-        self.log.emit(seen, taken);
+        self.log.emit(seen, || EventKind::LockAcquired {
+            count,
+            location: location.into(),
+            do_not_wait,
+        });
         state.views[view].locks += 1;
         state.rank(extent);
         Ok(LockResponse { view: name, address })
@@ -229,7 +232,7 @@ impl Kernel {
         let it = invariant(it, "a lock that ends was acquired");
         it.locks -= 1;
         let count = it.locks;
-        self.log.emit(state.lock_subject(view, extent), EventKind::LockEnded { count, dropped });
+        self.log.emit(state.lock_subject(view, extent), || EventKind::LockEnded { count, dropped });
         let locked = view.subject().number;
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
@@ -406,21 +409,21 @@ impl Kernel {
         if let Some(observer) = self.observer.get() {
             observer.forget(subject);
         }
-        self.log.emit(subject, EventKind::MemoryFreed {});
+        self.log.emit(subject, || EventKind::MemoryFreed {});
         match it.owner {
             Owner::Allocation(_) => (),
             Owner::ContextAllocation(saved) => {
-                self.log.emit(subject, EventKind::ContextAllocationDestroyed {});
+                self.log.emit(subject, || EventKind::ContextAllocationDestroyed {});
                 if it.driver_handle != 0 {
                     self.log.release_pointer(it.driver_handle);
                 }
                 state.memory.context_allocations.remove(saved);
             }
             Owner::Instance(instance) => {
-                self.log.emit(subject, EventKind::InstanceDestroyed {});
+                self.log.emit(subject, || EventKind::InstanceDestroyed {});
                 state.memory.instances.remove(instance);
             }
-            Owner::Table(_) => self.log.emit(subject, EventKind::PageTableDestroyed {}),
+            Owner::Table(_) => self.log.emit(subject, || EventKind::PageTableDestroyed {}),
         }
         self.wake_all(state);
     }

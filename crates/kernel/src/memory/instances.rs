@@ -14,8 +14,9 @@
 //! 3. All instances are destroyed with their allocation.
 
 use crate::base::error::{Argument, KernelError};
-use crate::base::id_list::Id;
+use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::Generation;
+use crate::ddi::miniport::collect_few;
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
 use crate::lifetime::process::Process;
@@ -103,11 +104,12 @@ impl Kernel {
                 state.views_of(process, guard.device, &[request.view])?;
                 match self.choose_instance(state, view, request.no_existing_reference, grows) {
                     InstanceChoice::Found(extent) => {
-                        let requested = EventKind::LockRequested {
-                            do_not_wait: false,
-                            do_not_evict: request.do_not_evict,
-                        };
-                        self.log.emit(state.lock_subject(view, extent), requested);
+                        self.log.emit(state.lock_subject(view, extent), || {
+                            EventKind::LockRequested {
+                                do_not_wait: false,
+                                do_not_evict: request.do_not_evict,
+                            }
+                        });
                         return Ok(extent);
                     }
                     InstanceChoice::MustSubmitFirst => return Err(KernelError::InUse(about)),
@@ -213,13 +215,12 @@ impl Kernel {
             renamed_at: 0,
             claimed: true,
         });
-        let made = EventKind::InstanceCreated {
+        self.log.emit(owner.subject(), || EventKind::InstanceCreated {
             of: number.subject(),
             view: view.subject(),
             driver_handle: self.log.pointer_subject(driver_handle),
             count: u32::try_from(renames.instances.len()).unwrap_or(u32::MAX),
-        };
-        self.log.emit(owner.subject(), made);
+        });
         self.log_requirements(state, extent);
         InstanceChoice::Found(extent)
     }
@@ -259,7 +260,7 @@ impl Kernel {
         if !same {
             let owner = number.subject();
             let to = instance.map_or(owner, Id::subject);
-            self.log.emit(view.subject(), EventKind::LockRenamed { to, turn });
+            self.log.emit(view.subject(), || EventKind::LockRenamed { to, turn });
             // Properties of an allocation apply to its newest instance.
             let priority = before
                 .and_then(|extent| state.memory.extents.get(extent))
@@ -351,7 +352,10 @@ impl Instances {
 
 impl Allocation {
     /// All its extents: the newest instance's and those of older instances.
-    pub(crate) fn extents(&self) -> Vec<Id<Extent>> {
+    pub(crate) fn extents(&self) -> IdList<Extent> {
+        if self.renames.is_none() {
+            return collect_few(self.extent);
+        }
         let all = self
             .renames
             .iter()
@@ -361,7 +365,7 @@ impl Allocation {
     }
 
     /// Takes all its extents.
-    pub(crate) fn take_extents(&mut self) -> Vec<Id<Extent>> {
+    pub(crate) fn take_extents(&mut self) -> IdList<Extent> {
         let all = self.extents();
         (self.extent, self.renames) = (None, None);
         all

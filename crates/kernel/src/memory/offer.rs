@@ -57,7 +57,7 @@ impl Kernel {
             let it = &mut state.memory.extents[extent];
             it.offer = Some(Offer { priority, ready: false, discarded: false });
             let waits = u32::try_from(behind.len()).unwrap_or(u32::MAX);
-            self.log.emit(view.subject(), EventKind::OfferStarted { priority, waits });
+            self.log.emit(view.subject(), || EventKind::OfferStarted { priority, waits });
             let adapter = guard.adapter;
             state.memory.offers.push(PendingOffer { adapter, view, extent, waits: behind.clone() });
         }
@@ -84,7 +84,7 @@ impl Kernel {
             if let Some(offer) = extent.and_then(|extent| extent.offer.as_mut()) {
                 offer.ready = true;
                 if named {
-                    self.log.emit(it.view.subject(), EventKind::OfferReady {});
+                    self.log.emit(it.view.subject(), || EventKind::OfferReady {});
                 }
             }
             state.rank(it.extent);
@@ -153,8 +153,11 @@ impl Kernel {
         let value = signals.map_or(0, |pair| pair.1);
         let queue = queue.map(Id::subject);
         for (view, discarded) in views.iter().zip(&discarded) {
-            let ended = EventKind::OfferEnded { discarded: *discarded, queue, value };
-            self.log.emit(view.subject(), ended);
+            self.log.emit(view.subject(), || EventKind::OfferEnded {
+                discarded: *discarded,
+                queue,
+                value,
+            });
         }
         Ok(ReclaimResponse { discarded, residency })
     }

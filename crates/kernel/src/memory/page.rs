@@ -78,11 +78,14 @@ impl Kernel {
         });
         let small = |index| u32::try_from(index).unwrap_or(u32::MAX);
         let (adapter_subject, steps, behind) = (adapter.subject(), small(count), small(waits));
-        let planned = EventKind::PagingPlanned { adapter: adapter_subject, steps, waits: behind };
-        self.log.emit(number.subject(), planned);
+        self.log.emit(number.subject(), || EventKind::PagingPlanned {
+            adapter: adapter_subject,
+            steps,
+            waits: behind,
+        });
         if let Some((queue, value)) = signals {
             let paging = number.subject();
-            self.log.emit(queue.subject(), EventKind::PagingQueueAssigned { paging, value });
+            self.log.emit(queue.subject(), || EventKind::PagingQueueAssigned { paging, value });
         }
         self.enqueue_paging(state, adapter, number);
         Some(number)
@@ -99,8 +102,11 @@ impl Kernel {
             signals: None,
             switch: Some(node),
         });
-        let planned = EventKind::PagingPlanned { adapter: adapter.subject(), steps: 0, waits: 0 };
-        self.log.emit(number.subject(), planned);
+        self.log.emit(number.subject(), || EventKind::PagingPlanned {
+            adapter: adapter.subject(),
+            steps: 0,
+            waits: 0,
+        });
         self.enqueue_paging(state, adapter, number);
     }
 
@@ -350,13 +356,12 @@ impl Kernel {
         let capacity = if by_cpu { 0 } else { capacity };
         let private = &open.buffer.private;
         if !private.is_empty() {
-            let what = EventKind::PagingPrivate {
+            self.log.emit(driver.adapter.subject(), || EventKind::PagingPrivate {
                 buffer: open.buffer.run.start,
                 bytes: u32::try_from(private.len()).unwrap_or(u32::MAX),
                 before: secret,
                 after: crate::base::digest::digest(private),
-            };
-            self.log.emit(driver.adapter.subject(), what);
+            });
         }
         let broken = (written > capacity).then(|| {
             format!(
@@ -389,7 +394,7 @@ impl Kernel {
             }
             Ok(()) => BuildResult::Complete,
         };
-        let objects = EventKind::PagingBuilt {
+        self.log.emit(number.subject(), || EventKind::PagingBuilt {
             operation: name.into(),
             of: about,
             driver_handle: self.log.pointer_subject(step_context.driver_handle),
@@ -406,8 +411,7 @@ impl Kernel {
             pass: step.passes,
             result: result.as_ref().err().map_or("ok".into(), |why| why.name()),
             complete: matches!(turn, BuildResult::Complete),
-        };
-        self.log.emit(number.subject(), objects);
+        });
         if let Some(table) =
             step_context.table.as_ref().filter(|_| matches!(turn, BuildResult::Complete))
         {
@@ -528,8 +532,12 @@ impl Kernel {
             let batch = Some(batch);
             node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
             let (paging, switch) = (number.subject(), switch.is_some());
-            self.log
-                .emit(subject, EventKind::PagingSubmitted { paging, fence, bytes: used, switch });
+            self.log.emit(subject, || EventKind::PagingSubmitted {
+                paging,
+                fence,
+                bytes: used,
+                switch,
+            });
             (index, fence, commands, private, switch)
         };
         let (node, fence, commands, private, switch) = given;

@@ -49,14 +49,13 @@ impl Kernel {
         let mappable =
             state.adapter_memory(it.adapter).is_some_and(|memory| memory.is_aperture_mappable(it));
         let flags = it.requirements.flags;
-        let requirements = EventKind::MemoryRequirements {
+        self.log.emit(it.owner.subject(), || EventKind::MemoryRequirements {
             cpu_visible: flags.cpu_visible,
             cached: flags.cached,
             pinned: flags.pinned,
             notified: it.is_notified(),
             mappable,
-        };
-        self.log.emit(it.owner.subject(), requirements);
+        });
     }
 
     /// Plans to place an extent in one of its segments. Returns whether paging work is needed.
@@ -148,12 +147,11 @@ impl Kernel {
         if (aperture || it.has_content) && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
         }
-        let what = EventKind::MemoryPlaced {
+        self.log.emit(it.owner.subject(), || EventKind::MemoryPlaced {
             segment: segment.subject,
             address: segment.info.base + at.offset,
             bytes: it.bytes,
-        };
-        self.log.emit(it.owner.subject(), what);
+        });
         let first_placement = !std::mem::replace(&mut it.has_content, true);
         plan.placed.push((extent, first_placement));
         let table = it.owner.is_table();
@@ -204,10 +202,11 @@ impl Kernel {
         }
         let discard = thrown || same;
         let why: Text = if thrown && why != ENDS { "it was offered".into() } else { why.into() };
-        self.log.emit(
-            it.owner.subject(),
-            EventKind::MemoryEvicted { segment: segment.subject, discard, why },
-        );
+        self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
+            segment: segment.subject,
+            discard,
+            why,
+        });
         plan.page_out.extend(entries);
         let mut step = |what| {
             plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
@@ -243,10 +242,11 @@ impl Kernel {
             let location = it.segment().and_then(|index| memory.segments.get(index));
             if let Some(segment) = location.map(|segment| segment.subject) {
                 let why = "the call failed".into();
-                self.log.emit(
-                    it.owner.subject(),
-                    EventKind::MemoryEvicted { segment, discard: true, why },
-                );
+                self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
+                    segment,
+                    discard: true,
+                    why,
+                });
             }
             it.has_content &= !first_placement;
             state.release_location(

@@ -126,8 +126,10 @@ impl Kernel {
         for (view, here) in views.iter().zip(&each) {
             let result = if of.is_some() { farthest } else { *here };
             let of = of.map(Id::subject);
-            let callback = EventKind::ResidencyQueried { of, result: result.name().into() };
-            self.log.emit(view.subject(), callback);
+            self.log.emit(view.subject(), || EventKind::ResidencyQueried {
+                of,
+                result: result.name().into(),
+            });
         }
         Ok(if of.is_some() { vec![farthest] } else { each })
     }

@@ -93,7 +93,8 @@ impl Kernel {
             view,
         });
         let subject = number.subject();
-        self.log.emit(subject, EventKind::PagingQueueCreated { device: guard.subject(), priority });
+        self.log
+            .emit(subject, || EventKind::PagingQueueCreated { device: guard.subject(), priority });
         self.publish_handle(state, process.0, name, number.into());
         self.publish_handle(state, process.0, fence, ObjectId::QueueFence(number));
         state.devices[guard.device].queues.insert(number);
@@ -146,7 +147,7 @@ impl Kernel {
         }
         // A device ends after its queues.
         state.devices[it.device].queues.remove(&number);
-        self.log.emit(about, EventKind::PagingQueueDestroyed {});
+        self.log.emit(about, || EventKind::PagingQueueDestroyed {});
         // Waits for values that the queue will never signal end here.
         self.release_cpu_waits(&mut state, SyncPoint::Queue(number), |_| true);
         self.recheck_waits(&mut state, SyncPoint::Queue(number));
@@ -164,7 +165,7 @@ impl Kernel {
         let Some(it) = state.memory.paging_queues.get_mut(number) else { return };
         it.last_signalled = it.last_signalled.max(value);
         let (adapter, start) = (it.adapter, it.run.start);
-        self.log.emit(number.subject(), EventKind::PagingQueueSignalled { value });
+        self.log.emit(number.subject(), || EventKind::PagingQueueSignalled { value });
         if let Some(memory) = state.adapter_memory(adapter) {
             memory.ram.write(start, &value.to_le_bytes());
         }

@@ -34,8 +34,11 @@ impl Kernel {
             let segment = invariant(segment, LOCATION_HAS_SEGMENT);
             let (subject, aperture) = (segment.subject, segment.info.flags.aperture);
             let why = "its GPU was reset".into();
-            let evicted = EventKind::MemoryEvicted { segment: subject, discard: true, why };
-            self.log.emit(it.owner.subject(), evicted);
+            self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
+                segment: subject,
+                discard: true,
+                why,
+            });
             it.uses.clear();
             // The content of an aperture is still in system memory.
             if !aperture {
@@ -89,9 +92,11 @@ impl Kernel {
         });
         let place = "DxgkDdiBuildPagingBuffer";
         log.judge(RuleId::KMD_TDR_004, Component::Driver, adapter.subject(), place, broken);
-        let dropped =
-            EventKind::PagingDropped { operation: name.into(), of: step_context.owner, bytes: 0 };
-        log.emit(adapter.subject(), dropped);
+        log.emit(adapter.subject(), || EventKind::PagingDropped {
+            operation: name.into(),
+            of: step_context.owner,
+            bytes: 0,
+        });
     }
 }
 

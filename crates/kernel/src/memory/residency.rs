@@ -156,10 +156,14 @@ impl Kernel {
             ResidencyResult::Pending(value) => ("pending".into(), value, 0),
             ResidencyResult::NoMemory(trim) => ("no-memory".into(), 0, trim),
         };
-        self.log.emit(
+        self.log.emit(queue, || EventKind::ResidencyRequested {
             queue,
-            EventKind::ResidencyRequested { queue, views, must_succeed: must, result, value, trim },
-        );
+            views,
+            must_succeed: must,
+            result,
+            value,
+            trim,
+        });
     }
 
     /// Increments the residency counts of views. Returns whether any of them has pending paging
@@ -179,14 +183,13 @@ impl Kernel {
             let count = it.resident;
             it.not_written &= count > 1;
             let (lazily, clean) = (false, false);
-            let counted = EventKind::ResidencyCounted {
+            self.log.emit(view.subject(), || EventKind::ResidencyCounted {
                 device,
                 queue,
                 count,
                 only_if_necessary: lazily,
                 not_written: clean,
-            };
-            self.log.emit(view.subject(), counted);
+            });
             let extent = state.checked_extent_of(*view);
             if count == 1 {
                 state.charge(*view, extent);
@@ -243,14 +246,13 @@ impl Kernel {
         let (count, not_written) = (it.resident, it.not_written);
         let (lazily, clean) = (request.only_if_necessary, request.not_written);
         let device_subject = device.subject();
-        let counted = EventKind::ResidencyCounted {
+        self.log.emit(view.subject(), || EventKind::ResidencyCounted {
             device: device_subject,
             queue: None,
             count,
             only_if_necessary: lazily,
             not_written: clean,
-        };
-        self.log.emit(view.subject(), counted);
+        });
         if count == 0 {
             let extent = state.checked_extent_of(view);
             let it = &mut state.memory.extents[extent];

@@ -4,7 +4,7 @@
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
-use crate::ddi::miniport::DriverAllocation;
+use crate::ddi::miniport::{DriverAllocation, PrivateData};
 use crate::lifetime::device::Device;
 use crate::memory::Extent;
 use crate::memory::instances::Instances;
@@ -32,7 +32,7 @@ pub struct Allocation {
     /// Its instances, once a lock has renamed it.
     pub(crate) renames: Option<Box<Instances>>,
     /// Its private data, as the driver left it.
-    pub(crate) private: Vec<u8>,
+    pub(crate) private: PrivateData,
     /// The open views, which keep it alive.
     pub(crate) views: IdList<View>,
     /// It is being created or destroyed, so it may have no view.

@@ -49,11 +49,11 @@ impl Kernel {
         state: &mut KernelState,
         number: Id<Device>,
     ) -> Result<RundownGuard<'_>, KernelError> {
-        let removed = KernelError::Removed(number.subject());
-        let it =
-            state.devices.get_mut(number).filter(|device| !device.ending).ok_or(removed.clone())?;
-        let driver =
-            state.adapters.get(it.adapter).map(|adapter| adapter.driver.clone()).ok_or(removed)?;
+        let removed = || KernelError::Removed(number.subject());
+        let it = state.devices.get_mut(number).filter(|device| !device.ending);
+        let it = it.ok_or_else(removed)?;
+        let driver = state.adapters.get(it.adapter).map(|adapter| adapter.driver.clone());
+        let driver = driver.ok_or_else(removed)?;
         it.active_calls += 1;
         Ok(RundownGuard {
             kernel: Some(self),

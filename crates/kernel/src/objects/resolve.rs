@@ -21,7 +21,7 @@ impl Kernel {
         let it = state.processes.get_mut(process).filter(|process| !process.ended);
         let reserved = it.ok_or(KernelError::HandleTableFull)?.handles.reserve()?;
         let handle = Hex(reserved.handle().0);
-        self.log.emit(process.subject(), EventKind::HandleReserved { handle });
+        self.log.emit(process.subject(), || EventKind::HandleReserved { handle });
         Ok(reserved)
     }
 
@@ -56,7 +56,7 @@ impl Kernel {
         for name in reserved.into_iter().rev() {
             let handle = Hex(name.handle().0);
             process_state.handles.cancel(name);
-            self.log.emit(process.subject(), EventKind::HandleCancelled { handle });
+            self.log.emit(process.subject(), || EventKind::HandleCancelled { handle });
         }
     }
 
@@ -70,7 +70,8 @@ impl Kernel {
     ) {
         let it = &mut state.processes[process];
         let handle = Hex(it.handles.publish(reserved, to).0);
-        self.log.emit(process.subject(), EventKind::HandlePublished { handle, of: to.subject() });
+        self.log
+            .emit(process.subject(), || EventKind::HandlePublished { handle, of: to.subject() });
     }
 
     /// Closes a live handle.
@@ -83,7 +84,8 @@ impl Kernel {
         let it = &mut state.processes[process];
         if let Ok(of) = it.handles.close(handle) {
             let handle = Hex(handle.0);
-            self.log.emit(process.subject(), EventKind::HandleClosed { handle, of: of.subject() });
+            self.log
+                .emit(process.subject(), || EventKind::HandleClosed { handle, of: of.subject() });
         }
     }
 }
@@ -97,8 +99,10 @@ impl KernelState {
         handle: Handle,
     ) -> Result<Id<T>, KernelError> {
         let found = self.find_handle(process, argument, handle)?;
-        let why = HandleError::WrongKind(found.subject());
-        T::named_by(found).ok_or(KernelError::Handle { argument, handle, why })
+        T::named_by(found).ok_or_else(|| {
+            let why = HandleError::WrongKind(found.subject());
+            KernelError::Handle { argument, handle, why }
+        })
     }
 
     /// The paging queue of a client's handle for a paging fence.

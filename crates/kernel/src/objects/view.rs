@@ -33,6 +33,8 @@ pub struct View {
     pub(crate) locks: u32,
     /// The retirement that closes it.
     pub(crate) retirement: Option<Id<Retirement>>,
+    /// Its place in its device's list of views without a resource.
+    pub(crate) standalone_index: Option<usize>,
 }
 
 /// The stage of a view. It never goes back.

@@ -284,7 +284,7 @@ impl Kernel {
         if first {
             state.mark_busy(number);
         }
-        self.log.emit(number.subject(), EventKind::PacketQueued { packet });
+        self.log.emit(number.subject(), || EventKind::PacketQueued { packet });
         self.advance_queue(state, number);
         self.preempt_for_priority(state, number);
     }
@@ -519,7 +519,7 @@ impl Kernel {
         for item in queue {
             match item {
                 QueueItem::Packet(packet, payload) => {
-                    self.log.emit(context.subject(), EventKind::PacketCancelled { packet });
+                    self.log.emit(context.subject(), || EventKind::PacketCancelled { packet });
                     if cancellation {
                         if let PacketPayload::Render(packet) = &payload {
                             self.release_cancelled_packet(state, *packet);

@@ -174,11 +174,10 @@ impl Kernel {
             let requested =
                 node.preemption.as_mut().filter(|preemption| !preemption.requested).map(|it| {
                     (it.requested, it.idle) = (true, idle);
-                    let preempting = EventKind::NodePreempting {
+                    self.log.emit(subject, || EventKind::NodePreempting {
                         preemption: it.fence,
                         why: it.why.name().into(),
-                    };
-                    self.log.emit(subject, preempting);
+                    });
                     it.fence
                 });
             (driver, requested)
@@ -229,8 +228,12 @@ impl Kernel {
                 let (length, switch) = (batch.length, batch.switch);
                 let paging = batch.paging.subject();
                 node.queue.push_back(in_flight);
-                let submitted = EventKind::PagingSubmitted { paging, fence, bytes: length, switch };
-                self.log.emit(subject, submitted);
+                self.log.emit(subject, || EventKind::PagingSubmitted {
+                    paging,
+                    fence,
+                    bytes: length,
+                    switch,
+                });
                 (fence, commands, length, private, switch)
             };
             let node = u32::try_from(index).unwrap_or(u32::MAX);
@@ -264,7 +267,7 @@ impl Kernel {
             );
             return;
         };
-        self.log.emit(it.subject(), EventKind::NodePreempted { preemption, last });
+        self.log.emit(it.subject(), || EventKind::NodePreempted { preemption, last });
         let requested = it
             .preemption
             .as_mut()
@@ -369,8 +372,11 @@ impl Kernel {
         }
         for (context, fences) in contexts {
             for (packet, fence) in self.requeue_submitted(state, context).into_iter().zip(fences) {
-                let returned = EventKind::PacketReturned { packet, node: subject, fence };
-                self.log.emit(context.subject(), returned);
+                self.log.emit(context.subject(), || EventKind::PacketReturned {
+                    packet,
+                    node: subject,
+                    fence,
+                });
             }
         }
         self.reopen_node(state, adapter, index);

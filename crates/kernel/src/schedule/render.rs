@@ -267,7 +267,7 @@ impl Kernel {
                 Err(_) => "refused".into(),
             };
             let small = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-            let rendered = EventKind::PacketRendered {
+            self.log.emit(context.subject(), || EventKind::PacketRendered {
                 pass: permit,
                 commands: small(request.commands.len()),
                 capacity,
@@ -275,8 +275,7 @@ impl Kernel {
                 uses: small(packet.uses.len()),
                 patches: small(packet.patches.len()),
                 result: message,
-            };
-            self.log.emit(context.subject(), rendered);
+            });
             // The commands written before a buffer was full are a packet as well.
             if result.is_ok() || (full && packet.written > 0) {
                 packets.push(packet);

@@ -204,7 +204,7 @@ impl Kernel {
             );
             return;
         };
-        self.log.emit(node.subject(), EventKind::FenceReported { fence });
+        self.log.emit(node.subject(), || EventKind::FenceReported { fence });
         if node.has_in_flight(fence) {
             (node.reported, node.just_reset) = (fence, false);
         }
@@ -245,7 +245,7 @@ impl Kernel {
                 continue;
             }
             node.passed = node.reported;
-            self.log.emit(node.subject(), EventKind::FencePassed { fence: node.passed });
+            self.log.emit(node.subject(), || EventKind::FencePassed { fence: node.passed });
             let subject = node.subject();
             done.extend(
                 node.take_done().into_iter().map(|in_flight_packet| (subject, in_flight_packet)),
@@ -324,8 +324,11 @@ impl Kernel {
     ) {
         let (context, _) = packet.client();
         let number = self.complete_submitted(state, context);
-        let done = EventKind::PacketDone { packet: number, node, fence: packet.fence };
-        self.log.emit(context.subject(), done);
+        self.log.emit(context.subject(), || EventKind::PacketDone {
+            packet: number,
+            node,
+            fence: packet.fence,
+        });
         self.signal_queued(state, context);
         self.wake_all(state);
     }
@@ -364,8 +367,11 @@ impl Kernel {
             let (context, _) = packet.client();
             self.drop_signals(state, context);
             let number = self.complete_submitted(state, context);
-            let done = EventKind::PacketDone { packet: number, node, fence: packet.fence };
-            self.log.emit(context.subject(), done);
+            self.log.emit(context.subject(), || EventKind::PacketDone {
+                packet: number,
+                node,
+                fence: packet.fence,
+            });
         }
         let contexts = state.devices.get(device).map(|device| device.contexts.clone());
         for context in contexts.unwrap_or_default() {

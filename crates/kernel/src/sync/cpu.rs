@@ -240,13 +240,12 @@ impl Kernel {
         };
         let result = if denied { "denied" } else { "taken" };
         let device = device.subject();
-        let requested = EventKind::SyncRequested {
+        self.log.emit(subject, || EventKind::SyncRequested {
             device,
             handle: Hex(handle.0),
             operation: what.into(),
             result: result.into(),
-        };
-        self.log.emit(subject, requested);
+        });
         if denied {
             return Err(KernelError::AccessDenied(subject));
         }

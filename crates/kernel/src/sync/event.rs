@@ -28,8 +28,7 @@ impl Kernel {
         let mut state = self.state.lock();
         let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0 };
         let number = state.sync.events.insert(it);
-        let created = EventKind::EventCreated { process: process.subject() };
-        self.log.emit(number.subject(), created);
+        self.log.emit(number.subject(), || EventKind::EventCreated { process: process.subject() });
         number.serial()
     }
 
@@ -45,7 +44,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let event = state.event(process.0, event)?;
         state.sync.events[event].set = false;
-        self.log.emit(event.subject(), EventKind::EventReset {});
+        self.log.emit(event.subject(), || EventKind::EventReset {});
         Ok(())
     }
 
@@ -100,7 +99,7 @@ impl Kernel {
         if let Some(it) = state.sync.events.get_mut(event) {
             it.open = false;
         }
-        self.log.emit(event.subject(), EventKind::EventClosed {});
+        self.log.emit(event.subject(), || EventKind::EventClosed {});
         state.forget_event(event);
         self.wake_all(state);
     }
@@ -127,7 +126,7 @@ impl Kernel {
     ) {
         if let Some(it) = state.sync.events.get_mut(event) {
             it.set = true;
-            self.log.emit(event.subject(), EventKind::EventSet { by: component });
+            self.log.emit(event.subject(), || EventKind::EventSet { by: component });
         }
         self.wake_all(state);
     }

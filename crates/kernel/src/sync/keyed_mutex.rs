@@ -127,23 +127,20 @@ impl Kernel {
             .map(|reserved_handle| state.global_handles.publish(reserved_handle, number.into()));
         let CreateKeyedMutexRequest { key, runtime, nt } = request;
         let (owner, handle) = name.event_fields();
-        self.log.emit(
-            subject,
-            EventKind::KeyedMutexCreated {
-                process: owner,
-                handle,
-                global: Hex(global.unwrap_or_default().0),
-                sharing: if nt { "nt" } else { "global" }.into(),
-                key,
-                runtime: runtime.len() as u64,
-            },
-        );
+        self.log.emit(subject, || EventKind::KeyedMutexCreated {
+            process: owner,
+            handle,
+            global: Hex(global.unwrap_or_default().0),
+            sharing: if nt { "nt" } else { "global" }.into(),
+            key,
+            runtime: runtime.len() as u64,
+        });
         let free = KeyedMutexState::Free { key, fence: 0 };
         let mutex = KeyedMutex { state: free, handles: vec![name], global, runtime };
         state.sync.keyed_mutexes.fill(number, mutex);
         self.publish_handle(state, process.0, local, number.into());
         if let Some(it) = global {
-            self.log.emit(owner, EventKind::HandleShared { handle: Hex(it.0), of: subject });
+            self.log.emit(owner, || EventKind::HandleShared { handle: Hex(it.0), of: subject });
         }
         Ok(CreateKeyedMutexResponse { handle: name.handle, global })
     }
@@ -160,11 +157,10 @@ impl Kernel {
         let number = state.find_shared_keyed_mutex(global)?;
         let subject = number.subject();
         if let Err(why) = state.check_runtime_buffer(number, capacity) {
-            let unopened = EventKind::KeyedMutexOpenFailed {
+            self.log.emit(subject, || EventKind::KeyedMutexOpenFailed {
                 process: process.subject(),
                 capacity: capacity as u64,
-            };
-            self.log.emit(subject, unopened);
+            });
             return Err(why);
         }
         let local = self.reserve_handle(state, process.0)?;
@@ -172,10 +168,11 @@ impl Kernel {
         state.sync.keyed_mutexes[number].handles.push(name);
         self.publish_handle(state, process.0, local, number.into());
         let (process, handle) = name.event_fields();
-        self.log.emit(
-            subject,
-            EventKind::KeyedMutexOpened { process, handle, capacity: capacity as u64 },
-        );
+        self.log.emit(subject, || EventKind::KeyedMutexOpened {
+            process,
+            handle,
+            capacity: capacity as u64,
+        });
         Ok((subject, name.handle))
     }
 
@@ -207,15 +204,15 @@ impl Kernel {
         it.handles.retain(|keyed_mutex_handle| *keyed_mutex_handle != name);
         if it.state == KeyedMutexState::Owned(name) {
             it.state = KeyedMutexState::Abandoned;
-            self.log.emit(subject, EventKind::KeyedMutexAbandoned { process, handle });
+            self.log.emit(subject, || EventKind::KeyedMutexAbandoned { process, handle });
         }
         let last = it.handles.is_empty();
-        self.log.emit(subject, EventKind::KeyedMutexClosed { process, handle });
+        self.log.emit(subject, || EventKind::KeyedMutexClosed { process, handle });
         if last && let Some(it) = state.sync.keyed_mutexes.take(number) {
             if let Some(global) = it.global {
                 let _ = state.global_handles.close(global); // The mutex owned this live handle.
             }
-            self.log.emit(subject, EventKind::KeyedMutexDestroyed {});
+            self.log.emit(subject, || EventKind::KeyedMutexDestroyed {});
         }
         self.wake_all(state);
     }
@@ -291,7 +288,7 @@ impl Kernel {
         it.state = KeyedMutexState::Owned(name);
         let runtime = if capacity == 0 { Vec::new() } else { it.runtime.clone() };
         let (process, handle) = name.event_fields();
-        self.log.emit(subject, EventKind::KeyedMutexAcquired { process, handle, key, fence });
+        self.log.emit(subject, || EventKind::KeyedMutexAcquired { process, handle, key, fence });
         Some(Ok(AcquireKeyedMutexResponse::Owned { fence, runtime }))
     }
 
@@ -303,10 +300,12 @@ impl Kernel {
         how: &'static str,
     ) {
         let (process, handle) = name.event_fields();
-        self.log.emit(
-            subject,
-            EventKind::KeyedMutexNotAcquired { process, handle, key, result: how.into() },
-        );
+        self.log.emit(subject, || EventKind::KeyedMutexNotAcquired {
+            process,
+            handle,
+            key,
+            result: how.into(),
+        });
     }
 
     /// Releases a keyed mutex to the next key (`D3DKMTReleaseKeyedMutex2`).
@@ -333,8 +332,13 @@ impl Kernel {
         it.runtime = runtime.unwrap_or_else(|| std::mem::take(&mut it.runtime));
         let runtime = it.runtime.len() as u64;
         let (process, handle) = name.event_fields();
-        self.log
-            .emit(subject, EventKind::KeyedMutexReleased { process, handle, key, fence, runtime });
+        self.log.emit(subject, || EventKind::KeyedMutexReleased {
+            process,
+            handle,
+            key,
+            fence,
+            runtime,
+        });
         self.wake_all(state);
         Ok(())
     }

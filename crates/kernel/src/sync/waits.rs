@@ -141,11 +141,11 @@ impl Kernel {
             return false;
         }
         for point in orphaned {
-            self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
+            self.log.emit(number.subject(), || EventKind::GpuWaitReleased { of: point.subject() });
         }
         self.acquire_points(state, number, context, wait);
         state.sync.gpu_waits.take(number);
-        self.log.emit(number.subject(), EventKind::GpuWaitSatisfied {});
+        self.log.emit(number.subject(), || EventKind::GpuWaitSatisfied {});
         self.release_points(state, wait);
         true
     }
@@ -181,7 +181,7 @@ impl Kernel {
             && let Some(number) = context.and_then(|context| state.gpu_wait_of(context))
         {
             state.sync.gpu_waits.take(number);
-            self.log.emit(number.subject(), EventKind::GpuWaitCancelled {});
+            self.log.emit(number.subject(), || EventKind::GpuWaitCancelled {});
         }
         if let Some(it) = points.broadcast.and_then(|it| state.sync.broadcasts.get_mut(it)) {
             it.remaining = None;
@@ -204,10 +204,11 @@ impl Kernel {
         let (broadcast, context) = (broadcast.serial(), context.subject());
         for (point, _) in &signal.list {
             if let Some(remaining) = remaining {
-                self.log.emit(
-                    point.subject(),
-                    EventKind::SyncReached { broadcast, context, remaining },
-                );
+                self.log.emit(point.subject(), || EventKind::SyncReached {
+                    broadcast,
+                    context,
+                    remaining,
+                });
             }
         }
         state.leave_broadcast(signal);
@@ -255,7 +256,7 @@ impl Kernel {
         };
         let all = state.sync.gpu_waits.iter().filter(|pair| waits(pair.1));
         for number in all.map(|pair| pair.0).collect::<Vec<Id<GpuWait>>>() {
-            self.log.emit(number.subject(), EventKind::GpuWaitReleased { of: point.subject() });
+            self.log.emit(number.subject(), || EventKind::GpuWaitReleased { of: point.subject() });
             let it = &mut state.sync.gpu_waits[number];
             let list = it.points.list.iter().filter(|pair| pair.0 == point).copied().collect();
             let released = SyncPoints { list, broadcast: None };
@@ -323,12 +324,14 @@ impl Kernel {
         let number = state.sync.gpu_waits.insert(it);
         let subject = number.subject();
         let form: Text = form.into();
-        self.log.emit(
-            subject,
-            EventKind::GpuWaitStarted { waiter, waiter_kind: form, any, count: points.count() },
-        );
+        self.log.emit(subject, || EventKind::GpuWaitStarted {
+            waiter,
+            waiter_kind: form,
+            any,
+            count: points.count(),
+        });
         for (point, value) in points.list {
-            self.log.emit(subject, EventKind::GpuWaitObject { of: point.subject(), value });
+            self.log.emit(subject, || EventKind::GpuWaitObject { of: point.subject(), value });
         }
         number
     }
@@ -361,7 +364,7 @@ impl Kernel {
             GpuWaitResult::Satisfied => EventKind::GpuWaitSatisfied {},
             GpuWaitResult::Cancelled => EventKind::GpuWaitCancelled {},
         };
-        self.log.emit(subject, message);
+        self.log.emit(subject, || message);
         self.release_points(state, &points);
         match (waiter, over) {
             (Waiter::Update { update, .. }, GpuWaitResult::Satisfied) => {
@@ -408,7 +411,8 @@ impl Kernel {
             }
             let remaining = it.state.value();
             let component = number.subject();
-            self.log.emit(object.subject(), EventKind::SyncAcquired { by: component, remaining });
+            self.log
+                .emit(object.subject(), || EventKind::SyncAcquired { by: component, remaining });
         }
     }
 

@@ -33,7 +33,9 @@ pub(crate) fn export<T, R>(
     // The effects before a panic of our code stand; the result is that of a failure.
     let answer = || {
         let services = door.services();
-        services.log().emit(services.device().subject(), EventKind::Callback { name: name.into() });
+        services
+            .log()
+            .emit(services.device().subject(), || EventKind::Callback { name: name.into() });
         judge_irql(&door, name, max_irql).then(|| body(&door, it))
     };
     match catch_unwind(AssertUnwindSafe(answer)) {

@@ -138,7 +138,7 @@ extern "win64-unwind" fn missing_export<const SLOT: usize>() -> NTSTATUS {
         let services = door.services();
         services
             .log()
-            .emit(services.device().subject(), EventKind::EntryMissing { name: name.into() });
+            .emit(services.device().subject(), || EventKind::EntryMissing { name: name.into() });
         STATUS_NOT_SUPPORTED
     })
 }

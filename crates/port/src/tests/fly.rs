@@ -11,7 +11,7 @@ use abi::miniport::{
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID, UNTYPED_FN};
 use flight::{DeterministicHost, Event, EventKind, HardwareModel, InterruptLine, Log, Passive};
-use kernel::miniport::{CreateContextArgs, DriverError};
+use kernel::miniport::{CallList, CreateContextArgs, DriverError, PrivateData};
 use kernel::{
     AdapterId, CreateAllocationRequest, DestroyAllocationRequest, DestroyTarget, DriverSetup,
     Handle, Kernel, Packet, ProcessExit,
@@ -423,6 +423,11 @@ fn settle(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     while kernel.run_hardware_turn(at, adapter) || kernel.run_pending_work(at) {}
 }
 
+/// The private data of allocations.
+fn private_data(all: &[&[u8]]) -> CallList<PrivateData> {
+    all.iter().map(|bytes| PrivateData::from(*bytes)).collect()
+}
+
 /// Creates a device, two allocations of a resource, a standard allocation and a packet, and
 /// destroys them.
 fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
@@ -431,7 +436,7 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
     let device = kernel.create_device(at, process, name).unwrap();
     let args = CreateContextArgs { node: 0, engine: 1, system: false, private: b"ctx".to_vec() };
     let context = kernel.create_context(at, process, device, &args).unwrap();
-    let allocations = vec![b"one".to_vec(), b"another one".to_vec()];
+    let allocations = private_data(&[b"one", b"another one"]);
     let request = CreateAllocationRequest {
         device,
         new_resource: true,
@@ -439,12 +444,12 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
         ..CreateAllocationRequest::default()
     };
     let made = kernel.create_allocations(at, process, request).unwrap();
-    assert_eq!(made.privates, [b"Ane".to_vec(), b"Another one".to_vec()]);
+    assert_eq!(made.privates, private_data(&[b"Ane", b"Another one"]));
     let request = CreateAllocationRequest {
         device,
         new_resource: true,
         standard: Some(4096),
-        allocations: vec![vec![]],
+        allocations: private_data(&[b""]),
         ..CreateAllocationRequest::default()
     };
     kernel.create_allocations(at, process, request).unwrap();
@@ -577,7 +582,7 @@ fn the_old_way_to_handle_data_is_a_dead_end() {
         let device = kernel.create_device(at, process, name).unwrap();
         let request = CreateAllocationRequest {
             device,
-            allocations: vec![vec![1]],
+            allocations: private_data(&[&[1]]),
             ..CreateAllocationRequest::default()
         };
         assert!(kernel.create_allocations(at, process, request).is_err());
@@ -596,7 +601,7 @@ fn the_first_driver_model_gets_its_handle_data() {
         let device = kernel.create_device(at, process, name).unwrap();
         let request = CreateAllocationRequest {
             device,
-            allocations: vec![vec![1]],
+            allocations: private_data(&[&[1]]),
             ..CreateAllocationRequest::default()
         };
         kernel.create_allocations(at, process, request).unwrap();
@@ -615,7 +620,7 @@ fn a_refused_create_leaves_nothing() {
         let device = kernel.create_device(at, process, name).unwrap();
         let request = CreateAllocationRequest {
             device,
-            allocations: vec![b"!".to_vec()],
+            allocations: private_data(&[b"!"]),
             ..CreateAllocationRequest::default()
         };
         assert!(kernel.create_allocations(at, process, request).is_err());

@@ -95,7 +95,7 @@ fn create_allocations(
             group.global_handle = args.hGlobalShare;
         }
         let allocations = u32::try_from(list.len()).unwrap_or(u32::MAX);
-        device.log().emit(group.subject, EventKind::SurfacesBacked { allocations });
+        device.log().emit(group.subject, || EventKind::SurfacesBacked { allocations });
     }
     Ok(())
 }

@@ -90,7 +90,7 @@ fn deallocate_resource(
     let mut ledger = device.ledger();
     if named {
         if let Some(group) = ledger.resources.get(&resource) {
-            device.log().emit(group.subject, EventKind::SurfacesReleased {});
+            device.log().emit(group.subject, || EventKind::SurfacesReleased {});
         }
         ledger.mark_freed(resource);
         drop(ledger);

@@ -200,7 +200,7 @@ impl DeviceState {
     }
 
     pub(super) fn log_missing(&self, name: &'static str) {
-        self.log().emit(self.subject, EventKind::EntryMissing { name: name.into() });
+        self.log().emit(self.subject, || EventKind::EntryMissing { name: name.into() });
     }
 }
 

@@ -37,10 +37,10 @@ fn log_missing_callback(name: &'static str) -> HRESULT {
     let Some(frame) = current_frame() else { return E_NOTIMPL };
     if let Some(device) = call_stack::device(frame.handle) {
         note_caps_query(&device.adapter, name);
-        device.log().emit(device.subject, EventKind::EntryMissing { name: name.into() });
+        device.log().emit(device.subject, || EventKind::EntryMissing { name: name.into() });
     } else if let Some(adapter) = call_stack::adapter(frame.handle) {
         note_caps_query(&adapter, name);
-        adapter.run.log().emit(adapter.subject, EventKind::EntryMissing { name: name.into() });
+        adapter.run.log().emit(adapter.subject, || EventKind::EntryMissing { name: name.into() });
     }
     E_NOTIMPL
 }

@@ -9,12 +9,11 @@ use crate::plan::PAGE;
 use crate::records::View;
 use flight::Passive;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView, NewView,
-    OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
+    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
+    Drain, DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
+    NewView, OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use std::sync::Arc;
-use std::vec::Drain;
 
 /// `D3DDDIFMT_A8`: one byte per pixel.
 const A8: i32 = 28;
@@ -108,7 +107,7 @@ impl SoftGpu {
         &self,
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         let callbacks = self.callbacks()?;
         let device = args.device.as_raw();
         if !self.state().records.has_device(device) {

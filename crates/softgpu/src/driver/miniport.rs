@@ -19,10 +19,10 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
-    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
-    HandleSlot, Interrupt, Miniport, OpenAllocationArgs, SchedulingFeatures,
+    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
+    DriverDevice, DriverError, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs,
+    Features, Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs, SchedulingFeatures,
     StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
@@ -30,7 +30,6 @@ use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
 use kernel::power::{PowerState, PowerTarget, SetPowerArgs};
 use kernel::render_args::{BufferSizes, PatchArgs, RenderArgs, SubmitCommandArgs};
 use std::sync::Arc;
-use std::vec::Drain;
 
 /// Entry points that only a driver of hardware with virtual addresses has.
 const VIRTUAL: [&str; 6] = [
@@ -280,7 +279,7 @@ impl Miniport for SoftGpu {
         &self,
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<Vec<DriverView>> {
+    ) -> DriverResult<CallList<DriverView>> {
         self.new_views(at, args)
     }
 

@@ -38,7 +38,7 @@ impl Client<'_> {
     fn at_addresses(&self, at: &mut Passive, queue: (Handle, Handle)) {
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
-        let allocations = vec![describe_in(SIZE, 4096, &hidden); 5];
+        let allocations = (0..5).map(|_| describe_in(SIZE, 4096, &hidden).into()).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {

@@ -6,7 +6,7 @@ mod addresses;
 
 use drivers::Listed;
 use flight::{DeterministicHost, Event, Host as _, Log, Passive};
-use kernel::miniport::{CreateContextArgs, Interrupt};
+use kernel::miniport::{CreateContextArgs, Interrupt, PrivateData};
 use kernel::power::PowerAction;
 use kernel::{
     AdapterId, CreateAllocationRequest, CreateAllocationResponse, DestroyAllocationRequest,
@@ -245,7 +245,7 @@ impl Client<'_> {
                 let mut allocations = vec![describe(4096); before];
                 allocations.push(bad.clone());
                 for new_resource in [false, true] {
-                    let allocations = allocations.clone();
+                    let allocations = allocations.iter().cloned().map(PrivateData::from).collect();
                     let request = CreateAllocationRequest {
                         new_resource,
                         allocations,
@@ -259,7 +259,7 @@ impl Client<'_> {
 
     /// A standard allocation with its resource.
     fn standard(&self, at: &mut Passive) {
-        let allocations = vec![Vec::new()];
+        let allocations = [PrivateData::new()].into_iter().collect();
         let request = CreateAllocationRequest {
             new_resource: true,
             standard: Some(640 * 480),
@@ -314,7 +314,7 @@ impl Client<'_> {
         let mut wants = wants.to_vec();
         wants.iter_mut().take(3).for_each(|requirements| requirements.flags.cpu_visible = false);
         let allocations =
-            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
+            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements).into()).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {
@@ -387,7 +387,7 @@ impl Client<'_> {
         hidden.flags.cpu_visible = false;
         let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
         let allocations =
-            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements)).collect();
+            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements).into()).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {
@@ -466,7 +466,7 @@ impl Client<'_> {
 
     /// A request for standalone allocations.
     pub(crate) fn create_request(&self, sizes: &[u64]) -> CreateAllocationRequest {
-        let allocations = sizes.iter().map(|value| describe(*value)).collect();
+        let allocations = sizes.iter().map(|value| describe(*value).into()).collect();
         CreateAllocationRequest {
             device: self.device,
             allocations,
@@ -536,7 +536,7 @@ impl Client<'_> {
     ) {
         let list: Vec<Handle> = list.into_iter().copied().collect();
         if !list.is_empty() {
-            self.destroy(at, DestroyTarget::List(list), assume, sync);
+            self.destroy(at, DestroyTarget::List(list.into()), assume, sync);
         }
     }
 

@@ -139,20 +139,17 @@ impl Kernel {
         let when = self.start_plan(state, guard.adapter, queue, plan);
         state.add_pending_range(space, &span, (queue, when), true);
         let value = when.value();
-        self.log.emit(
-            subject(space),
-            EventKind::RangeReserved {
-                start: span.start,
-                end: span.end,
-                reservation,
-                backing: backing.name().into(),
-                base: request.base,
-                minimum: request.minimum,
-                maximum: request.maximum,
-                queue: Some(queue.subject()),
-                value,
-            },
-        );
+        self.log.emit(subject(space), || EventKind::RangeReserved {
+            start: span.start,
+            end: span.end,
+            reservation,
+            backing: backing.name().into(),
+            base: request.base,
+            minimum: request.minimum,
+            maximum: request.maximum,
+            queue: Some(queue.subject()),
+            value,
+        });
         Ok(MapAddressResponse { address: span.start, residency: when })
     }
 
@@ -226,15 +223,12 @@ impl Kernel {
         );
         let when = self.start_plan(state, guard.adapter, queue, plan);
         state.add_pending_range(space, &span, (queue, when), false);
-        self.log.emit(
-            subject(space),
-            EventKind::RangeMapReturned {
-                start: span.start,
-                end: span.end,
-                queue: Some(queue.subject()),
-                value: when.value(),
-            },
-        );
+        self.log.emit(subject(space), || EventKind::RangeMapReturned {
+            start: span.start,
+            end: span.end,
+            queue: Some(queue.subject()),
+            value: when.value(),
+        });
         Ok(MapAddressResponse { address: span.start, residency: when })
     }
 
@@ -311,10 +305,12 @@ impl Kernel {
             it.freed.pop_front();
         }
         let (start, end, ended) = (span.start, span.end, ends.is_some());
-        self.log.emit(
-            subject(space),
-            EventKind::RangeFreed { start, end, object_destroyed: ended, still_reserved },
-        );
+        self.log.emit(subject(space), || EventKind::RangeFreed {
+            start,
+            end,
+            object_destroyed: ended,
+            still_reserved,
+        });
         let mut plan = PagingPlan::default();
         for part in &had {
             let steps = state.entry_steps(space, part, None);
@@ -381,8 +377,12 @@ impl Kernel {
                 ("mixed", KernelError::AddressesMixed { start, bytes })
             }
         };
-        self.log
-            .emit(subject(space), EventKind::RangeFailed { start, end, reserve, why: why.into() });
+        self.log.emit(subject(space), || EventKind::RangeFailed {
+            start,
+            end,
+            reserve,
+            why: why.into(),
+        });
         Err(error)
     }
 
@@ -428,21 +428,18 @@ impl Kernel {
             Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => (None, 0),
         };
         let of = view.and_then(|view| state.views.get(view)).map(|view| view.allocation.subject());
-        self.log.emit(
-            subject(space),
-            EventKind::RangeMapped {
-                start: span.start,
-                end: span.end,
-                view: view.map(Id::subject),
-                of,
-                backing: backing.name().into(),
-                offset,
-                base,
-                minimum,
-                maximum,
-                index: request,
-            },
-        );
+        self.log.emit(subject(space), || EventKind::RangeMapped {
+            start: span.start,
+            end: span.end,
+            view: view.map(Id::subject),
+            of,
+            backing: backing.name().into(),
+            offset,
+            base,
+            minimum,
+            maximum,
+            index: request,
+        });
     }
 
     /// Starts the work that a call planned. Returns when it is done.

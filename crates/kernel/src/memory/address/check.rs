@@ -55,7 +55,7 @@ impl Kernel {
         // Not the driver's fault: such page tables are not implemented here.
         if numbers.any(|number| segment(number).is_some_and(|info| info.flags.aperture)) {
             let name = "page tables in an aperture segment".into();
-            self.log.emit(about, EventKind::EntryMissing { name });
+            self.log.emit(about, || EventKind::EntryMissing { name });
             return false;
         }
         consistent && visible

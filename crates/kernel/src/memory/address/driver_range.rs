@@ -72,10 +72,11 @@ impl Kernel {
         for (span, range) in it.addresses.all() {
             let shown = range.backing == Backing::Reserved;
             let (start, end) = (span.start, span.end);
-            self.log.emit(
-                subject(number),
-                EventKind::RangeDriverReserved { start, end, client_visible: shown },
-            );
+            self.log.emit(subject(number), || EventKind::RangeDriverReserved {
+                start,
+                end,
+                client_visible: shown,
+            });
         }
     }
 }

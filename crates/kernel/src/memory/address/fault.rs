@@ -67,7 +67,7 @@ impl Kernel {
         }
         if let Some(it) = fault {
             let (space, address, why) = (subject(it.space), it.address, it.why.clone().into());
-            self.log.emit(context.subject(), EventKind::AddressFaulted { space, address, why });
+            self.log.emit(context.subject(), || EventKind::AddressFaulted { space, address, why });
         }
         let message = |cause: AddressFaultCause| {
             let it = fault.filter(|address_fault| address_fault.cause == cause)?;

@@ -116,13 +116,12 @@ impl Kernel {
                     (Some(Arc::new(driver_handle)), size, false);
                 state.kernel_handles.publish(own, number.into());
                 let process = process.map(Id::subject);
-                let created = EventKind::AddressSpaceCreated {
+                self.log.emit(subject(number), || EventKind::AddressSpaceCreated {
                     adapter: driver.adapter.subject(),
                     process,
                     bits,
                     invalidates_tables: again,
-                };
-                self.log.emit(subject(number), created);
+                });
                 self.log_driver_ranges(&state, number);
                 self.set_driver_handle(given, subject(number));
             }
@@ -320,10 +319,12 @@ impl Kernel {
             .map_or(0, |context| context.in_flight);
         let context = context.map(Id::subject);
         let (entries, idle) = (root.entries, in_flight == 0);
-        self.log.emit(
-            subject(space),
-            EventKind::RootSet { context, table: table.subject(), entries, idle },
-        );
+        self.log.emit(subject(space), || EventKind::RootSet {
+            context,
+            table: table.subject(),
+            entries,
+            idle,
+        });
     }
 
     /// Destroys the space of a process on an adapter, if the process does not use it any more.
@@ -395,15 +396,12 @@ impl Kernel {
             let adapter = it.adapter;
             let all = 0..it.addresses.end();
             for (span, _) in it.addresses.all().collect::<Vec<_>>() {
-                self.log.emit(
-                    about,
-                    EventKind::RangeFreed {
-                        start: span.start,
-                        end: span.end,
-                        object_destroyed: true,
-                        still_reserved: false,
-                    },
-                );
+                self.log.emit(about, || EventKind::RangeFreed {
+                    start: span.start,
+                    end: span.end,
+                    object_destroyed: true,
+                    still_reserved: false,
+                });
             }
             it.addresses.free(&all);
             let mut plan = PagingPlan::default();
@@ -463,7 +461,7 @@ impl Kernel {
         let driver_handle = driver_handle.and_then(Arc::into_inner);
         let told = driver_handle.map(|driver_handle| {
             let given = driver_handle.as_raw();
-            let log_arguments = |log: &Log| log.emit(about, EventKind::DdiEnds {});
+            let log_arguments = |log: &Log| log.emit(about, || EventKind::DdiEnds {});
             // WINDOWS: after a failure the process is destroyed all the same (our decision).
             let _ = driver.destroy_process(
                 at,
@@ -475,7 +473,7 @@ impl Kernel {
         });
         let mut state = self.state.lock();
         if let Some(given) = told {
-            self.log.emit(about, EventKind::AddressSpaceDestroyed {});
+            self.log.emit(about, || EventKind::AddressSpaceDestroyed {});
             self.end_driver_handle(given, about, false);
         }
         let name = state.memory.spaces[number].kernel_handle;

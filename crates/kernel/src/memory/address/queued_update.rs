@@ -95,7 +95,11 @@ impl Kernel {
             }
             let (update, of) = (judged.update, object.subject());
             let number = state.memory.updates.insert(judged);
-            self.log.emit(about, EventKind::UpdateQueued { update, of, fence_value: fence.value });
+            self.log.emit(about, || EventKind::UpdateQueued {
+                update,
+                of,
+                fence_value: fence.value,
+            });
             self.begin_update_wait(state, (number, space), (process.0, device), fence);
             Some(Ok(()))
         };
@@ -139,7 +143,7 @@ impl Kernel {
         // It may have been applied already.
         let Some(judged) = state.memory.updates.take(number) else { return };
         let update = judged.update;
-        self.log.emit(subject(judged.space), EventKind::UpdateCancelled { update });
+        self.log.emit(subject(judged.space), || EventKind::UpdateCancelled { update });
         if let Some(fence) = judged.fence {
             self.release_fence(state, fence);
         }
@@ -184,8 +188,11 @@ impl Kernel {
     ) {
         self.signal_update(state, fence);
         let of = fence.object.subject();
-        self.log
-            .emit(subject(space), EventKind::UpdateDone { update, of, fence_value: fence.value });
+        self.log.emit(subject(space), || EventKind::UpdateDone {
+            update,
+            of,
+            fence_value: fence.value,
+        });
         self.release_fence(state, fence);
         self.resume_satisfied(state);
     }

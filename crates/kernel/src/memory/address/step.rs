@@ -237,7 +237,7 @@ impl Kernel {
                 let same =
                     |entry: &PageTableEntry| (entry.valid, entry.zero) == (first.valid, first.zero);
                 let counted = it.repeat || it.entries.len() as u64 == u64::from(it.count);
-                let what = EventKind::PageTableWritten {
+                self.log.emit(table, || EventKind::PageTableWritten {
                     space: step_context.space,
                     level: it.level,
                     by: if step_context.by_cpu { "cpu".into() } else { "gpu".into() },
@@ -252,12 +252,13 @@ impl Kernel {
                     page: first.page,
                     initial: it.initial,
                     evicts: it.evicts,
-                };
-                self.log.emit(table, what);
+                });
             }
             PagingOperation::Flush { start, end, .. } => {
-                self.log
-                    .emit(step_context.space, EventKind::TlbFlushed { start: *start, end: *end });
+                self.log.emit(step_context.space, || EventKind::TlbFlushed {
+                    start: *start,
+                    end: *end,
+                });
             }
             _ => (),
         }

@@ -104,10 +104,12 @@ impl Kernel {
         }
         let address = geometry.span(level, table).start;
         let of = crate::memory::address::subject(space);
-        self.log.emit(
-            owner.subject(),
-            EventKind::PageTableCreated { space: of, level, address, entries },
-        );
+        self.log.emit(owner.subject(), || EventKind::PageTableCreated {
+            space: of,
+            level,
+            address,
+            entries,
+        });
         let write = TableWrite {
             count: entries,
             initial: true,

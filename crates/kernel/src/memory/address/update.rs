@@ -185,8 +185,12 @@ impl Kernel {
         }
         let of = judged.fence.map(|fence_value| fence_value.object.subject());
         let fence_value = judged.fence.map_or(0, |fence_value| fence_value.value);
-        self.log
-            .emit(subject(space), EventKind::UpdateApplied { update, ignored, of, fence_value });
+        self.log.emit(subject(space), || EventKind::UpdateApplied {
+            update,
+            ignored,
+            of,
+            fence_value,
+        });
         let mut freed_tables = Vec::new();
         if full.is_none() {
             for span in ready.iter().filter_map(|resolved_update| resolved_update.change.target()) {

@@ -47,7 +47,8 @@ impl Kernel {
             let extent = state.memory.context_allocations[number].extent;
             state.hold_extent(extent, true);
             let given = crate::base::digest::digest(private);
-            self.log.emit(number.subject(), EventKind::ContextAllocationUpdating { data: given });
+            self.log
+                .emit(number.subject(), || EventKind::ContextAllocationUpdating { data: given });
             let mut plan = PagingPlan::default();
             if self.plan_page_in(state, extent, &mut plan).is_err() {
                 self.undo_plan(state, &mut plan);
@@ -77,7 +78,7 @@ impl Kernel {
         let done = ended && over(state);
         if done {
             let owner = state.memory.extents[extent].owner;
-            self.log.emit(owner.subject(), EventKind::ContextAllocationUpdated {});
+            self.log.emit(owner.subject(), || EventKind::ContextAllocationUpdated {});
         }
         state.hold_extent(extent, false);
         if done { Ok(()) } else { Err(DriverError::Busy) }
@@ -142,7 +143,7 @@ impl Kernel {
         it.held_extents = still_held;
         if before != to {
             let to = to.map(|pair| pair.0.subject());
-            self.log.emit(node, EventKind::NodeSwitched { to });
+            self.log.emit(node, || EventKind::NodeSwitched { to });
         }
         state.release_extents(held.into_iter().map(|pair| pair.1));
         for (context, _) in before.into_iter().chain(interrupted) {

@@ -221,7 +221,7 @@ impl Kernel {
             lost: false,
         });
         let of = context.subject();
-        self.log.emit(of, EventKind::PacketSubmitted { packet, node: subject, fence });
+        self.log.emit(of, || EventKind::PacketSubmitted { packet, node: subject, fence });
         self.advance_queue(state, context);
         Some((device, driver, SubmittedPacket { node: index, fence, driver_handle, payload }))
     }

@@ -91,8 +91,12 @@ impl Kernel {
             }
         }
         let OutgoingPacket { size, written, null, .. } = going;
-        let started = EventKind::PacketStarted { fence, start: 0, end: written, null };
-        self.log.emit(going.node, started);
+        self.log.emit(going.node, || EventKind::PacketStarted {
+            fence,
+            start: 0,
+            end: written,
+            null,
+        });
         let submission = SubmitCommandArgs {
             context: driver_handle,
             node: u32::try_from(node).unwrap_or(u32::MAX),
@@ -131,8 +135,12 @@ impl Kernel {
             // An allocation that is not resident has no segment.
             let Some(segment) = memory.segment_numbered(listing.segment) else { continue };
             let (segment, address) = (segment.subject, listing.address);
-            self.log
-                .emit(it.owner.subject(), EventKind::PacketUses { node, fence, segment, address });
+            self.log.emit(it.owner.subject(), || EventKind::PacketUses {
+                node,
+                fence,
+                segment,
+                address,
+            });
         }
         Ok(OutgoingPacket {
             driver: on.driver.clone(),
@@ -163,7 +171,7 @@ impl Kernel {
         going: &mut OutgoingPacket,
     ) {
         let OutgoingPacket { written, fence, null, .. } = *going;
-        self.log.emit(going.node, EventKind::PacketPatched { fence, start: 0, end: written });
+        self.log.emit(going.node, || EventKind::PacketPatched { fence, start: 0, end: written });
         let (driver, list, patches) = (&going.driver, &going.list, &going.patches);
         let address = going.run.start;
         let mut call = |list: &[AllocationListEntry], buffer: &mut [u8], private: &mut [u8]| {

@@ -10,6 +10,7 @@ mod faults;
 mod golden;
 mod house;
 mod images;
+mod jobs;
 mod lost_verdicts;
 mod memory_faults;
 mod report;

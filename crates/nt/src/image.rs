@@ -38,7 +38,7 @@ mod watchdog;
 
 pub(crate) use call_place::place;
 pub use call_place::{CODE, ImportCall};
-pub use channel::{Channel, Number};
+pub use channel::{Channel, Number, text_file};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;
 pub use flight_process::{FlightProcess, ProcessEnd};

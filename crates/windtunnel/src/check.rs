@@ -4,6 +4,7 @@ use crate::allow::AllowList;
 use crate::child_flight;
 use crate::driver::Driver;
 use crate::driver_file::{FlightOptions, fly_file};
+use crate::flight_jobs::{Flown, with_flights};
 use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
@@ -30,6 +31,8 @@ pub struct CheckPlan<'a> {
     pub allow: Option<&'a AllowList>,
     /// How a built-in display driver is flown in processes of its own; `None` for this process.
     pub own_process: Option<FlightOptions>,
+    /// The number of flights at a time. The result is the same with any number.
+    pub jobs: usize,
 }
 
 /// The scenarios of a check that names none: every good scenario for this kind of driver, or, with
@@ -129,8 +132,31 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
         internal_error: None,
         stopped_by: None,
     };
-    for scenario in plan.scenarios {
-        let (flown, error) = fly_scenario(plan, scenario, &mut after);
+    let fly = |index: u64| {
+        let scenario = usize::try_from(index / plan.seeds).ok();
+        match scenario.and_then(|scenario| plan.scenarios.get(scenario)) {
+            Some(scenario) => {
+                fly_once(plan, scenario, plan.host.with_seed_offset(index % plan.seeds))
+            }
+            None => Err(HostError(format!("flight {index} has no scenario"))),
+        }
+    };
+    with_flights(plan.jobs, plan.flight_count(), &fly, |flights| {
+        fly_scenarios(plan, &mut report, flights, &mut after);
+    });
+    report
+}
+
+/// Flies a driver through all scenarios. `flights` returns the result of each flight.
+fn fly_scenarios(
+    plan: &CheckPlan<'_>,
+    report: &mut CheckReport,
+    flights: &mut dyn FnMut(u64) -> Flown,
+    after: &mut impl FnMut(CheckStep<'_>),
+) {
+    for (index, scenario) in (0_u64..).zip(plan.scenarios) {
+        let mut next = |turn: u64| flights(index.saturating_mul(plan.seeds).saturating_add(turn));
+        let (flown, error) = fly_scenario(plan, scenario, &mut next, after);
         if flown.flights > 0 {
             after(CheckStep::ScenarioDone(&flown));
             report.scenarios.push(flown);
@@ -147,13 +173,13 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
             break; // No scenario can be flown.
         }
     }
-    report
 }
 
 /// Flies a driver through one scenario with all seeds.
 fn fly_scenario(
     plan: &CheckPlan<'_>,
     scenario: &'static Scenario,
+    flights: &mut dyn FnMut(u64) -> Flown,
     after: &mut impl FnMut(CheckStep<'_>),
 ) -> (ScenarioReport, Option<HostError>) {
     let mut report = ScenarioReport::new(scenario.name);
@@ -162,24 +188,7 @@ fn fly_scenario(
         if StopSignal::received().is_some() {
             break;
         }
-        let on = plan.host.with_seed_offset(turn);
-        let fly = || match (plan.driver, &plan.umd) {
-            (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
-            (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, on),
-            (Driver::Display(listed), None) => {
-                if let Some(options) = &plan.own_process {
-                    child_flight::fly(plan.driver, None, options, scenario, on)
-                } else {
-                    let umd = listed.umd.map(|make| make());
-                    fly_with_umd(listed.make, umd, scenario, on)
-                }
-            }
-            (Driver::Display(listed), Some(umd)) => match umd.loaded() {
-                Some(loaded) => fly_with_umd(listed.make, Some(loaded), scenario, on),
-                None => child_flight::fly(plan.driver, Some(umd), umd.options(), scenario, on),
-            },
-        };
-        match with_resources(fly) {
+        match flights(turn) {
             // There is no driver to report on. What its DriverEntry did wrong is reported.
             Ok(flown) if plan.driver.registers_nothing() && flown.findings.is_empty() => break,
             Ok(flown) => {
@@ -189,7 +198,8 @@ fn fly_scenario(
             // The process of the flight was ended by us: what it says is not complete.
             Err(_) if StopSignal::received().is_some() => break,
             Err(HostError(reason)) => {
-                error = Some(HostError(format!("{}, {}: {reason}", scenario.name, on.name())));
+                let host = plan.host.name();
+                error = Some(HostError(format!("{}, {host}: {reason}", scenario.name)));
                 break;
             }
         }
@@ -198,6 +208,31 @@ fn fly_scenario(
         report.apply_allow_list(plan.driver.name(), allow);
     }
     (report, error)
+}
+
+/// Makes one flight.
+fn fly_once(plan: &CheckPlan<'_>, scenario: &'static Scenario, on: HostKind) -> Flown {
+    // With several flights at a time, what their drivers print is kept apart.
+    let capture = plan.jobs > 1;
+    let fly = || match (plan.driver, &plan.umd) {
+        (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
+        (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, (on, capture)),
+        (Driver::Display(listed), None) => {
+            if let Some(options) = &plan.own_process {
+                child_flight::fly(plan.driver, None, options, scenario, (on, capture))
+            } else {
+                let umd = listed.umd.map(|make| make());
+                fly_with_umd(listed.make, umd, scenario, on)
+            }
+        }
+        (Driver::Display(listed), Some(umd)) => match umd.loaded() {
+            Some(loaded) => fly_with_umd(listed.make, Some(loaded), scenario, on),
+            None => {
+                child_flight::fly(plan.driver, Some(umd), umd.options(), scenario, (on, capture))
+            }
+        },
+    };
+    with_resources(fly)
 }
 
 /// Runs a flight. A machine without resources is an error; any other panic goes on.

@@ -17,9 +17,11 @@ use flight::{
     RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::{Channel, FlightProcess, ImportCall, Number, ProcessEnd, StopSignal};
+use nt::image::{Channel, FlightProcess, ImportCall, Number, ProcessEnd, StopSignal, text_file};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -314,19 +316,21 @@ pub(crate) fn load_in_child(umd: &NativeUmd) -> Result<(), String> {
     end.and_then(|end| end.load_error).map_or(Ok(()), Err)
 }
 
-/// Flies in a child process.
+/// Flies in a child process. What the driver prints goes to standard error, or, with `capture`, to
+/// the result.
 pub(crate) fn fly(
     driver: Driver,
     umd: Option<&NativeUmd>,
     options: &FlightOptions,
     scenario: &'static Scenario,
-    on: HostKind,
+    (on, capture): (HostKind, bool),
 ) -> Result<FlightResult, HostError> {
     let error = |why: String| HostError(format!("the process of the flight: {why}"));
     let channel = Channel::create().map_err(|why| error(why.to_string()))?;
     let mut command = child_command(Some(driver), umd, options, &channel);
-    let process_end =
-        run_child(&mut command, scenario, on, &channel, options.deadline).map_err(error)?;
+    let printed = PrintedText::new(capture);
+    let process_end = run_child(&mut command, scenario, on, (&channel, &printed), options.deadline)
+        .map_err(error)?;
     if let Some(signal) = StopSignal::received() {
         return Err(error(format!("it was stopped by {}", signal.name())));
     }
@@ -382,7 +386,51 @@ pub(crate) fn fly(
     let known: Vec<&'static str> = known.collect();
     let find = |name: &String| known.iter().copied().find(|known| *known == name.as_str());
     let implemented = end.implemented.iter().filter_map(find).collect();
-    Ok(FlightResult { seed: on.seed(), implemented, ..result })
+    Ok(FlightResult { seed: on.seed(), implemented, printed: printed.take(), ..result })
+}
+
+/// What a child prints. If nobody takes it, it goes to standard error.
+struct PrintedText {
+    /// The memory that the child prints to; `None` for standard error.
+    captured: Option<File>,
+}
+
+impl PrintedText {
+    /// With `capture`, memory for what is printed. A machine without such memory does not capture.
+    fn new(capture: bool) -> Self {
+        Self { captured: capture.then(|| text_file().ok()).flatten() }
+    }
+
+    /// Where the child prints.
+    fn destination(&self) -> Stdio {
+        let errors = || std::io::stderr().as_fd().try_clone_to_owned();
+        let destination = match &self.captured {
+            Some(file) => file.as_fd().try_clone_to_owned(),
+            None => errors(),
+        };
+        destination.map_or_else(|_| Stdio::null(), Stdio::from)
+    }
+
+    /// The text.
+    fn take(mut self) -> Vec<u8> {
+        self.read()
+    }
+
+    fn read(&mut self) -> Vec<u8> {
+        let mut text = Vec::new();
+        if let Some(mut file) = self.captured.take() {
+            // Memory can be read from its start.
+            let _ = file.rewind().and_then(|()| file.read_to_end(&mut text));
+        }
+        text
+    }
+}
+
+impl Drop for PrintedText {
+    fn drop(&mut self) {
+        // A closed standard error is no reason to stop.
+        let _ = std::io::stderr().write_all(&self.read());
+    }
 }
 
 /// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
@@ -419,7 +467,7 @@ fn run_child(
     command: &mut Command,
     scenario: &Scenario,
     on: HostKind,
-    channel: &Channel,
+    (channel, printed): (&Channel, &PrintedText),
     deadline: Option<Duration>,
 ) -> Result<ProcessEnd, String> {
     command.args(["--scenario", &scenario.source()]);
@@ -435,8 +483,7 @@ fn run_child(
         }
     }
     // Standard output has the report: what the driver prints goes to standard error.
-    let errors = std::io::stderr().as_fd().try_clone_to_owned();
-    command.stdout(errors.map_or_else(|_| Stdio::null(), Stdio::from));
+    command.stdout(printed.destination()).stderr(printed.destination());
     let process = FlightProcess::start(command);
     let end = process.and_then(|process| process.wait(channel, deadline));
     end.map_err(|why| why.to_string())

@@ -184,10 +184,11 @@ pub(crate) fn fly_file(
     file: &'static DriverFile,
     umd: Option<&NativeUmd>,
     scenario: &'static Scenario,
-    on: HostKind,
+    (on, capture): (HostKind, bool),
 ) -> Result<FlightResult, HostError> {
     if !file.options.in_process {
-        return child_flight::fly(Driver::File(file), umd, &file.options, scenario, on);
+        let driver = Driver::File(file);
+        return child_flight::fly(driver, umd, &file.options, scenario, (on, capture));
     }
     crash_report::report_faults_here();
     crash_report::set_file_here(file);

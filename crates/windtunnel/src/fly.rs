@@ -53,6 +53,8 @@ pub struct FlightResult {
     pub implemented: Vec<&'static str>,
     /// Functions that were used and are not implemented, with how often.
     pub missing: BTreeMap<String, u64>,
+    /// What the driver printed, if it was flown in a process of its own and that was captured.
+    pub printed: Vec<u8>,
 }
 
 /// The outcome of a flight.
@@ -187,7 +189,7 @@ pub fn fly_driver(
     match driver {
         Driver::Display(it) => fly(it, scenario, on),
         Driver::Streaming(it) => fly_builtin_stream(it, scenario, on),
-        Driver::File(file) => fly_file(file, None, scenario, on.into()),
+        Driver::File(file) => fly_file(file, None, scenario, (on.into(), false)),
     }
 }
 
@@ -495,5 +497,6 @@ pub(crate) fn judge_events(
         events,
         rule_counts: tally,
         implemented: Vec::new(),
+        printed: Vec::new(),
     }
 }

@@ -24,6 +24,7 @@ mod example;
 mod expected_video;
 mod explain;
 mod facts;
+mod flight_jobs;
 mod flight_test;
 mod fly;
 mod handle_allocator;

@@ -13,6 +13,8 @@
 use super::crash::{CrashKind, CrashRecord};
 use super::signals;
 use super::stack_walk::MappedObjects;
+use std::ffi::CStr;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::ptr;
@@ -62,19 +64,29 @@ pub struct Channel {
     address: usize,
 }
 
+/// A file in memory, for what a child process prints. Other child processes do not inherit it.
+pub fn text_file() -> io::Result<File> {
+    memory_file(c"windtunnel-printed", libc::MFD_CLOEXEC).map(File::from)
+}
+
+/// A file in memory.
+fn memory_file(name: &CStr, flags: libc::c_uint) -> io::Result<OwnedFd> {
+    // SAFETY: The name is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: The descriptor is new, and only this value owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 impl Channel {
     /// Creates the memory. The descriptor is inherited by child processes.
     pub fn create() -> io::Result<Self> {
-        // SAFETY: The name is a C string.
-        let fd = unsafe { libc::memfd_create(c"windtunnel-flight".as_ptr(), 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: The descriptor is new, and only this value owns it.
-        let file = unsafe { OwnedFd::from_raw_fd(fd) };
+        let file = memory_file(c"windtunnel-flight", 0)?;
         let size = libc::off_t::try_from(SIZE).map_err(io::Error::other)?;
         // SAFETY: The descriptor is open.
-        if unsafe { libc::ftruncate(fd, size) } != 0 {
+        if unsafe { libc::ftruncate(file.as_raw_fd(), size) } != 0 {
             return Err(io::Error::last_os_error());
         }
         Self::map(file)

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use nt::image::StopSignal;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,6 +40,10 @@ pub(crate) struct Arguments {
     /// into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seeds: u64,
+    /// Make N flights at a time; the output is the same with any number [default: one for each
+    /// processor; with --in-process, --host threads, or a user-mode driver in this process, one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
     /// List the findings that this TOML file allows separately and do not count them: [[allow]]
     /// entries with rule, where and reason, optionally driver or scenario
     #[arg(long, value_name = "FILE")]
@@ -106,6 +110,18 @@ impl Arguments {
 
     fn host_kind(&self) -> Result<HostKind, CommandError> {
         self.threads.host_kind()
+    }
+
+    /// The number of flights at a time. In this process, C code may share its variables between
+    /// flights, and a debugger wants one at a time; threads of the machine already use all
+    /// processors.
+    fn jobs(&self, on: HostKind) -> usize {
+        let one = self.options.in_process || on == HostKind::Threaded;
+        match self.jobs {
+            _ if one => 1,
+            Some(jobs) => usize::from(jobs),
+            None => std::thread::available_parallelism().map_or(1, usize::from),
+        }
     }
 }
 
@@ -256,6 +272,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     if !matches!(driver, Driver::File(_)) {
         print_header(umd.as_ref());
     }
+    let jobs = arguments.jobs(on);
     let plan = CheckPlan {
         driver,
         umd,
@@ -264,6 +281,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         seeds,
         allow: allow.as_ref(),
         own_process: arguments.options.own_process(driver),
+        jobs,
     };
     let total = plan.flight_count();
     StopSignal::catch();
@@ -272,6 +290,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let check_report = check(&plan, |step| match step {
         CheckStep::FlightDone(flown) => {
             print_header(plan.umd.as_ref());
+            if !flown.printed.is_empty() {
+                progress.clear();
+                // A closed standard error is no reason to stop.
+                let _ = io::stderr().write_all(&flown.printed);
+            }
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
                 && let Err(why) = write_trace(directory, flown, on)

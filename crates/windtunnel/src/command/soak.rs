@@ -105,6 +105,7 @@ impl Counts {
             seeds: 1,
             allow: None,
             own_process: None,
+            jobs: 1,
         };
         let report = check(&plan, |_| ());
         let name = entry.driver.name();

@@ -99,7 +99,7 @@ static KEVENT IrqlEvent;
 
 /*
  * Calls of imports outside the IRQLs of their pages. 1: a lock for DPCs at PASSIVE_LEVEL; 2: a function
- * for PASSIVE_LEVEL at APC_LEVEL; 3: the call returns at APC_LEVEL. 0 calls each at its limit.
+ * for PASSIVE_LEVEL at APC_LEVEL. 0 calls each at its limit.
  */
 __attribute__((noinline)) static NONPAGED void CallAtStart(void)
 {
@@ -119,7 +119,6 @@ __attribute__((noinline)) static NONPAGED void CallAtStart(void)
 #if FLAW_IRQL == 2
     RtlEqualUnicodeString(&name, &name, TRUE);
 #endif
-#if FLAW_IRQL != 3
     ExReleaseFastMutex(&IrqlMutex);
     KeAcquireSpinLock(&IrqlLock, &irql);
     KeSetEvent(&IrqlEvent, IO_NO_INCREMENT, FALSE);
@@ -129,10 +128,6 @@ __attribute__((noinline)) static NONPAGED void CallAtStart(void)
     KeAcquireSpinLockAtDpcLevel(&IrqlLock);
     KeReleaseSpinLockFromDpcLevel(&IrqlLock);
     KeLowerIrql(irql);
-#else
-    UNREFERENCED_PARAMETER(poll);
-    UNREFERENCED_PARAMETER(irql);
-#endif
 }
 #endif
 

@@ -10,9 +10,10 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::guarded;
+use crate::entry::{guarded, judge_at_most};
 use crate::format::{Arguments, Characters, format, widened};
 use crate::import_table::{import_rows, variadic};
+use crate::ke_irql::PASSIVE_LEVEL;
 use crate::processor::current;
 use crate::waits::current_call;
 use abi::NTSTATUS;
@@ -39,6 +40,29 @@ pub(crate) fn print(import: &'static str, text: String) {
     log.emit(current_call(), || EventKind::DriverPrinted { text: text.into() });
 }
 
+/// Entry rule: a format with Unicode characters or strings is printed at `PASSIVE_LEVEL`.
+fn judge_format(import: &'static str, form: DriverMemory) {
+    if has_unicode(&form.read_c_string(MAX_TEXT)) {
+        judge_at_most(import, &format!("{import} with a Unicode format"), PASSIVE_LEVEL);
+    }
+}
+
+/// Whether a format has `%C`, `%S`, or `%c`, `%s` or `%Z` with the size `l` or `w`.
+fn has_unicode(form: &[u8]) -> bool {
+    let mut rest = form;
+    while let Some(at) = rest.iter().position(|byte| *byte == b'%') {
+        rest = &rest[at + 1..];
+        let width = rest.iter().take_while(|byte| b"-+ #0123456789.*".contains(byte)).count();
+        rest = &rest[width..];
+        match rest {
+            [b'C' | b'S', ..] | [b'l' | b'w', b'c' | b's' | b'Z', ..] => return true,
+            [b'%', after @ ..] => rest = after,
+            _ => (),
+        }
+    }
+    false
+}
+
 /// The text of a format with its arguments.
 fn formatted(form: DriverMemory, arguments: Arguments) -> String {
     let form = form.read_c_string(MAX_TEXT);
@@ -49,7 +73,10 @@ fn formatted(form: DriverMemory, arguments: Arguments) -> String {
 }
 
 fn print_formatted(import: &'static str, form: DriverMemory, arguments: Arguments) -> NTSTATUS {
-    guarded((), || print(import, formatted(form, arguments)));
+    guarded((), || {
+        judge_format(import, form);
+        print(import, formatted(form, arguments));
+    });
     STATUS_SUCCESS
 }
 
@@ -102,6 +129,7 @@ pub unsafe extern "win64-unwind" fn vDbgPrintExWithPrefix(
     // SAFETY: The caller's contract.
     let arguments = unsafe { Arguments::at(arguments) };
     guarded((), || {
+        judge_format("vDbgPrintExWithPrefix", form);
         let prefix = String::from_utf8_lossy(&prefix.read_c_string(MAX_TEXT)).into_owned();
         print("vDbgPrintExWithPrefix", prefix + &formatted(form, arguments));
     });
@@ -197,5 +225,19 @@ mod tests {
             call!(vDbgPrintEx, 0, 0, form.as_ptr(), [0_u64].as_ptr());
         });
         assert_eq!(lines[0].len(), MAX_TEXT);
+    }
+
+    #[test]
+    fn a_unicode_format_above_passive_level_is_judged() {
+        let events = fly(|| {
+            let print = |form: &[u8]| call!(vDbgPrintEx, 0, 0, form.as_ptr(), [0_u64; 4].as_ptr());
+            print(b"%ws\0");
+            crate::KeRaiseIrqlToDpcLevel();
+            print(b"%s %d %p %%ws %llx\0");
+            print(b"%-10ws\0");
+            print(b"100%% %wZ\0");
+            crate::KeLowerIrql(0);
+        });
+        assert_eq!(crate::entry::tests::count(&events, "rule.broken"), 2);
     }
 }

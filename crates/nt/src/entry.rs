@@ -1,10 +1,18 @@
-//! What every exported function does at its entry: it keeps panics from the driver, and judges the
-//! IRQL of the call.
+//! What exported functions do at their entry: they keep panics from the driver, and judge the IRQL
+//! of the call.
 
-use crate::processor::current;
+use crate::import_irql::{ImportIrql, irql_name, irql_of};
+use crate::ke_irql::{APC_LEVEL, KIRQL};
+use crate::processor::{current, number, number_of};
 use crate::waits::current_call;
-use flight::{CallGuard, Component, Irql, RuleId, resume_internal_error};
+use flight::{CallGuard, Component, Host, Irql, Log, RuleId, resume_internal_error};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    /// The import whose last call on this thread was judged by its thunk, and broke the rule.
+    static FOUND_BY_THUNK: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
 
 /// Runs the body of an exported function. If it panics, `otherwise` is returned to the driver. An
 /// internal error is passed on.
@@ -12,20 +20,53 @@ pub(crate) fn guarded<R>(otherwise: R, body: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(body)).map_err(resume_internal_error).unwrap_or(otherwise)
 }
 
-/// Entry rule: the function `name` is called at most at IRQL `max`. A violation is reported, and the
+/// Entry rule: an import is called at an IRQL that its page allows. A violation is reported, and the
 /// function goes on.
-pub(crate) fn judge_level(name: &'static str, max: Irql) {
-    let Some((host, log)) = current(name) else { return };
-    let at = host.irql();
-    let broken = (at > max).then(|| format!("{name} was called at {at} level"));
-    if broken.is_none() || !CallGuard::misuse(name) {
-        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
-    }
+///
+/// A function judges itself for drivers that are linked to it. The calls of a driver from a file are
+/// judged by its thunks, all of them, and are not reported twice.
+pub(crate) fn judge_irql(import: &'static str) {
+    let Some((host, log)) = current(import) else { return };
+    let at = current_irql(&*host, import);
+    let allowed = irql_of(import).is_none_or(|row| row.allows(at));
+    let broken = (!allowed).then(|| irql_of(import).map(|row| row.breach(at))).flatten();
+    judge(&log, import, broken);
 }
 
-/// Entry rule: the function `name` is called at passive level.
-pub(crate) fn judge_passive(name: &'static str) {
-    judge_level(name, Irql::Passive);
+/// Entry rule: a call is at most at an IRQL, for a reason in its arguments. `call` describes it.
+pub(crate) fn judge_at_most(import: &'static str, call: &str, highest: KIRQL) {
+    let Some((host, log)) = current(import) else { return };
+    let at = current_irql(&*host, import);
+    let broken = (at > highest).then(|| {
+        let (at, highest) = (irql_name(at), irql_name(highest));
+        format!("{call} was called at {at}, but may be called at {highest} at most")
+    });
+    judge(&log, import, broken);
+}
+
+/// Judges the call of an import whose thunk found an IRQL that its row does not allow.
+pub(crate) fn judge_in_thunk(row: &'static ImportIrql, at: KIRQL) {
+    guarded((), || {
+        let Some((_, log)) = current(row.name) else { return };
+        FOUND_BY_THUNK.set(None);
+        judge(&log, row.name, Some(row.breach(at)));
+        FOUND_BY_THUNK.set(Some(row.name));
+    });
+}
+
+fn judge(log: &Log, import: &'static str, broken: Option<String>) {
+    if broken.is_some() && (FOUND_BY_THUNK.take() == Some(import) || CallGuard::misuse(import)) {
+        return;
+    }
+    log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), import, broken);
+}
+
+/// The IRQL of the driver's call as its number. The host does not know `APC_LEVEL`.
+fn current_irql(host: &dyn Host, import: &'static str) -> KIRQL {
+    match host.irql() {
+        Irql::Passive => number(import).min(APC_LEVEL),
+        level => number(import).max(number_of(level)),
+    }
 }
 
 #[cfg(test)]
@@ -117,10 +158,10 @@ pub(crate) mod tests {
     #[test]
     fn a_call_above_its_level_is_judged_and_a_panic_stays_here() {
         let events = fly(|| {
-            judge_passive("PlantedFunction");
+            judge_irql("ZwClose");
             crate::KeRaiseIrqlToDpcLevel();
-            judge_passive("PlantedFunction");
-            judge_level("PlantedFunction", Irql::Dispatch);
+            judge_irql("ZwClose");
+            judge_irql("KeSetEvent");
             assert_eq!(guarded(7, || std::panic::resume_unwind(Box::new(()))), 7);
             crate::KeLowerIrql(0);
         });

@@ -11,8 +11,9 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_at_most, judge_irql};
 use crate::import_table::{import_rows, variadic};
+use crate::ke_irql::APC_LEVEL;
 use crate::rtl::guid_text;
 use crate::status::{
     STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_FOUND, STATUS_NOT_SUPPORTED,
@@ -70,7 +71,7 @@ pub unsafe extern "win64-unwind" fn EtwRegister(
     _context: PVOID,
     handle: *mut u64,
 ) -> NTSTATUS {
-    judge_passive("EtwRegister");
+    judge_irql("EtwRegister");
     // SAFETY: The caller's contract.
     let provider = unsafe { DriverMemory::at(provider) };
     // SAFETY: The caller's contract.
@@ -92,7 +93,7 @@ pub unsafe extern "win64-unwind" fn EtwRegister(
 
 /// Unregisters a provider.
 pub unsafe extern "win64-unwind" fn EtwUnregister(handle: u64) -> NTSTATUS {
-    judge_passive("EtwUnregister");
+    judge_irql("EtwUnregister");
     let removed = guarded(false, || providers().open.remove(&handle).is_some());
     if removed { STATUS_SUCCESS } else { STATUS_INVALID_HANDLE }
 }
@@ -172,13 +173,13 @@ pub unsafe extern "win64-unwind" fn EtwActivityIdControl(code: u32, id: *mut GUI
     if memory.is_null() {
         return STATUS_INVALID_PARAMETER;
     }
+    if code != CREATE {
+        judge_at_most("EtwActivityIdControl", "EtwActivityIdControl", APC_LEVEL);
+    }
     match code {
         GET | GET_SET | CREATE_SET => memory.write(0, 0_u128),
         SET => {}
-        CREATE => {
-            // SAFETY: The caller's contract.
-            return unsafe { crate::ex_misc::ExUuidCreate(id) };
-        }
+        CREATE => crate::ex_misc::create_uuid(memory),
         _ => return STATUS_INVALID_PARAMETER,
     }
     STATUS_SUCCESS

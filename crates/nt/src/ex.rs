@@ -6,8 +6,9 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::Pool;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_at_most, judge_irql};
 use crate::import_table::import_rows;
+use crate::ke_irql::APC_LEVEL;
 use abi::PVOID;
 use std::ptr;
 
@@ -76,6 +77,11 @@ pub unsafe extern "win64-unwind" fn ExAllocatePool3(
     allocate_flagged("ExAllocatePool3", "ExAllocatePool3 with POOL_FLAG_PAGED", flags, bytes, tag)
 }
 
+/// Entry rule: paged pool is allocated at most at `APC_LEVEL`, other pool where the page allows it.
+fn judge_pool_irql(import: &'static str, paged_name: &'static str, paged: bool) {
+    if paged { judge_at_most(import, paged_name, APC_LEVEL) } else { judge_irql(import) }
+}
+
 /// The functions with flags.
 fn allocate_flagged(
     import: &'static str,
@@ -88,9 +94,7 @@ fn allocate_flagged(
         let valid = (flags & KINDS).is_power_of_two() && flags & !(REQUIRED | OPTIONAL) == 0;
         let pool = Pool::current(import).filter(|_| valid)?;
         let (zeroed, paged) = (flags & POOL_FLAG_UNINITIALIZED == 0, flags & POOL_FLAG_PAGED != 0);
-        if paged {
-            judge_passive(paged_name);
-        }
+        judge_pool_irql(import, paged_name, paged);
         allocate_observed(&pool, bytes, tag, zeroed, paged)
     };
     guarded(None, take).map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)
@@ -182,9 +186,7 @@ fn allocate_typed(
 ) -> PVOID {
     let (paged, zeroed) = (pool_type & POOL_PAGED != 0, pool_type & POOL_ZERO_ALLOCATION != 0);
     let take = || {
-        if paged {
-            judge_passive(paged_name);
-        }
+        judge_pool_irql(import, paged_name, paged);
         allocate(import, bytes.max(1), tag, zeroed, paged)
     };
     guarded(None, take).map_or(ptr::null_mut(), ptr::with_exposed_provenance_mut)

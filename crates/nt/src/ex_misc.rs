@@ -12,7 +12,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::judge_passive;
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::status::STATUS_SUCCESS;
 use abi::{BOOLEAN, GUID, NTSTATUS};
@@ -96,7 +96,7 @@ pub unsafe extern "win64-unwind" fn ExReleaseRundownProtectionEx(reference: *mut
 
 /// Begins the rundown and waits for the last holder.
 pub unsafe extern "win64-unwind" fn ExWaitForRundownProtectionRelease(reference: *mut u64) {
-    judge_passive("ExWaitForRundownProtectionRelease");
+    judge_irql("ExWaitForRundownProtectionRelease");
     // SAFETY: The caller's contract.
     let counter = unsafe { counter(reference) };
     counter.fetch_or(ACTIVE, Ordering::SeqCst);
@@ -136,16 +136,21 @@ pub unsafe extern "win64-unwind" fn ExLocalTimeToSystemTime(local: *const i64, s
 /// Creates a UUID of version 4. They repeat from process to process, so that a flight can be
 /// repeated.
 pub unsafe extern "win64-unwind" fn ExUuidCreate(uuid: *mut GUID) -> NTSTATUS {
+    judge_irql("ExUuidCreate");
+    // SAFETY: The caller's contract.
+    create_uuid(unsafe { DriverMemory::at(uuid) });
+    STATUS_SUCCESS
+}
+
+/// Writes the next UUID.
+pub(crate) fn create_uuid(memory: DriverMemory) {
     static CREATED: AtomicU64 = AtomicU64::new(0);
-    judge_passive("ExUuidCreate");
     let number = CREATED.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
     let spread = u128::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     let mut bytes = spread.to_le_bytes();
     bytes[7] = bytes[7] & 0x0F | 0x40;
     bytes[8] = bytes[8] & 0x3F | 0x80;
-    // SAFETY: The caller's contract.
-    unsafe { DriverMemory::at(uuid) }.write(0, bytes);
-    STATUS_SUCCESS
+    memory.write(0, bytes);
 }
 
 /// Whether the processor has a feature: those that every x64 processor of Windows 10 has.

@@ -8,6 +8,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ke_irql::APC_LEVEL;
 use crate::ke_thread::{
@@ -15,9 +16,8 @@ use crate::ke_thread::{
 };
 use crate::processor::{current, judge_own_lock, set_number};
 use crate::ps::current_thread;
-use crate::waits::{self, WaitEnd, judge_level, log_misuse};
+use crate::waits::{self, WaitEnd, log_misuse};
 use abi::{BOOLEAN, PVOID};
-use flight::Irql;
 use std::sync::{Mutex, PoisonError};
 
 import_rows! {
@@ -105,10 +105,10 @@ impl MutexMemory {
 
 /// Acquires a mutex at the current IRQL. Returns how the wait for it ended.
 fn acquire(import: &'static str, mutex: *mut FastMutex) -> WaitEnd {
-    let Some((host, log)) = current(import).filter(|_| !mutex.is_null()) else {
+    let Some((_, log)) = current(import).filter(|_| !mutex.is_null()) else {
         return WaitEnd::Failed;
     };
-    judge_level(&host, &log, import, Irql::Passive);
+    judge_irql(import);
     let (memory, thread) = (MutexMemory(mutex), current_thread());
     let mine = memory.owner() == thread;
     judge_own_lock(&log, import, mine.then_some(("mutex", 0)));

@@ -7,14 +7,15 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ke_thread::{KeEnterCriticalRegion, KeLeaveCriticalRegion};
 use crate::processor::{current, judge_own_lock};
 use crate::ps::current_thread;
-use crate::waits::{self, WaitEnd, judge_level, log_misuse};
+use crate::waits::{self, WaitEnd, log_misuse};
 use abi::status::STATUS_SUCCESS;
 use abi::{BOOLEAN, NTSTATUS, PVOID};
-use flight::{Irql, WaitToken};
+use flight::WaitToken;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -108,7 +109,7 @@ fn acquire(
     wait: BOOLEAN,
 ) -> (WaitEnd, BOOLEAN) {
     let Some((host, log)) = current(import) else { return (WaitEnd::Failed, 0) };
-    judge_level(&host, &log, import, Irql::Passive);
+    judge_irql(import);
     let thread = current_thread();
     loop {
         let token = WaitToken::new("a resource of the driver's");

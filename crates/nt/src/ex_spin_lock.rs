@@ -4,14 +4,11 @@
 //! it at a time, which a driver cannot tell apart from a bad moment.
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
-use crate::processor::{
-    acquire_spin_lock, current, release_spin_lock, set_number, try_acquire_spin_lock,
-};
-use crate::waits::{judge_at_least, judge_level};
+use crate::processor::{acquire_spin_lock, release_spin_lock, set_number, try_acquire_spin_lock};
 use abi::BOOLEAN;
-use flight::Irql;
 
 import_rows! {
     ExAcquireSpinLockExclusive lacks "the lock's integer does not change";
@@ -28,9 +25,7 @@ import_rows! {
 
 /// Raises the IRQL to `DISPATCH_LEVEL` and acquires a lock; returns the previous IRQL.
 fn raise_and_acquire(import: &'static str, lock: *mut i32) -> KIRQL {
-    if let Some((host, log)) = current(import) {
-        judge_level(&host, &log, import, Irql::Dispatch);
-    }
+    judge_irql(import);
     let before = set_number(import, DISPATCH_LEVEL);
     acquire_spin_lock(import, lock.addr());
     before
@@ -38,9 +33,7 @@ fn raise_and_acquire(import: &'static str, lock: *mut i32) -> KIRQL {
 
 /// Acquires a lock at `DISPATCH_LEVEL`.
 fn acquire(import: &'static str, lock: *mut i32) {
-    if let Some((host, log)) = current(import) {
-        judge_at_least(&host, &log, import, Irql::Dispatch);
-    }
+    judge_irql(import);
     acquire_spin_lock(import, lock.addr());
 }
 

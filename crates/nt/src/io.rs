@@ -12,7 +12,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::io_irp::{answer_request, refuse_request};
 use crate::io_layout::{device, driver, driver_extension, file};
@@ -275,7 +275,7 @@ pub unsafe extern "win64-unwind" fn IoCreateDevice(
     created: *mut PDEVICE_OBJECT,
 ) -> NTSTATUS {
     const NAME: &str = "IoCreateDevice";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let of = unsafe { DriverMemory::at(driver_object) };
     // SAFETY: The caller's contract.
@@ -313,7 +313,7 @@ pub unsafe extern "win64-unwind" fn IoCreateDevice(
 /// Deletes a device of the driver.
 pub unsafe extern "win64-unwind" fn IoDeleteDevice(deleted: PDEVICE_OBJECT) {
     const NAME: &str = "IoDeleteDevice";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let memory = unsafe { DriverMemory::at(deleted) };
     guarded((), || {
@@ -359,7 +359,7 @@ pub unsafe extern "win64-unwind" fn IoAttachDeviceToDeviceStack(
 
 /// Detaches the device that is attached to `target`.
 pub unsafe extern "win64-unwind" fn IoDetachDevice(target: PDEVICE_OBJECT) {
-    judge_passive("IoDetachDevice");
+    judge_irql("IoDetachDevice");
     // SAFETY: The caller's contract.
     unsafe { DriverMemory::at(target) }.write(device::ATTACHED_DEVICE, 0_usize);
 }
@@ -392,7 +392,7 @@ pub unsafe extern "win64-unwind" fn IoGetDeviceObjectPointer(
     found: *mut PDEVICE_OBJECT,
 ) -> NTSTATUS {
     const NAME: &str = "IoGetDeviceObjectPointer";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let name = unsafe { CountedString::at(name) };
     // SAFETY: The caller's contract.
@@ -424,7 +424,7 @@ pub unsafe extern "win64-unwind" fn IoCreateSymbolicLink(
     target: *const UNICODE_STRING,
 ) -> NTSTATUS {
     const NAME: &str = "IoCreateSymbolicLink";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let link = unsafe { CountedString::at(link) };
     // SAFETY: The caller's contract.
@@ -444,7 +444,7 @@ pub unsafe extern "win64-unwind" fn IoCreateSymbolicLink(
 /// Deletes a symbolic link.
 pub unsafe extern "win64-unwind" fn IoDeleteSymbolicLink(link: *const UNICODE_STRING) -> NTSTATUS {
     const NAME: &str = "IoDeleteSymbolicLink";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let link = unsafe { CountedString::at(link) };
     guarded(STATUS_INSUFFICIENT_RESOURCES, || {

@@ -12,7 +12,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_level, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::executive::DeviceControl;
 use crate::import_table::import_rows;
 use crate::io::function_at;
@@ -23,7 +23,6 @@ use crate::status::{
 };
 use crate::{Executive, ex, mm_mdl};
 use abi::{BOOLEAN, NTSTATUS, PDEVICE_OBJECT, PIRP, PVOID, nt_success};
-use flight::Irql;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 import_rows! {
@@ -186,14 +185,14 @@ impl Packet {
 
 /// Allocates a packet.
 pub unsafe extern "win64-unwind" fn IoAllocateIrp(locations: u8, _charge_quota: BOOLEAN) -> PIRP {
-    judge_level("IoAllocateIrp", Irql::Dispatch);
+    judge_irql("IoAllocateIrp");
     let packet = guarded(None, || Packet::allocate("IoAllocateIrp", locations));
     packet.map_or(null_mut(), |packet| packet.0.pointer())
 }
 
 /// Frees a packet that the driver allocated.
 pub unsafe extern "win64-unwind" fn IoFreeIrp(packet: PIRP) {
-    judge_level("IoFreeIrp", Irql::Dispatch);
+    judge_irql("IoFreeIrp");
     // SAFETY: The caller's contract.
     Packet(unsafe { DriverMemory::at(packet) }).free("IoFreeIrp");
 }
@@ -230,7 +229,7 @@ pub unsafe extern "win64-unwind" fn IoBuildDeviceIoControlRequest(
     result: PVOID,
 ) -> PIRP {
     const NAME: &str = "IoBuildDeviceIoControlRequest";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let target = unsafe { DriverMemory::at(target) };
     // SAFETY: The caller's contract.
@@ -289,7 +288,7 @@ pub unsafe extern "win64-unwind" fn IoBuildSynchronousFsdRequest(
     result: PVOID,
 ) -> PIRP {
     const NAME: &str = "IoBuildSynchronousFsdRequest";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let target = unsafe { DriverMemory::at(target) };
     // SAFETY: The caller's contract.
@@ -333,7 +332,7 @@ pub unsafe extern "win64-unwind" fn IofCallDriver(
     target: PDEVICE_OBJECT,
     packet: PIRP,
 ) -> NTSTATUS {
-    judge_level("IofCallDriver", Irql::Dispatch);
+    judge_irql("IofCallDriver");
     // SAFETY: The caller's contract.
     let memory = unsafe { DriverMemory::at(target) };
     // SAFETY: The caller's contract.
@@ -363,7 +362,7 @@ pub unsafe extern "win64-unwind" fn IofCallDriver(
 /// Completes a packet: calls the completion routines from the current stack location up.
 pub unsafe extern "win64-unwind" fn IofCompleteRequest(packet: PIRP, _boost: i8) {
     const NAME: &str = "IofCompleteRequest";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let request = Packet(unsafe { DriverMemory::at(packet) });
     let count: u8 = request.0.read(irp::STACK_COUNT);

@@ -9,7 +9,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::registry::{RegistryValue, wide_bytes};
 use crate::rtl::guid_text;
@@ -98,7 +98,7 @@ fn entered(
     body: impl FnOnce(Arc<Executive>) -> Result<(), NTSTATUS>,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         status(Executive::current(import).ok_or(STATUS_UNSUCCESSFUL).and_then(body))
     })
 }

@@ -11,11 +11,10 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{judge_level, judge_passive};
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::status::{STATUS_DELETE_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PVOID};
-use flight::Irql;
 use std::sync::{Mutex, PoisonError};
 
 import_rows! {
@@ -53,7 +52,7 @@ pub unsafe extern "win64-unwind" fn IoInitializeRemoveLockEx(
     _high_water: u32,
     _size: u32,
 ) {
-    judge_passive("IoInitializeRemoveLockEx");
+    judge_irql("IoInitializeRemoveLockEx");
     // SAFETY: The caller's contract.
     let lock = unsafe { DriverMemory::at(lock) };
     lock.write(REMOVED, 0_u32);
@@ -71,7 +70,7 @@ pub unsafe extern "win64-unwind" fn IoAcquireRemoveLockEx(
     _line: u32,
     _size: u32,
 ) -> NTSTATUS {
-    judge_level("IoAcquireRemoveLockEx", Irql::Dispatch);
+    judge_irql("IoAcquireRemoveLockEx");
     // SAFETY: The caller's contract.
     let memory = unsafe { DriverMemory::at(lock) };
     add(memory, 1);
@@ -91,7 +90,7 @@ fn release(lock: DriverMemory) {
 
 /// Releases a lock.
 pub unsafe extern "win64-unwind" fn IoReleaseRemoveLockEx(lock: PVOID, _tag: PVOID, _size: u32) {
-    judge_level("IoReleaseRemoveLockEx", Irql::Dispatch);
+    judge_irql("IoReleaseRemoveLockEx");
     // SAFETY: The caller's contract.
     release(unsafe { DriverMemory::at(lock) });
 }
@@ -102,7 +101,7 @@ pub unsafe extern "win64-unwind" fn IoReleaseRemoveLockAndWaitEx(
     _tag: PVOID,
     _size: u32,
 ) {
-    judge_passive("IoReleaseRemoveLockAndWaitEx");
+    judge_irql("IoReleaseRemoveLockAndWaitEx");
     // SAFETY: The caller's contract.
     let lock = unsafe { DriverMemory::at(lock) };
     lock.write(REMOVED, 1_u8);

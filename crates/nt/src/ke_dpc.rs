@@ -8,13 +8,13 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dpc_queue::{Queue, Routine};
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::machine::Machine;
 use crate::processor::current;
-use crate::waits::{self, WaitEnd, judge_level};
+use crate::waits::{self, WaitEnd};
 use abi::status::STATUS_SUCCESS;
 use abi::{BOOLEAN, NTSTATUS, PVOID};
-use flight::Irql;
 use std::ptr;
 
 import_rows! {
@@ -214,12 +214,11 @@ pub unsafe extern "win64-unwind" fn KeSetImportanceDpc(dpc: *mut Dpc, importance
 /// Waits until all DPCs that are queued now have run.
 pub extern "win64-unwind" fn KeFlushQueuedDpcs() {
     const NAME: &str = "KeFlushQueuedDpcs";
+    judge_irql(NAME);
     waits::leave_if_over(flush(NAME));
 }
 
 /// Waits until all DPCs that are queued now have run.
 pub(crate) fn flush(import: &'static str) -> WaitEnd {
-    let Some((host, log)) = current(import) else { return WaitEnd::Failed };
-    judge_level(&host, &log, import, Irql::Passive);
     Queue::current(import).map_or(WaitEnd::Failed, |queue| queue.flush(import))
 }

@@ -3,13 +3,13 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::machine::Machine;
 use crate::ob::{ExEventObjectType, ObjectReference};
 use crate::processor::current;
-use crate::waits::{self, judge_level};
+use crate::waits;
 use abi::{BOOLEAN, PVOID, UNICODE_STRING};
-use flight::Irql;
 use std::sync::Arc;
 
 import_rows! {
@@ -106,8 +106,8 @@ unsafe fn create(
     handle: *mut usize,
     kind: ObjectKind,
 ) -> PVOID {
-    let Some((host, log)) = current(import) else { return std::ptr::null_mut() };
-    judge_level(&host, &log, import, Irql::Passive);
+    let Some((host, _)) = current(import) else { return std::ptr::null_mut() };
+    judge_irql(import);
     let mut text = String::new();
     if !name.is_null() {
         // SAFETY: The caller's contract.

@@ -4,15 +4,14 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::write_spin_lock;
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
 use crate::processor::{
-    acquire_spin_lock, current, forget_spin_locks, is_spin_lock_held, number, release_spin_lock,
-    set_number, try_acquire_spin_lock,
+    acquire_spin_lock, forget_spin_locks, is_spin_lock_held, number, release_spin_lock, set_number,
+    try_acquire_spin_lock,
 };
-use crate::waits::{judge_at_least, judge_level};
 use abi::BOOLEAN;
-use flight::Irql;
 
 import_rows! {
     KeAcquireInStackQueuedSpinLock lacks "not in the order of the requests";
@@ -59,7 +58,7 @@ pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
 /// As for [`KeInitializeSpinLock`].
 pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize) -> KIRQL {
     const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
-    judge_dispatch(NAME);
+    judge_irql(NAME);
     let before = set_number(NAME, DISPATCH_LEVEL);
     acquire_spin_lock(NAME, lock.addr());
     // SAFETY: The caller's contract.
@@ -80,22 +79,13 @@ pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIR
     set_number(NAME, new);
 }
 
-/// Entry rule: a spin lock that raises the IRQL is acquired at most at `DISPATCH_LEVEL`.
-fn judge_dispatch(import: &'static str) {
-    if let Some((host, log)) = current(import) {
-        judge_level(&host, &log, import, Irql::Dispatch);
-    }
-}
-
 /// Acquires a spin lock at the current IRQL.
 ///
 /// # Safety
 ///
 /// As for [`KeInitializeSpinLock`].
 unsafe fn acquire(import: &'static str, lock: *mut usize) {
-    if let Some((host, log)) = current(import) {
-        judge_at_least(&host, &log, import, Irql::Dispatch);
-    }
+    judge_irql(import);
     acquire_spin_lock(import, lock.addr());
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
@@ -180,10 +170,12 @@ pub unsafe extern "win64-unwind" fn KeAcquireInStackQueuedSpinLock(
     lock: *mut usize,
     handle: *mut LockQueueHandle,
 ) {
-    judge_dispatch("KeAcquireInStackQueuedSpinLock");
-    let old_irql = set_number("KeAcquireInStackQueuedSpinLock", DISPATCH_LEVEL);
+    const NAME: &str = "KeAcquireInStackQueuedSpinLock";
+    judge_irql(NAME);
+    let old_irql = set_number(NAME, DISPATCH_LEVEL);
+    acquire_spin_lock(NAME, lock.addr());
     // SAFETY: The caller's contract.
-    unsafe { acquire("KeAcquireInStackQueuedSpinLock", lock) };
+    unsafe { write_spin_lock(lock, true) };
     let queued = LockQueueHandle { next: 0, lock: lock.expose_provenance(), old_irql };
     // SAFETY: The caller's contract.
     unsafe { handle.write_unaligned(queued) };

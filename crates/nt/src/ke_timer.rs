@@ -9,14 +9,15 @@
 use crate::clock::{UPTIME_AT_START, due_time};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::dpc_queue::{Expiry, MakeRoutine, Queue, Routine};
+use crate::entry::{judge_at_most, judge_irql};
 use crate::import_table::import_rows;
 use crate::ke_dpc::{self, Dpc};
+use crate::ke_irql::APC_LEVEL;
 use crate::machine::Machine;
 use crate::ob::{ObjectReference, ObjectType};
 use crate::processor::current;
-use crate::waits::{self, WaitEnd, judge_level};
+use crate::waits::{self, WaitEnd};
 use abi::{BOOLEAN, PVOID};
-use flight::Irql;
 use std::sync::Arc;
 
 import_rows! {
@@ -137,8 +138,8 @@ fn set(
     period: u64,
     expiry: Expiry,
 ) -> BOOLEAN {
-    let Some((host, log)) = current(import) else { return 0 };
-    judge_level(&host, &log, import, Irql::Dispatch);
+    let Some((host, _)) = current(import) else { return 0 };
+    judge_irql(import);
     let due_at = UPTIME_AT_START.saturating_add(due_time(due, host.now()));
     let period_ms = u32::try_from(period / MILLISECOND).unwrap_or(u32::MAX);
     // SAFETY: A timer has its due time there.
@@ -218,8 +219,8 @@ pub unsafe extern "win64-unwind" fn KeSetCoalescableTimer(
 }
 
 fn cancel(import: &'static str, timer: PVOID) -> BOOLEAN {
-    let Some((host, log)) = current(import) else { return 0 };
-    judge_level(&host, &log, import, Irql::Dispatch);
+    let Some((host, _)) = current(import) else { return 0 };
+    judge_irql(import);
     BOOLEAN::from(Machine::of(&host).dpcs.cancel(timer.addr()))
 }
 
@@ -302,7 +303,12 @@ pub unsafe extern "win64-unwind" fn ExDeleteTimer(
     const NAME: &str = "ExDeleteTimer";
     // WINDOWS: documented. A timer that is not cancelled goes off once more; here it never does.
     let cancelled = if cancel_first == 0 { 0 } else { cancel(NAME, timer) };
-    let end = if wait == 0 { WaitEnd::Satisfied(0) } else { ke_dpc::flush(NAME) };
+    let end = if wait == 0 {
+        WaitEnd::Satisfied(0)
+    } else {
+        judge_at_most(NAME, "ExDeleteTimer with Wait", APC_LEVEL);
+        ke_dpc::flush(NAME)
+    };
     waits::leave_if_over(end);
     if !parameters.is_null() {
         // SAFETY: The caller's contract.

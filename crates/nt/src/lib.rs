@@ -31,6 +31,7 @@ mod format;
 mod guard;
 mod handles;
 pub mod image;
+mod import_irql;
 mod import_table;
 pub mod io;
 pub mod io_irp;
@@ -89,6 +90,7 @@ pub use ex::{
 };
 pub use executive::{DeviceControl, DeviceIdentity, Executive, RequestHandler};
 pub use guard::{BlockKind, Guard, MissedBlock};
+pub use import_irql::{ImportIrql, irql_of};
 pub use import_table::{Import, find_import, imports};
 pub use io::DriverObject;
 pub use ke_event::{KeClearEvent, KeInitializeEvent, KeReadStateEvent, KeResetEvent, KeSetEvent};

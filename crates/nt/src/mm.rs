@@ -11,13 +11,13 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
-use crate::entry::{guarded, judge_level, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::owned::{self, OwnedKind};
 use crate::rtl_string::CountedString;
 use crate::{DeviceRequest, Executive, Ram, dbg, ex, find_import};
 use abi::{BOOLEAN, PVOID};
-use flight::{Irql, Run};
+use flight::Run;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -238,7 +238,7 @@ pub(crate) fn is_readable(address: usize) -> bool {
 }
 
 fn contiguous(name: &'static str, bytes: usize, range: RangeInclusive<u64>) -> PVOID {
-    judge_level(name, Irql::Dispatch);
+    judge_irql(name);
     let allocate = || Executive::current(name)?.allocate_contiguous(bytes, range);
     guarded(None, allocate).map_or(null_mut(), with_exposed_provenance_mut)
 }
@@ -291,7 +291,7 @@ pub unsafe extern "win64-unwind" fn MmFreeContiguousMemorySpecifyCache(
 }
 
 fn free_contiguous(name: &'static str, address: PVOID) {
-    judge_level(name, Irql::Dispatch);
+    judge_irql(name);
     guarded((), || {
         let Some(executive) = Executive::current(name) else { return };
         if !executive.unmap_physical(address.addr()) {
@@ -303,7 +303,7 @@ fn free_contiguous(name: &'static str, address: PVOID) {
 /// Allocates whole pages.
 pub unsafe extern "win64-unwind" fn MmAllocateNonCachedMemory(bytes: usize) -> PVOID {
     const NAME: &str = "MmAllocateNonCachedMemory";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     let bytes = bytes.max(1).checked_next_multiple_of(PAGE);
     let block = guarded(None, || ex::allocate(NAME, bytes?, NON_CACHED_TAG, true, false));
     block.map_or(null_mut(), with_exposed_provenance_mut)
@@ -311,7 +311,7 @@ pub unsafe extern "win64-unwind" fn MmAllocateNonCachedMemory(bytes: usize) -> P
 
 /// Frees memory of `MmAllocateNonCachedMemory`.
 pub unsafe extern "win64-unwind" fn MmFreeNonCachedMemory(address: PVOID, _bytes: usize) {
-    judge_level("MmFreeNonCachedMemory", Irql::Dispatch);
+    judge_irql("MmFreeNonCachedMemory");
     ex::free_pool("MmFreeNonCachedMemory", address, NON_CACHED_TAG);
 }
 
@@ -345,7 +345,7 @@ pub unsafe extern "win64-unwind" fn MmMapIoSpaceEx(
 }
 
 fn map_io_space(name: &'static str, physical: u64, bytes: usize) -> PVOID {
-    judge_level(name, Irql::Dispatch);
+    judge_irql(name);
     let map = || {
         let executive = Executive::current(name)?;
         let device = executive.io_space().and_then(|space| space.map(physical, bytes as u64));
@@ -372,7 +372,7 @@ fn map_io_space(name: &'static str, physical: u64, bytes: usize) -> PVOID {
 /// Removes a mapping of physical addresses.
 pub unsafe extern "win64-unwind" fn MmUnmapIoSpace(address: PVOID, bytes: usize) {
     const NAME: &str = "MmUnmapIoSpace";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     guarded((), || {
         let Some(executive) = Executive::current(NAME) else { return };
         owned::remove(OwnedKind::Mapping, address.addr());
@@ -388,7 +388,7 @@ pub unsafe extern "win64-unwind" fn MmUnmapIoSpace(address: PVOID, bytes: usize)
 /// The address of a function of the system, by name. Returns NULL if there is none.
 pub unsafe extern "win64-unwind" fn MmGetSystemRoutineAddress(name: PVOID) -> PVOID {
     const NAME: &str = "MmGetSystemRoutineAddress";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let name = unsafe { CountedString::at(name) };
     let address = || {
@@ -400,14 +400,14 @@ pub unsafe extern "win64-unwind" fn MmGetSystemRoutineAddress(name: PVOID) -> PV
 
 /// Locks a pageable section, for as long as the driver is loaded. Returns a handle.
 pub unsafe extern "win64-unwind" fn MmLockPagableDataSection(address: PVOID) -> PVOID {
-    judge_passive("MmLockPagableDataSection");
+    judge_irql("MmLockPagableDataSection");
     crate::paged::remove(&(address.addr()..address.addr() + 1));
     address
 }
 
 /// Unlocks a pageable section.
 pub unsafe extern "win64-unwind" fn MmUnlockPagableImageSection(_section: PVOID) {
-    judge_passive("MmUnlockPagableImageSection");
+    judge_irql("MmUnlockPagableImageSection");
 }
 
 /// Makes a driver pageable: nothing is paged.

@@ -14,7 +14,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_level};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::io_layout::irp;
 use crate::mm::{PAGE, is_readable, user_limit};
@@ -22,7 +22,7 @@ use crate::owned::{self, OwnedKind};
 use crate::status::{STATUS_ACCESS_VIOLATION, STATUS_SUCCESS};
 use crate::{Executive, ex};
 use abi::{BOOLEAN, NTSTATUS, PIRP, PVOID};
-use flight::{Irql, Run};
+use flight::Run;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 import_rows! {
@@ -247,7 +247,7 @@ pub(crate) fn system_address(list: DriverMemory) -> DriverMemory {
 ///
 /// `list` points to a valid `MDL`.
 pub unsafe fn probe_and_lock_pages(list: PVOID, mode: i8, operation: u32) -> Result<(), NTSTATUS> {
-    judge_level("MmProbeAndLockPages", Irql::Dispatch);
+    judge_irql("MmProbeAndLockPages");
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     let executive = Executive::current("MmProbeAndLockPages");
@@ -265,7 +265,7 @@ pub unsafe extern "win64-unwind" fn IoAllocateMdl(
     packet: PIRP,
 ) -> PVOID {
     const NAME: &str = "IoAllocateMdl";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let packet = unsafe { DriverMemory::at(packet) };
     let list = guarded(None, || Mdl::allocate(NAME, buffer.expose_provenance(), length as usize));
@@ -285,7 +285,7 @@ pub unsafe extern "win64-unwind" fn IoAllocateMdl(
 /// Frees a list. The pages of a partial list are unmapped.
 pub unsafe extern "win64-unwind" fn IoFreeMdl(list: PVOID) {
     const NAME: &str = "IoFreeMdl";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let memory = Mdl(unsafe { DriverMemory::at(list) });
     if memory.flags() & PARTIAL_HAS_BEEN_MAPPED != 0 {
@@ -325,7 +325,7 @@ pub unsafe extern "win64-unwind" fn IoBuildPartialMdl(
 /// Fills in the pages of a buffer in non-paged pool, which is always mapped.
 pub unsafe extern "win64-unwind" fn MmBuildMdlForNonPagedPool(list: PVOID) {
     const NAME: &str = "MmBuildMdlForNonPagedPool";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     guarded((), || {
@@ -338,7 +338,7 @@ pub unsafe extern "win64-unwind" fn MmBuildMdlForNonPagedPool(list: PVOID) {
 /// Unlocks the pages of a list, and unmaps them.
 pub unsafe extern "win64-unwind" fn MmUnlockPages(list: PVOID) {
     const NAME: &str = "MmUnlockPages";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     guarded((), || list.unlock(NAME));
@@ -360,7 +360,7 @@ pub unsafe extern "win64-unwind" fn MmMapLockedPagesSpecifyCache(
     _priority: u32,
 ) -> PVOID {
     const NAME: &str = "MmMapLockedPagesSpecifyCache";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     let Some(address) = guarded(None, || list.map(NAME)) else { return null_mut() };
@@ -375,7 +375,7 @@ pub unsafe extern "win64-unwind" fn MmMapLockedPagesSpecifyCache(
 /// Unmaps the pages of a list.
 pub unsafe extern "win64-unwind" fn MmUnmapLockedPages(address: PVOID, list: PVOID) {
     const NAME: &str = "MmUnmapLockedPages";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     guarded((), || list.unmap(NAME, address.addr()));
@@ -405,7 +405,7 @@ pub unsafe extern "win64-unwind" fn MmAllocatePagesForMdlEx(
     _flags: u32,
 ) -> PVOID {
     const NAME: &str = "MmAllocatePagesForMdlEx";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     let range = lowest.cast_unsigned()..=highest.cast_unsigned();
     let allocate = || {
         let executive = Executive::current(NAME)?;
@@ -429,7 +429,7 @@ pub unsafe extern "win64-unwind" fn MmAllocatePagesForMdlEx(
 /// `ExFreePool`.
 pub unsafe extern "win64-unwind" fn MmFreePagesFromMdl(list: PVOID) {
     const NAME: &str = "MmFreePagesFromMdl";
-    judge_level(NAME, Irql::Dispatch);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
     guarded((), || {

@@ -15,6 +15,7 @@
 
 use crate::abandon::{self, Abandoned};
 use crate::image::{self, DriverCode};
+use crate::import_irql::irql_name;
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use crate::pool::Pool;
 use crate::raised_time::{self, RaisedTime};
@@ -62,10 +63,27 @@ pub struct ExitState {
     pub entered: Irql,
     /// The IRQL at which it returned.
     pub level: Irql,
+    /// The same as its number, which also tells `APC_LEVEL`.
+    pub irql: u8,
     /// Number of spin locks that it still held.
     pub locks: usize,
     /// The virtual time that it spent at `DISPATCH_LEVEL` or above, in units of 100 ns.
     pub raised_time: u64,
+}
+
+impl ExitState {
+    /// The sentence on code that returned at another IRQL or with a spin lock.
+    pub fn breach(&self) -> Option<String> {
+        let (entered, left, locks) = (number_of(self.entered), self.irql, self.locks);
+        (entered != left || locks > 0).then(|| {
+            format!(
+                "the driver was entered at {} and returned at {}, with {locks} spin locks: it \
+                 returns at the IRQL of its entry, without a spin lock",
+                irql_name(entered),
+                irql_name(left),
+            )
+        })
+    }
 }
 
 /// Runs driver code; returns its result and the processor state at its end. The IRQL and the locks
@@ -112,13 +130,7 @@ pub(crate) fn run_routine(
 
 /// Entry rule: a driver's routine returns at the IRQL at which it was called, without a spin lock.
 pub(crate) fn judge_routine_exit(log: &Log, routine: &'static str, left: &ExitState) {
-    let ExitState { entered, level, locks, .. } = *left;
-    let broken = (entered != level || locks > 0).then(|| {
-        format!(
-            "{routine}: the driver was entered at {entered} and left at {level}, with {locks} spin \
-             locks: it leaves as it came, with none"
-        )
-    });
+    let broken = left.breach().map(|breach| format!("{routine}: {breach}"));
     log.judge(RuleId::KMD_LEVEL_008, Component::Driver, current_call(), routine, broken);
 }
 
@@ -356,9 +368,10 @@ impl RunningDriverGuard {
     fn restore(mut self) -> ExitState {
         self.detach();
         let processor = self.driver.processor();
-        let (entered, level) = (processor.entered, level_of(processor.number));
+        let (entered, irql) = (processor.entered, processor.number);
+        let level = level_of(irql);
         let (locks, raised_time) = (processor.locks.len(), processor.raised_time.total());
-        ExitState { entered, level, locks, raised_time }
+        ExitState { entered, level, irql, locks, raised_time }
     }
 
     /// Ends the driver's run on this thread. Has no effect the second time.
@@ -403,7 +416,22 @@ mod tests {
             });
             assert_eq!(before, Irql::Dispatch);
             let (entered, level) = (Irql::Passive, Irql::Passive);
-            assert_eq!(left, ExitState { entered, level, locks: 0, raised_time: 0 });
+            assert_eq!(left, ExitState { entered, level, irql: 0, locks: 0, raised_time: 0 });
+        });
+    }
+
+    #[test]
+    fn a_driver_that_returns_at_apc_level_is_found() {
+        fly(|host, log, _| {
+            let ((), left) = run_driver(host, log, || _ = set_number("a test", 1));
+            assert_eq!((left.level, left.irql), (Irql::Passive, 1));
+            let breach = left.breach().unwrap();
+            assert!(
+                breach.contains("at PASSIVE_LEVEL and returned at APC_LEVEL, with 0"),
+                "{breach}"
+            );
+            let ((), left) = run_driver(host, log, || ());
+            assert_eq!(left.breach(), None);
         });
     }
 

@@ -9,13 +9,14 @@
 
 use crate::abandon::{self, Abandoned};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ke_mutex::owned_by_this_thread;
 use crate::ke_thread::{DEFAULT_PRIORITY, PRIORITY_OFFSET};
 use crate::machine::Machine;
 use crate::ob::{ObjectReference, PsThreadType};
 use crate::processor::{current, judge_routine_exit, run_routine};
-use crate::waits::{self, judge_level, log_misuse};
+use crate::waits::{self, log_misuse};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::{ExecutionContext, Host, Irql, Log};
@@ -121,7 +122,7 @@ pub unsafe extern "win64-unwind" fn PsCreateSystemThread(
 ) -> NTSTATUS {
     const NAME: &str = "PsCreateSystemThread";
     let Some((host, log)) = current(NAME) else { return STATUS_UNSUCCESSFUL };
-    judge_level(&host, &log, NAME, Irql::Passive);
+    judge_irql(NAME);
     let (Some(routine), false) = (routine, handle.is_null()) else {
         return STATUS_INVALID_PARAMETER;
     };

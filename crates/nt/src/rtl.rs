@@ -9,7 +9,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::rtl_string::CountedString;
 use crate::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_SUCCESS};
@@ -52,7 +52,7 @@ pub unsafe extern "win64-unwind" fn RtlGetVersion(information: PVOID) -> NTSTATU
     const PLATFORM_NT: u32 = 2;
     /// `VER_NT_WORKSTATION`.
     const WORKSTATION: u8 = 1;
-    judge_passive("RtlGetVersion");
+    judge_irql("RtlGetVersion");
     // SAFETY: The caller's contract.
     let information = unsafe { DriverMemory::at(information) };
     let size: u32 = information.read(0);
@@ -78,7 +78,7 @@ pub unsafe extern "win64-unwind" fn RtlStringFromGUID(
     target: PVOID,
 ) -> NTSTATUS {
     const NAME: &str = "RtlStringFromGUID";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let guid = unsafe { DriverMemory::at(guid) };
     // SAFETY: The caller's contract.
@@ -109,7 +109,7 @@ pub unsafe extern "win64-unwind" fn RtlGUIDFromString(
     source: *const UNICODE_STRING,
     guid: *mut GUID,
 ) -> NTSTATUS {
-    judge_passive("RtlGUIDFromString");
+    judge_irql("RtlGUIDFromString");
     // SAFETY: The caller's contract.
     let text = unsafe { CountedString::at(source) }.text();
     // SAFETY: The caller's contract.

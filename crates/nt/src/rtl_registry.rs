@@ -10,7 +10,7 @@
 
 use crate::Executive;
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::import_table::import_rows;
 use crate::io::function_at;
 use crate::registry::RegistryValue;
@@ -89,7 +89,7 @@ fn with_path(
     body: impl FnOnce(&Arc<Executive>, String) -> Result<(), NTSTATUS>,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         let executive = Executive::current(import).ok_or(STATUS_UNSUCCESSFUL);
         status(executive.and_then(|executive| body(&executive, path_of(relative_to, path)?)))
     })

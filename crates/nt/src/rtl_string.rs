@@ -11,7 +11,7 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::ex;
 use crate::import_table::import_rows;
 use crate::status::{
@@ -293,7 +293,7 @@ pub unsafe extern "win64-unwind" fn RtlAnsiStringToUnicodeString(
     allocate: BOOLEAN,
 ) -> NTSTATUS {
     const NAME: &str = "RtlAnsiStringToUnicodeString";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let target = unsafe { CountedString::at(target) };
     // SAFETY: The caller's contract.
@@ -314,7 +314,7 @@ pub unsafe extern "win64-unwind" fn RtlUnicodeStringToAnsiString(
     allocate: BOOLEAN,
 ) -> NTSTATUS {
     const NAME: &str = "RtlUnicodeStringToAnsiString";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let target = unsafe { CountedString::at(target) };
     // SAFETY: The caller's contract.
@@ -332,7 +332,7 @@ pub unsafe extern "win64-unwind" fn RtlUpcaseUnicodeString(
     allocate: BOOLEAN,
 ) -> NTSTATUS {
     const NAME: &str = "RtlUpcaseUnicodeString";
-    judge_passive(NAME);
+    judge_irql(NAME);
     // SAFETY: The caller's contract.
     let target = unsafe { CountedString::at(target) };
     // SAFETY: The caller's contract.
@@ -364,7 +364,7 @@ pub unsafe extern "win64-unwind" fn RtlFreeAnsiString(string: PVOID) {
 }
 
 fn free_string(import: &'static str, string: CountedString) {
-    judge_passive(import);
+    judge_irql(import);
     let buffer = string.buffer();
     if !buffer.is_null() {
         ex::free_pool(import, buffer.pointer(), 0);
@@ -487,7 +487,7 @@ pub unsafe extern "win64-unwind" fn RtlInt64ToUnicodeString(
 }
 
 fn write_number(import: &'static str, value: u64, base: u32, target: CountedString) -> NTSTATUS {
-    judge_passive(import);
+    judge_irql(import);
     guarded(STATUS_UNSUCCESSFUL, || {
         let text = match base {
             2 => format!("{value:b}"),
@@ -507,7 +507,7 @@ pub unsafe extern "win64-unwind" fn RtlUnicodeStringToInteger(
     base: u32,
     value: *mut u32,
 ) -> NTSTATUS {
-    judge_passive("RtlUnicodeStringToInteger");
+    judge_irql("RtlUnicodeStringToInteger");
     // SAFETY: The caller's contract.
     let text = unsafe { CountedString::at(string) }.text();
     // SAFETY: The caller's contract.

@@ -9,11 +9,11 @@
 use crate::abandon::{self, Abandoned};
 use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::entry::{judge_at_most, judge_irql};
 use crate::image::DriverWaits;
+use crate::ke_irql::APC_LEVEL;
 use crate::processor::{current, level};
-use flight::{
-    At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
-};
+use flight::{At, CallGuard, EventKind, Host, Irql, Kind, Log, WaitResult, WaitToken};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,9 +96,7 @@ pub(crate) fn change<R>(
     act: impl FnOnce(ObjectKind) -> R,
 ) -> Option<R> {
     let (by, found) = (level(import), current(import));
-    if let Some((host, log)) = &found {
-        judge_level(host, log, import, Irql::Dispatch);
-    }
+    judge_irql(import);
     change_at(by, found.as_ref().map(|(host, _)| &**host), object, act)
 }
 
@@ -140,8 +138,7 @@ pub(crate) fn wait(
         return WaitEnd::Failed;
     }
     let timeout = Timeout::from_windows(timeout, host.now());
-    let highest = if timeout == Timeout::Poll { Irql::Dispatch } else { Irql::Passive };
-    judge_wait_level(&host, &log, name, timeout, highest);
+    judge_wait_level(name, timeout);
     let thread = crate::ps::current_thread();
     let mut waited = false;
     loop {
@@ -180,7 +177,7 @@ pub(crate) fn delay(interval: i64) -> WaitEnd {
     const NAME: &str = "KeDelayExecutionThread";
     let Some((host, log)) = current(NAME) else { return WaitEnd::Failed };
     let timeout = Timeout::from_windows(Some(interval), host.now());
-    judge_wait_level(&host, &log, NAME, timeout, Irql::Passive);
+    judge_wait_level(NAME, timeout);
     let Some(deadline) = timeout.deadline() else {
         yield_at_passive(&*host);
         return WaitEnd::Satisfied(0);
@@ -307,32 +304,14 @@ fn park(host: &Arc<dyn Host>, token: &WaitToken, deadline: Option<u64>) -> Optio
 
 /// Entry rules: a wait is at an IRQL that allows it, and without a spin lock. A breach is reported
 /// once: a spin lock raises the IRQL.
-fn judge_wait_level(
-    host: &Arc<dyn Host>,
-    log: &Log,
-    name: &'static str,
-    timeout: Timeout,
-    highest: Irql,
-) {
-    if timeout == Timeout::Poll || !crate::processor::judge_wait(name) {
-        judge_level(host, log, name, highest);
+///
+/// WINDOWS (documented): a time-out of zero does not wait, so it is allowed at `DISPATCH_LEVEL`.
+fn judge_wait_level(import: &'static str, timeout: Timeout) {
+    if timeout == Timeout::Poll {
+        judge_irql(import);
+    } else if !crate::processor::judge_wait(import) {
+        judge_at_most(import, import, APC_LEVEL);
     }
-}
-
-/// Entry rule: an import is called at an IRQL that it allows.
-pub(crate) fn judge_level(host: &Arc<dyn Host>, log: &Log, name: &'static str, highest: Irql) {
-    let at = host.irql();
-    let broken = (at > highest).then(|| format!("{name} was called at {at} level"));
-    if broken.is_none() || !CallGuard::misuse(name) {
-        log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
-    }
-}
-
-/// Entry rule: an import is called at an IRQL that it allows, and not below it.
-pub(crate) fn judge_at_least(host: &Arc<dyn Host>, log: &Log, name: &'static str, lowest: Irql) {
-    let at = host.irql();
-    let broken = (at < lowest).then(|| format!("{name} was called at {at} level"));
-    log.judge(RuleId::WT_LEVEL_001, Component::Driver, current_call(), name, broken);
 }
 
 /// Logs a wait of a DDI. The waits of a driver's own threads are not logged: a thread that polls

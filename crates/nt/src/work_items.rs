@@ -6,13 +6,13 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
+use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::ob::{ObfDereferenceObject, ObjectReference, ObjectType};
 use crate::processor::current;
-use crate::waits::{judge_level, log_misuse};
+use crate::waits::log_misuse;
 use crate::work_queue;
 use abi::PVOID;
-use flight::Irql;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -102,8 +102,10 @@ impl QueuedFlag {
 
 /// Queues a call, unless its item is queued.
 fn queue(import: &'static str, flag: QueuedFlag, call: WorkCall) {
-    let Some((host, log)) = current(import) else { return };
-    judge_level(&host, &log, import, Irql::Dispatch);
+    if current(import).is_none() {
+        return;
+    }
+    judge_irql(import);
     if flag.set(true) {
         log_misuse(import, "for a work item that is queued");
         return;

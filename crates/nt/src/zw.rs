@@ -7,7 +7,7 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::handles;
 use crate::import_table::import_rows;
 use crate::rtl_string::CountedString;
@@ -28,7 +28,7 @@ const GRAPHICS_KERNEL: &str = r"\SERVICES\DXGKRNL";
 
 /// Closes a handle.
 pub unsafe extern "win64-unwind" fn ZwClose(handle: HANDLE) -> NTSTATUS {
-    judge_passive("ZwClose");
+    judge_irql("ZwClose");
     let closed = guarded(false, || handles::close(handle.addr()));
     if closed { STATUS_SUCCESS } else { STATUS_INVALID_HANDLE }
 }
@@ -49,7 +49,7 @@ pub unsafe extern "win64-unwind" fn ZwUnloadDriver(service: PVOID) -> NTSTATUS {
 
 fn name_status(import: &'static str, service: CountedString, known: NTSTATUS) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         let graphics = service.text().to_uppercase().ends_with(GRAPHICS_KERNEL);
         if graphics { known } else { STATUS_OBJECT_NAME_NOT_FOUND }
     })

@@ -13,7 +13,7 @@
 
 use crate::Executive;
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::handles;
 use crate::import_table::import_rows;
 use crate::rtl_string::CountedString;
@@ -163,7 +163,7 @@ fn open_with(
     disposition: u32,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         let name = CountedString::in_memory(attributes.follow(0x10)).text();
         let opened = if attributes.read::<usize>(8) == 0 {
             open_file(&name, access, disposition)
@@ -236,7 +236,7 @@ fn transfer(
     body: impl FnOnce(&File, u64) -> Result<usize, NTSTATUS>,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         let Some(open) = handles::find::<OpenFile>(handle.addr()) else {
             return STATUS_INVALID_HANDLE;
         };
@@ -333,7 +333,7 @@ pub unsafe extern "win64-unwind" fn ZwQueryInformationFile(
     // SAFETY: The caller's contract.
     let buffer = unsafe { DriverMemory::at(buffer) };
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive("ZwQueryInformationFile");
+        judge_irql("ZwQueryInformationFile");
         let Some(open) = handles::find::<OpenFile>(handle.addr()) else {
             return STATUS_INVALID_HANDLE;
         };
@@ -368,7 +368,7 @@ pub unsafe extern "win64-unwind" fn ZwSetInformationFile(
     // SAFETY: The caller's contract.
     let buffer = unsafe { DriverMemory::at(buffer) };
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive("ZwSetInformationFile");
+        judge_irql("ZwSetInformationFile");
         let Some(open) = handles::find::<OpenFile>(handle.addr()) else {
             return STATUS_INVALID_HANDLE;
         };

@@ -9,7 +9,7 @@
 
 use crate::Executive;
 use crate::driver_memory::DriverMemory;
-use crate::entry::{guarded, judge_passive};
+use crate::entry::{guarded, judge_irql};
 use crate::handles;
 use crate::import_table::import_rows;
 use crate::registry::{Key, RegistryValue};
@@ -82,7 +82,7 @@ fn entered(
     body: impl FnOnce(Arc<Executive>) -> Result<(), NTSTATUS>,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         status(Executive::current(import).ok_or(STATUS_UNSUCCESSFUL).and_then(body))
     })
 }
@@ -94,7 +94,7 @@ fn with_key(
     body: impl FnOnce(&OpenKey) -> Result<(), NTSTATUS>,
 ) -> NTSTATUS {
     guarded(STATUS_UNSUCCESSFUL, || {
-        judge_passive(import);
+        judge_irql(import);
         let key = handles::find::<OpenKey>(handle.addr()).ok_or(STATUS_INVALID_HANDLE);
         status(key.and_then(|key| body(&key)))
     })

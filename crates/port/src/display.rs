@@ -269,16 +269,9 @@ impl TableDriver {
 
 /// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
 fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
-    let ExitState { entered, level, locks, .. } = *left;
-    let broken = (entered != level || locks > 0).then(|| {
-        format!(
-            "the driver was entered at {entered} and left at {level}, with {locks} spin locks: it \
-             leaves as it came, with none"
-        )
-    });
     let (rule, place) = (RuleId::KMD_LEVEL_008, flight::DDI_RETURN);
     let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-    services.log().judge(rule, Component::Driver, call, place, broken);
+    services.log().judge(rule, Component::Driver, call, place, left.breach());
 }
 
 impl fmt::Debug for TableDriver {

@@ -99,7 +99,10 @@ pub fn resolve_import(name: &str) -> Binding {
         ("DxgkInitializeDisplayOnlyDriver", DxgkInitializeDisplayOnlyDriver as *const ()),
         ("DxgkUnInitialize", DxgkUnInitialize as *const ()),
     ];
-    let function = |address: *const ()| Binding::Function(address.expose_provenance());
+    let function = |address: *const ()| Binding::Function {
+        address: address.expose_provenance(),
+        irql: nt::irql_of(name),
+    };
     if let Some((_, address)) = own.iter().find(|(known, _)| *known == name) {
         return function(*address);
     }

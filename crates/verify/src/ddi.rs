@@ -47,8 +47,9 @@ pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 /// Every DDI that the kernel calls, except `DxgkDdiResetDevice`. The levels are repeated from the
 /// documentation and not taken from the kernel's table, so that an error there is found.
 ///
-/// WINDOWS: documented, except that the page of `DxgkDdiSubmitCommandVirtual` states no level: it
-/// is read as that of `DxgkDdiSubmitCommand`.
+/// WINDOWS: documented, except where the page states no level. `DxgkDdiSubmitCommandVirtual` is read
+/// as `DxgkDdiSubmitCommand`; `DxgkDdiCreateProcess`, `DxgkDdiDestroyProcess`, the two DDIs of root
+/// page tables and the two of the CPU host aperture as their neighbours, at `PASSIVE_LEVEL`.
 const LEVELS: &[(&str, Irql)] = &[
     // The DDIs of every packet are first, because the list is searched in order.
     (SUBMIT, Irql::Dispatch),

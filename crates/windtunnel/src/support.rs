@@ -166,15 +166,20 @@ fn callbacks() -> SupportTable {
 }
 
 fn imports() -> SupportTable {
-    let row =
-        |import: &nt::Import| Row { name: import.name, state: import.support, cells: Vec::new() };
+    let irql = |name| nt::irql_of(name).map_or_else(Vec::new, nt::ImportIrql::text);
+    let row = |import: &nt::Import| Row {
+        name: import.name,
+        state: import.support,
+        cells: vec![Cell::Many(irql(import.name))],
+    };
     SupportTable {
         id: "import",
         title: "Imports",
-        about: "Functions that a driver can import from the kernel. The absent ones are those \
-                that public drivers import.",
-        columns: &[],
-        rows: with_absent(nt::imports().map(row).collect(), windows_names::IMPORTS, 0),
+        about: "Functions that a driver can import from the kernel, and the IRQLs at which their \
+                pages allow a call (rule WT-LEVEL-001); a variable has none. The absent ones are \
+                those that public drivers import.",
+        columns: &["irql"],
+        rows: with_absent(nt::imports().map(row).collect(), windows_names::IMPORTS, 1),
     }
 }
 

@@ -74,6 +74,9 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_LOCKS
     UseLocks();
 #endif
+#ifdef FLAW_IRQL
+    CallAtStart();
+#endif
 #ifdef FLAW_LEAK
     LeakOne(adapter);
 #endif

@@ -71,6 +71,12 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
 
     KeRaiseIrql(DISPATCH_LEVEL, &irql);
 #endif
+#ifdef FLAW_KEEPS_FAST_MUTEX
+    static FAST_MUTEX KeptMutex;
+
+    ExInitializeFastMutex(&KeptMutex);
+    ExAcquireFastMutex(&KeptMutex);
+#endif
 #ifdef FLAW_WRITES_BEHIND_ARGUMENTS
     ((volatile UCHAR *)args)[sizeof(*args)] = 1;
 #endif

@@ -1,5 +1,6 @@
 /*
- * What bad drivers do wrong with locks, with what they get from the system, and with assertions.
+ * What bad drivers do wrong with locks, with the IRQL, with what they get from the system, and with
+ * assertions.
  * Nothing of this is in a correct driver.
  */
 #ifndef ENVIRONMENT_FLAWS_H
@@ -88,6 +89,45 @@ __attribute__((noinline)) static PAGED void LeakOne(PADAPTER adapter)
     MmUnlockPages(mdl);
 #endif
     IoFreeMdl(mdl);
+}
+#endif
+
+#ifdef FLAW_IRQL
+static FAST_MUTEX IrqlMutex;
+static KSPIN_LOCK IrqlLock;
+static KEVENT IrqlEvent;
+
+/*
+ * Calls of imports outside the IRQLs of their pages. 1: a lock for DPCs at PASSIVE_LEVEL; 2: a function
+ * for PASSIVE_LEVEL at APC_LEVEL. 0 calls each at its limit.
+ */
+__attribute__((noinline)) static NONPAGED void CallAtStart(void)
+{
+    LARGE_INTEGER poll = {.QuadPart = 0};
+    UNICODE_STRING name = RTL_CONSTANT_STRING(L"gpu");
+    KIRQL irql;
+
+    KeInitializeEvent(&IrqlEvent, NotificationEvent, FALSE);
+    KeInitializeSpinLock(&IrqlLock);
+    ExInitializeFastMutex(&IrqlMutex);
+#if FLAW_IRQL == 1
+    KeAcquireSpinLockAtDpcLevel(&IrqlLock);
+    KeReleaseSpinLockFromDpcLevel(&IrqlLock);
+#endif
+    RtlEqualUnicodeString(&name, &name, TRUE);
+    ExAcquireFastMutex(&IrqlMutex);
+#if FLAW_IRQL == 2
+    RtlEqualUnicodeString(&name, &name, TRUE);
+#endif
+    ExReleaseFastMutex(&IrqlMutex);
+    KeAcquireSpinLock(&IrqlLock, &irql);
+    KeSetEvent(&IrqlEvent, IO_NO_INCREMENT, FALSE);
+    KeWaitForSingleObject(&IrqlEvent, Executive, KernelMode, FALSE, &poll);
+    KeReleaseSpinLock(&IrqlLock, irql);
+    KeRaiseIrql(DISPATCH_LEVEL, &irql);
+    KeAcquireSpinLockAtDpcLevel(&IrqlLock);
+    KeReleaseSpinLockFromDpcLevel(&IrqlLock);
+    KeLowerIrql(irql);
 }
 #endif
 

@@ -92,6 +92,9 @@ BOOLEAN NTAPI SgInterruptRoutine(PVOID context, UINT message)
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(message);
     FLAW_POINT(ISR);
+#ifdef FLAW_SETS_EVENT_IN_ISR
+    KeSetEvent(&((PADAPTER)context)->Gpu.Idle, IO_NO_INCREMENT, FALSE);
+#endif
     return FALSE;
 }
 
@@ -113,6 +116,18 @@ void NTAPI SgDpcRoutine(PVOID context)
 #ifdef FLAW_WAIT_IN_DPC
     KeWaitForSingleObject(&adapter->Gpu.Idle, Executive, KernelMode, FALSE, NULL);
     KeSetEvent(&adapter->Gpu.Idle, IO_NO_INCREMENT, FALSE);
+#endif
+#ifdef FLAW_COMPARES_IN_DPC
+    static const UNICODE_STRING Name = RTL_CONSTANT_STRING(L"gpu");
+
+    RtlEqualUnicodeString(&Name, &Name, TRUE);
+#endif
+#ifdef FLAW_FAST_MUTEX_IN_DPC
+    static FAST_MUTEX Mutex;
+
+    ExInitializeFastMutex(&Mutex);
+    ExAcquireFastMutex(&Mutex);
+    ExReleaseFastMutex(&Mutex);
 #endif
 #ifdef FLAW_STALLS_IN_DPC
     for (int count = 0; count < 3; count++)

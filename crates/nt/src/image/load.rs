@@ -6,6 +6,7 @@ use super::mapping::{Mapping, PAGE, Protection};
 use super::parse::{Image, ImageError, ImportedName};
 use super::thunk::Thunks;
 use super::unwind::FunctionTable;
+use crate::import_irql::ImportIrql;
 use crate::paged::{self, PagedKind};
 use std::ops::Range;
 use std::ptr;
@@ -14,7 +15,12 @@ use std::ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
     /// A function; calls of it go through a thunk.
-    Function(usize),
+    Function {
+        /// Its address.
+        address: usize,
+        /// The IRQLs of its calls, if the thunk judges them.
+        irql: Option<&'static ImportIrql>,
+    },
     /// A variable.
     Variable(usize),
     /// Nothing: its use is a fault at an address of its own.
@@ -61,16 +67,12 @@ impl LoadedImage {
             mapping.write(cookie as usize, &new_cookie(base).to_le_bytes());
         }
         let bindings: Vec<Binding> = image.imports.iter().map(resolve).collect();
-        let targets = bindings.iter().map(|binding| match binding {
-            Binding::Function(address) => *address,
-            Binding::Variable(_) | Binding::Absent => 0,
-        });
-        let thunks = Thunks::new(&targets.collect::<Vec<_>>())?;
+        let thunks = Thunks::new(&bindings)?;
         let traps = Mapping::new((bindings.len() * TRAP).max(1))?;
         traps.protect(0..traps.range().len(), Protection::None)?;
         for (number, (import, binding)) in image.imports.iter().zip(&bindings).enumerate() {
             let address = match binding {
-                Binding::Function(_) => thunks.address(number),
+                Binding::Function { .. } => thunks.address(number),
                 Binding::Variable(address) => *address,
                 Binding::Absent => traps.start() + number * TRAP,
             };

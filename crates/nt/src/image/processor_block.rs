@@ -34,7 +34,7 @@ pub(super) const CALLER_FRAME: u32 = 0x1048;
 /// Our field: the number of the last import.
 pub(super) const IMPORT_NUMBER: u32 = 0x1010;
 /// Our field: the IRQL as a Windows number.
-const IRQL: usize = 0x1018;
+pub(super) const IRQL: u32 = 0x1018;
 /// Our field: the number of the driver call, zero outside one.
 const CALL: usize = 0x1020;
 /// Our field: the number of the virtual thread.
@@ -98,13 +98,13 @@ impl ProcessorBlock {
 
     /// The IRQL as a Windows number.
     pub(crate) fn irql(self) -> u8 {
-        u8::try_from(self.read(IRQL)).unwrap_or(u8::MAX)
+        u8::try_from(self.read(IRQL as usize)).unwrap_or(u8::MAX)
     }
 
     /// Sets the IRQL; returns the previous one.
     pub(crate) fn set_irql(self, irql: u8) -> u8 {
         let before = self.irql();
-        self.write(IRQL, irql.into());
+        self.write(IRQL as usize, irql.into());
         before
     }
 

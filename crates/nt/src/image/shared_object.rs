@@ -97,15 +97,11 @@ impl LoadedObject {
     ) -> Result<Self, ImageError> {
         super::host_image();
         let bindings: Vec<Binding> = object.imports.iter().map(|name| resolve(name)).collect();
-        let targets = bindings.iter().map(|binding| match binding {
-            Binding::Function(address) => *address,
-            Binding::Variable(_) | Binding::Absent => 0,
-        });
-        let thunks = Thunks::new(&targets.collect::<Vec<_>>())?;
+        let thunks = Thunks::new(&bindings)?;
         let traps = Mapping::new((bindings.len() * TRAP).max(1))?;
         traps.protect(0..traps.range().len(), Protection::None)?;
         let address = |(number, binding): (usize, &Binding)| match binding {
-            Binding::Function(_) => thunks.address(number),
+            Binding::Function { .. } => thunks.address(number),
             Binding::Variable(address) => *address,
             Binding::Absent => traps.start() + number * TRAP,
         };

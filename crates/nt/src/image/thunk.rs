@@ -1,26 +1,37 @@
 //! The code between a driver's import and our function.
 //!
 //! A thunk records the return address, the stack pointer, the frame pointer and the number of the
-//! import in the processor block, then jumps to the function. So an event or a fault in our function has the place
-//! in the driver that called it.
+//! import in the processor block, then jumps to the function. So an event or a fault in our function
+//! has the place in the driver that called it.
+//!
+//! Before the jump it compares the IRQL with the limits of the import, and calls [`irql_breach`] if
+//! it is outside.
+#![expect(unsafe_code, reason = "the part of a thunk that saves registers is assembly")]
 
+use super::load::Binding;
 use super::mapping::{Mapping, Protection};
 use super::parse::ImageError;
-use super::processor_block::{CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER};
+use super::processor_block::{
+    CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER, IRQL, ProcessorBlock,
+};
+use crate::entry::judge_in_thunk;
+use crate::import_irql::ImportIrql;
 
 /// The room for one thunk.
-const THUNK: usize = 64;
+const THUNK: usize = 128;
 
 /// The thunks of an image.
 #[derive(Debug)]
 pub(super) struct Thunks(Mapping);
 
 impl Thunks {
-    /// Writes a thunk for each target address.
-    pub(super) fn new(targets: &[usize]) -> Result<Self, ImageError> {
-        let mapping = Mapping::new((targets.len() * THUNK).max(1))?;
-        for (number, target) in targets.iter().enumerate() {
-            mapping.write(number * THUNK, &code(number, *target));
+    /// Writes a thunk for each import that is a function.
+    pub(super) fn new(bindings: &[Binding]) -> Result<Self, ImageError> {
+        let mapping = Mapping::new((bindings.len() * THUNK).max(1))?;
+        for (number, binding) in bindings.iter().enumerate() {
+            if let Binding::Function { address, irql } = binding {
+                mapping.write(number * THUNK, &code(number, *address, *irql));
+            }
         }
         mapping.protect(0..mapping.range().len(), Protection::Execute)?;
         Ok(Self(mapping))
@@ -32,9 +43,11 @@ impl Thunks {
     }
 }
 
-/// The code of a thunk. It changes r11 only, which a caller does not rely on, not even that of
-/// `__chkstk`.
-fn code(number: usize, target: usize) -> Vec<u8> {
+/// The code of a thunk. It changes r11 and the flags only, which a caller does not rely on, not even
+/// that of `__chkstk`.
+fn code(number: usize, target: usize, irql: Option<&'static ImportIrql>) -> Vec<u8> {
+    /// `mov r11, row; call [rip + 2]; jmp behind the address of the function that is called`.
+    const JUDGE: u8 = 10 + 6 + 2 + 8;
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let mut code = Vec::with_capacity(THUNK);
     code.extend([0x4c, 0x8b, 0x1c, 0x24]); // mov r11, [rsp]
@@ -47,7 +60,157 @@ fn code(number: usize, target: usize) -> Vec<u8> {
     code.extend([0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[IMPORT_NUMBER], number
     code.extend(IMPORT_NUMBER.to_le_bytes());
     code.extend(number.to_le_bytes());
-    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
+    if let Some(irql) = irql.filter(|irql| irql.is_judged()) {
+        let (lowest, highest) = irql.limits();
+        let compare = |code: &mut Vec<u8>, limit: u8, jump: [u8; 2]| {
+            code.extend([0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[IRQL], limit
+            code.extend(IRQL.to_le_bytes());
+            code.push(limit);
+            code.extend(jump);
+        };
+        // At a level that is too low, the second comparison is skipped.
+        if lowest > 0 {
+            compare(&mut code, lowest, [0x72, 11]); // jb judge
+        }
+        compare(&mut code, highest, [0x76, JUDGE]); // jbe go
+        code.extend([0x49, 0xbb]); // judge: mov r11, row
+        code.extend(std::ptr::from_ref(irql).expose_provenance().to_le_bytes());
+        code.extend([0xff, 0x15, 2, 0, 0, 0]); // call [rip + 2]
+        code.extend([0xeb, 8]); // jmp go
+        code.extend((irql_breach as *const ()).expose_provenance().to_le_bytes());
+    }
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // go: jmp [rip]
     code.extend(target.to_le_bytes());
     code
+}
+
+/// Judges a call with the row in r11. Keeps every register in which arguments can be.
+///
+/// # Safety
+///
+/// A thunk alone calls it.
+#[unsafe(naked)]
+unsafe extern "win64" fn irql_breach() {
+    std::arch::naked_asm!(
+        "push rax",
+        "push rcx",
+        "push rdx",
+        "push r8",
+        "push r9",
+        "push r10",
+        // Room for six vector registers, and for the arguments of the callee.
+        "sub rsp, 128",
+        "movups [rsp + 32], xmm0",
+        "movups [rsp + 48], xmm1",
+        "movups [rsp + 64], xmm2",
+        "movups [rsp + 80], xmm3",
+        "movups [rsp + 96], xmm4",
+        "movups [rsp + 112], xmm5",
+        "mov rcx, r11",
+        "call {judge}",
+        "movups xmm0, [rsp + 32]",
+        "movups xmm1, [rsp + 48]",
+        "movups xmm2, [rsp + 64]",
+        "movups xmm3, [rsp + 80]",
+        "movups xmm4, [rsp + 96]",
+        "movups xmm5, [rsp + 112]",
+        "add rsp, 128",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdx",
+        "pop rcx",
+        "pop rax",
+        "ret",
+        judge = sym judge,
+    )
+}
+
+extern "win64" fn judge(row: &'static ImportIrql) {
+    if let Some(block) = ProcessorBlock::existing() {
+        judge_in_thunk(row, block.irql());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import_irql::irql_of;
+    use crate::import_table::imports;
+    use crate::processor::set_irql_number;
+    use crate::testing::{broken_rules, fly_with};
+
+    type Function = extern "win64" fn(u64, f64, u64, f64, u64, f64) -> f64;
+
+    /// Stands for any import. Its arguments are in registers of both kinds and on the stack.
+    extern "win64" fn target(a: u64, b: f64, c: u64, d: f64, e: u64, f: f64) -> f64 {
+        let halves = [a, c, e].map(|value| f64::from(u32::try_from(value).unwrap()));
+        halves.iter().sum::<f64>() * 1000.0 + b + d + f
+    }
+
+    /// The rules that a call at an IRQL breaks, through the thunk of an import.
+    fn call_at(irql: u8, thunks: &Thunks, number: usize) -> Vec<String> {
+        let address = std::ptr::with_exposed_provenance::<()>(thunks.address(number));
+        // SAFETY: The thunk jumps to `target`, which has this type.
+        let function: Function = unsafe { std::mem::transmute(address) };
+        fly_with(0, |host, log, _| {
+            ProcessorBlock::of_this_thread();
+            crate::processor::run_driver(host, log, || {
+                ProcessorBlock::of_this_thread().set_irql(0);
+                set_irql_number(irql);
+                let sum = function(1, 0.5, 2, 0.25, 4, 0.125);
+                assert!((sum - 7000.875).abs() < 1e-9, "the thunk changed an argument: {sum}");
+                set_irql_number(0);
+            });
+            broken_rules(log)
+        })
+    }
+
+    #[test]
+    fn each_import_is_accused_one_level_outside_its_limits_and_not_at_them() {
+        let functions: Vec<&str> =
+            imports().filter(|import| !import.is_variable).map(|import| import.name).collect();
+        let address = (target as *const ()).expose_provenance();
+        let binding = |name: &&str| Binding::Function { address, irql: irql_of(name) };
+        let bindings: Vec<Binding> = functions.iter().map(binding).collect();
+        let thunks = Thunks::new(&bindings).unwrap();
+        let mut judged = 0;
+        for (number, name) in functions.iter().enumerate() {
+            let (lowest, highest) = irql_of(name).unwrap().limits();
+            for irql in [lowest, highest] {
+                assert_eq!(call_at(irql, &thunks, number), Vec::<String>::new(), "{name}");
+            }
+            let below = lowest.checked_sub(1);
+            let above = (highest < 15).then_some(highest + 1);
+            for irql in below.into_iter().chain(above) {
+                let found = call_at(irql, &thunks, number);
+                let is_named = found.len() == 1
+                    && found[0].contains("WT-LEVEL-001")
+                    && found[0].contains(&format!("{name} was called at"));
+                assert!(is_named, "{name} at IRQL {irql}: {found:?}");
+                judged += 1;
+            }
+        }
+        assert!(judged > 250, "{judged} limits are judged");
+    }
+
+    #[test]
+    fn a_function_that_judges_itself_is_not_accused_twice() {
+        let address = (crate::zw::ZwClose as *const ()).expose_provenance();
+        let binding = Binding::Function { address, irql: irql_of("ZwClose") };
+        let thunks = Thunks::new(&[binding]).unwrap();
+        let address = std::ptr::with_exposed_provenance::<()>(thunks.address(0));
+        // SAFETY: The thunk jumps to `ZwClose`, which takes and returns an integer.
+        let close: extern "win64" fn(usize) -> i32 = unsafe { std::mem::transmute(address) };
+        fly_with(0, |host, log, _| {
+            ProcessorBlock::of_this_thread();
+            crate::processor::run_driver(host, log, || {
+                set_irql_number(2);
+                close(0);
+                close(0);
+                set_irql_number(0);
+            });
+            assert_eq!(broken_rules(log).len(), 2, "once for each call");
+        });
+    }
 }

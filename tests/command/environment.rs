@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a report that cannot be read is a failed test")]
 
 use crate::images::drivers_folder;
-use harness::command::json;
+use harness::command::{json, text as output};
 use serde_json::Value;
 
 /// The first finding of a bad driver in a scenario, with its file.
@@ -81,6 +81,69 @@ fn a_deadlock_is_named_with_the_places_of_the_locks() {
     assert_found("inverts-lock-order", DDI, "WT-LOCK-002", &order, Some("UseLocks"));
     let wait = ["KeDelayExecutionThread waits", "(acquired in UseLocks (environment_flaws.h:"];
     assert_found("waits-with-spin-lock", DDI, "WT-LOCK-003", &wait, Some("UseLocks"));
+}
+
+/// The functions of a stack.
+fn functions(stack: &Value) -> Vec<&str> {
+    stack.as_array().unwrap().iter().map(|frame| frame["function"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn an_inverted_order_is_named_with_the_stacks_of_both_threads() {
+    for (name, import, other) in [
+        ("inverts-mutex-order", "ExAcquireFastMutex", "a mutex while the thread holds another one"),
+        (
+            "inverts-resource-order",
+            "KeWaitForSingleObject",
+            "a mutex while the thread holds a resource",
+        ),
+    ] {
+        for extension in ["sys", "so"] {
+            let (file, finding) = first_finding(name, DDI, extension);
+            assert_eq!(finding["rule"], "WT-LOCK-002", "{file}: {finding}");
+            let message = finding["message"].as_str().unwrap();
+            let texts = [
+                other,
+                "the one that is requested now in AcquireInOrder (environment_flaws.h:",
+                "two threads can wait for each other for ever",
+            ];
+            for text in texts {
+                assert!(message.contains(text), "{file}: {text} is not in: {message}");
+            }
+            assert!(message.starts_with(import), "{file}: {message}");
+            let own = functions(&finding["stack"]);
+            assert_eq!(own[0], "InvertOrder", "{file}: {finding}");
+            let last = own.last().unwrap();
+            assert!(["SgStartDevice", "StartDevice"].contains(last), "{file}: {finding}");
+            let threads = finding["threads"].as_array().unwrap();
+            assert_eq!(threads.len(), 1, "{file}: {finding}");
+            let stack = functions(&threads[0]["stack"]);
+            assert_eq!(stack, ["AcquireInOrder", "LockThread"], "{file}: {finding}");
+            let thread = &threads[0]["thread"];
+            assert!(message.contains(&format!("(by t{thread}: ")), "{file}: {message}");
+            // It repeats, and the text shows both stacks.
+            assert_eq!(first_finding(name, DDI, extension).1, finding, "{file}");
+            let (_, text) = output(&["check", &file, "--scenario", DDI]);
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let label = format!("stack t{thread} AcquireInOrder (environment_flaws.h:");
+            let at = lines.iter().position(|line| line.starts_with(&label));
+            let at = at.unwrap_or_else(|| panic!("{file}: {text}"));
+            assert!(lines[at + 1].starts_with("LockThread (environment_flaws.h:"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_order_of_locks_that_is_not_remembered_is_not_judged_and_the_report_says_so() {
+    let file = drivers_folder().join("bad/holds-many-locks.sys");
+    let file = file.into_os_string().into_string().unwrap();
+    let (code, report) = json(&["check", &file, "--scenario", DDI]);
+    assert_eq!(code, 0, "{report}");
+    // 100 locks are 4,950 pairs, and UseLocks has one more.
+    assert_eq!(report["scenarios"][0]["lock_orders_left_out"], 855, "{report}");
+    let (_, text) = output(&["check", &file, "--scenario", DDI]);
+    let needs = "the order of 855 acquisitions of a lock under another one (needs room for more";
+    assert_eq!(text.matches(needs).count(), 1, "{text}");
 }
 
 #[test]

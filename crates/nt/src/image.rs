@@ -36,8 +36,8 @@ mod unwind_tests;
 mod user_memory;
 mod watchdog;
 
-pub(crate) use call_place::place;
-pub use call_place::{CODE, ImportCall};
+pub use call_place::{CODE, ImportCall, ThreadFrames};
+pub(crate) use call_place::{place, with_other_thread};
 pub use channel::{Channel, Number};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;

@@ -4,11 +4,12 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::write_spin_lock;
+use crate::held_locks::forget_locks;
 use crate::import_table::import_rows;
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
 use crate::processor::{
-    acquire_spin_lock, current, forget_spin_locks, is_spin_lock_held, number, release_spin_lock,
-    set_number, try_acquire_spin_lock,
+    acquire_spin_lock, current, is_spin_lock_held, number, release_spin_lock, set_number,
+    try_acquire_spin_lock,
 };
 use crate::waits::{judge_at_least, judge_level};
 use abi::BOOLEAN;
@@ -47,7 +48,7 @@ pub struct LockQueueHandle {
 ///
 /// `lock` is NULL or points to a `KSPIN_LOCK`.
 pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
-    forget_spin_locks(&(lock.addr()..lock.addr() + 1));
+    forget_locks(&(lock.addr()..lock.addr() + 1));
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, false) };
 }
@@ -61,7 +62,7 @@ pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize
     const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
     judge_dispatch(NAME);
     let before = set_number(NAME, DISPATCH_LEVEL);
-    acquire_spin_lock(NAME, lock.addr());
+    acquire_spin_lock(NAME, lock.addr(), false);
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
     before
@@ -96,7 +97,7 @@ unsafe fn acquire(import: &'static str, lock: *mut usize) {
     if let Some((host, log)) = current(import) {
         judge_at_least(&host, &log, import, Irql::Dispatch);
     }
-    acquire_spin_lock(import, lock.addr());
+    acquire_spin_lock(import, lock.addr(), false);
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
 }

@@ -30,6 +30,7 @@ mod executive;
 mod format;
 mod guard;
 mod handles;
+mod held_locks;
 pub mod image;
 mod import_table;
 pub mod io;

@@ -9,8 +9,9 @@
 use crate::abandon::{self, Abandoned};
 use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::held_locks::{self, HeldLock, LockKind};
 use crate::image::DriverWaits;
-use crate::processor::{current, level};
+use crate::processor::{self, current, level};
 use flight::{
     At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RuleId, WaitResult, WaitToken,
 };
@@ -143,10 +144,16 @@ pub(crate) fn wait(
     let highest = if timeout == Timeout::Poll { Irql::Dispatch } else { Irql::Passive };
     judge_wait_level(&host, &log, name, timeout, highest);
     let thread = crate::ps::current_thread();
+    // Another wait ends without the mutex.
+    if timeout == Timeout::Never && (all || objects.len() == 1) {
+        judge_mutex_order(&log, name, objects, thread);
+    }
     let mut waited = false;
     loop {
         let token = match attempt(objects, all, thread, timeout == Timeout::Poll) {
             Ok((index, by)) => {
+                let consumed = if all { objects } else { &objects[index..=index] };
+                remember_mutexes(name, consumed);
                 if waited {
                     log_wait(&log, name, &format!("set at {by}"));
                 }
@@ -260,6 +267,28 @@ fn attempt(
     Err(Some(token))
 }
 
+/// Entry rule: mutexes are acquired in the same order as before. One that the thread owns is not
+/// waited for.
+fn judge_mutex_order(log: &Log, name: &'static str, objects: &[ObjectMemory], thread: usize) {
+    let is_other = |object: &&ObjectMemory| {
+        object.kind() == Some(ObjectKind::Mutex) && crate::ke_mutex::owner(**object) != thread
+    };
+    for mutex in objects.iter().filter(is_other) {
+        let new = HeldLock::new(LockKind::Mutex, mutex.address());
+        held_locks::judge_lock_order(log, name, &processor::held_locks(name), new);
+    }
+}
+
+/// Remembers the mutexes that a satisfied wait has acquired for the first time.
+fn remember_mutexes(name: &'static str, objects: &[ObjectMemory]) {
+    let is_new = |object: &&ObjectMemory| {
+        object.kind() == Some(ObjectKind::Mutex) && object.signal_state() == 0
+    };
+    for mutex in objects.iter().filter(is_new) {
+        processor::lock_acquired(name, HeldLock::new(LockKind::Mutex, mutex.address()));
+    }
+}
+
 /// Removes the token of a wait that ended without a signal.
 fn dequeue(objects: &[ObjectMemory], token: &WaitToken) {
     let mut waiters = waiters();
@@ -314,7 +343,7 @@ fn judge_wait_level(
     timeout: Timeout,
     highest: Irql,
 ) {
-    if timeout == Timeout::Poll || !crate::processor::judge_wait(name) {
+    if timeout == Timeout::Poll || !held_locks::judge_wait(name) {
         judge_level(host, log, name, highest);
     }
 }

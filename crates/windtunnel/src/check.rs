@@ -344,6 +344,12 @@ impl CheckReport {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()
     }
 
+    /// Acquisitions of a lock under another one whose order was not remembered.
+    pub fn lock_orders_left_out(&self) -> u64 {
+        let left_out = self.scenarios.iter().map(|report| report.lock_orders_left_out);
+        left_out.sum()
+    }
+
     /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check
     /// stopped with an internal error; 128 and its number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {

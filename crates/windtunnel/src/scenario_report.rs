@@ -56,6 +56,8 @@ pub struct ScenarioReport {
     pub missing: BTreeMap<String, u64>,
     /// Pool blocks that were to be guarded, but there was no room for their inaccessible pages.
     pub unguarded: u64,
+    /// Acquisitions of a lock under another one whose order was not remembered.
+    pub lock_orders_left_out: u64,
 }
 
 impl ScenarioReport {
@@ -95,11 +97,15 @@ impl ScenarioReport {
         }
         self.flights += 1;
         self.events += flight_result.events.len();
-        let unguarded = flight_result.events.iter().map(|event| match event.kind {
-            EventKind::PoolUnguarded { blocks } => blocks,
-            _ => 0,
-        });
-        self.unguarded += unguarded.sum::<u64>();
+        for event in &flight_result.events {
+            match event.kind {
+                EventKind::PoolUnguarded { blocks } => self.unguarded += blocks,
+                EventKind::LockOrderLeftOut { acquisitions } => {
+                    self.lock_orders_left_out += acquisitions;
+                }
+                _ => (),
+            }
+        }
         self.rule_counts.add(&flight_result.rule_counts);
         self.called.extend(flight_result.called);
         for (name, times) in flight_result.missing {

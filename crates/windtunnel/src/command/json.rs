@@ -6,7 +6,7 @@ use kernel::LiveObjects;
 use nt::image::DriverImage;
 use serde_json::{Value, json};
 use std::path::Path;
-use verify::{Finding, Severity, StackFrame};
+use verify::{Finding, Severity, StackFrame, ThreadStack};
 use windtunnel::{
     AllowEntry, AllowList, AllowedFinding, CheckReport, Driver, DriverFile, ReportedFinding,
     ScenarioReport, sentence,
@@ -139,6 +139,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
         "unguarded_blocks": scenario_report.unguarded,
+        "lock_orders_left_out": scenario_report.lock_orders_left_out,
     });
     if looks {
         let look =
@@ -169,7 +170,16 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "link": entry.and_then(verify::Entry::link),
         "repeat": repeat,
         "stack": it.stack.iter().map(frame).collect::<Vec<_>>(),
+        "threads": it.threads.iter().map(thread).collect::<Vec<_>>(),
         "consequences": it.consequences.iter().map(consequence).collect::<Vec<_>>(),
+    })
+}
+
+/// The call stack of another thread.
+fn thread(thread: &ThreadStack) -> Value {
+    json!({
+        "thread": thread.thread,
+        "stack": thread.stack.iter().map(frame).collect::<Vec<_>>(),
     })
 }
 

@@ -410,9 +410,18 @@ fn print_not_judged_line(report: &CheckReport) {
     if unguarded > 0 {
         parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
     }
+    parts.extend(lock_orders(report));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
+}
+
+/// The lock acquisitions whose order was not judged.
+fn lock_orders(report: &CheckReport) -> Option<String> {
+    let left_out = usize::try_from(report.lock_orders_left_out()).unwrap_or(usize::MAX);
+    let what = plural(left_out, "acquisition");
+    let needs = "needs room for more than 4096 pairs of locks, or for more than 8 ways to hold one";
+    (left_out > 0).then(|| format!("the order of {what} of a lock under another one ({needs})"))
 }
 
 /// Prints what the run did not judge, as lists.
@@ -424,6 +433,9 @@ fn print_not_judged(report: &CheckReport) {
     let outside = flight::ExecutionContext::calls_without_context();
     if !outside.is_empty() {
         print_list("called on a thread that runs no driver", &outside);
+    }
+    if let Some(orders) = lock_orders(report) {
+        println!("  {orders}");
     }
     let catalogue = verify::catalogue().len();
     println!(

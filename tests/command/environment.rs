@@ -155,6 +155,52 @@ fn a_kernel_stack_has_24_kibibytes() {
     }
 }
 
+/// The deepest use of the stack by a driver in a scenario.
+fn deepest_stack(name: &str, scenario: &str, extension: &str) -> (String, Value) {
+    let file = drivers_folder().join("bad").join(format!("{name}.{extension}"));
+    let file = file.into_os_string().into_string().unwrap();
+    let (code, report) = json(&["check", &file, "--scenario", scenario]);
+    assert_eq!(code, 0, "{file}: {report}");
+    (file, report["scenarios"][0]["deepest_stack"].clone())
+}
+
+#[test]
+fn the_deepest_use_of_the_stack_is_reported_with_its_place() {
+    // What is around the frame: the functions of the driver that lead to it. One of them, in displib,
+    // has a copy of DXGKRNL_INTERFACE in its frame.
+    const AROUND: u64 = 2500;
+    for extension in ["sys", "so"] {
+        // A frame of 20,000 bytes, in a function that calls nothing.
+        let (file, stack) = deepest_stack("frame-that-fits", DDI, extension);
+        let bytes = stack["bytes"].as_u64().unwrap();
+        assert!((20_000..20_000 + AROUND).contains(&bytes), "{file}: {stack}");
+        assert_eq!(stack["function"], "DxgkDdiStartDevice", "{file}");
+        assert_eq!(stack["import"], Value::Null, "{file}");
+        assert_eq!(deepest_stack("frame-that-fits", DDI, extension).1, stack, "it repeats");
+        let (_, text) = output(&["check", &file, "--scenario", DDI]);
+        let line = format!(
+            "Kernel stack: {bytes} of 24576 bytes used in DxgkDdiStartDevice (create-standalone)\n"
+        );
+        assert_eq!(text.matches(&line).count(), 1, "{text}");
+        // A frame of 3,000 bytes, in a function that calls an import after others were called.
+        let (file, stack) = deepest_stack("calls-import-with-large-frame", DDI, extension);
+        let bytes = stack["bytes"].as_u64().unwrap();
+        assert!((3000..3000 + AROUND).contains(&bytes), "{file}: {stack}");
+        assert_eq!(stack["function"], "DxgkDdiStartDevice", "{file}");
+        assert_eq!(stack["import"], "KeQueryTimeIncrement", "{file}");
+        // Less than half: only with --verbose.
+        let (_, text) = output(&["check", &file, "--scenario", DDI]);
+        assert!(!text.contains("Kernel stack"), "{text}");
+        let (_, text) = output(&["check", &file, "--scenario", DDI, "--verbose"]);
+        let line =
+            "used in DxgkDdiStartDevice at a call of KeQueryTimeIncrement (create-standalone)";
+        assert!(text.contains(line), "{text}");
+        // The frames of Windtunnel are not counted: this driver uses little itself.
+        let (file, stack) = deepest_stack("uses-locks", DDI, extension);
+        assert!((200..3000).contains(&stack["bytes"].as_u64().unwrap()), "{file}: {stack}");
+    }
+}
+
 #[test]
 fn pageable_memory_is_not_there_at_dispatch_level() {
     let texts = [

@@ -4,7 +4,7 @@ use crate::allow::AllowList;
 use crate::child_flight;
 use crate::driver::Driver;
 use crate::driver_file::{FlightOptions, fly_file};
-use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
+use crate::fly::{DeepestStack, FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
@@ -342,6 +342,16 @@ impl CheckReport {
     /// Pool blocks that were to be guarded, but there was no room.
     pub fn unguarded(&self) -> u64 {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()
+    }
+
+    /// The scenario with the deepest use of the kernel stack.
+    pub fn deepest_stack(&self) -> Option<(&'static str, &DeepestStack)> {
+        let stacks = self
+            .scenarios
+            .iter()
+            .filter_map(|report| report.stack.as_ref().map(|stack| (report.scenario, stack)));
+        // The first of equal ones.
+        stacks.rev().max_by_key(|(_, stack)| stack.bytes)
     }
 
     /// Acquisitions of a lock under another one whose order was not remembered.

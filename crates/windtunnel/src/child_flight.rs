@@ -9,7 +9,7 @@ use crate::crash_place::{frames_of_file, name_code};
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
 use crate::driver_file::{DriverFile, FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
-use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
+use crate::fly::{DeepestStack, FlightResult, HostKind, ScenarioRun, judge_events, run_body};
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
@@ -17,7 +17,9 @@ use flight::{
     RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::{Channel, FlightProcess, ImportCall, Number, ProcessEnd, StopSignal, ThreadFrames};
+use nt::image::{
+    Channel, FlightProcess, ImportCall, Number, ProcessEnd, StackDepth, StopSignal, ThreadFrames,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd as _, RawFd};
@@ -69,6 +71,8 @@ struct FlightEnd {
     internal_error: Option<String>,
     /// Why the user-mode driver could not be loaded.
     load_error: Option<String>,
+    /// The deepest use of the kernel stack: bytes, function, number of the import.
+    stack: Option<(u64, Option<String>, Option<u32>)>,
 }
 
 /// A live object.
@@ -244,6 +248,8 @@ impl FlightEnd {
             registration: flown.registration.clone(),
             registers_nothing: flown.registers_nothing,
             began: flown.began,
+            stack: StackDepth::deepest()
+                .map(|deep| (deep.bytes as u64, deep.function.map(str::to_owned), deep.import)),
             ..Self::default()
         }
     }
@@ -266,6 +272,18 @@ pub(crate) struct EventStacks {
     own: BTreeMap<u64, Vec<u64>>,
     /// That of another thread.
     other: BTreeMap<u64, ThreadFrames>,
+}
+
+impl FlightEnd {
+    /// The deepest use of the kernel stack by a driver from a file.
+    fn deepest_stack(&self, file: &DriverFile) -> Option<DeepestStack> {
+        let (bytes, function, import) = self.stack.clone()?;
+        let function = function.unwrap_or_else(|| "a routine that is not a DDI".to_owned());
+        let names = file.image().import_names();
+        let name = |number: u32| names.get(usize::try_from(number).ok()?).copied();
+        let import = import.and_then(name).map(str::to_owned);
+        Some(DeepestStack { bytes, function, import })
+    }
 }
 
 /// What a child wrote.
@@ -398,6 +416,7 @@ pub(crate) fn fly(
     let mut result = judge_events(scenario.name, events, end.counts(), run);
     if let Driver::File(file) = driver {
         result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, &stacks));
+        result.stack = end.deepest_stack(file);
     }
     if let Some(seq) = crash {
         add_stack(&mut result.findings, seq, &stack);

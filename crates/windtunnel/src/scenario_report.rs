@@ -1,7 +1,7 @@
 //! The result of one scenario over all its seeds.
 
 use crate::allow::AllowList;
-use crate::fly::{FlightResult, Outcome};
+use crate::fly::{DeepestStack, FlightResult, Outcome};
 use flight::{Event, EventKind, RuleCounts};
 use kernel::LiveObjects;
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,6 +58,8 @@ pub struct ScenarioReport {
     pub unguarded: u64,
     /// Acquisitions of a lock under another one whose order was not remembered.
     pub lock_orders_left_out: u64,
+    /// The deepest use of the kernel stack by a driver from a file, in all flights.
+    pub stack: Option<DeepestStack>,
 }
 
 impl ScenarioReport {
@@ -94,6 +96,10 @@ impl ScenarioReport {
         }
         if self.live.count() == 0 {
             self.live = flight_result.live;
+        }
+        let bytes = |stack: &Option<DeepestStack>| stack.as_ref().map_or(0, |stack| stack.bytes);
+        if bytes(&flight_result.stack) > bytes(&self.stack) {
+            self.stack = flight_result.stack;
         }
         self.flights += 1;
         self.events += flight_result.events.len();

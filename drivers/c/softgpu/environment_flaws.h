@@ -257,6 +257,16 @@ __attribute__((noinline)) static PAGED void LeakOne(PADAPTER adapter)
 }
 #endif
 
+#ifdef FLAW_CALLS_IMPORT_IN_FRAME
+__attribute__((noinline)) static PAGED ULONG CallInLargeFrame(ULONG value)
+{
+    volatile char frame[3000];
+
+    frame[value % sizeof(frame)] = (char)value;
+    return KeQueryTimeIncrement() + (ULONG)frame[value % sizeof(frame)];
+}
+#endif
+
 #ifdef FLAW_ASSERTION
 /* 1: ASSERT; 2: NT_ASSERT. */
 __attribute__((noinline)) static PAGED void FailAssertion(void)

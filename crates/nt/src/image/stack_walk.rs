@@ -77,7 +77,7 @@ impl MappedObjects {
 }
 
 /// The range, the offset in the file and the path of a line of the list of mappings.
-fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
+pub(super) fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();

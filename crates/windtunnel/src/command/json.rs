@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use verify::{Finding, Severity, StackFrame, ThreadStack};
 use windtunnel::{
-    AllowEntry, AllowList, AllowedFinding, CheckReport, Driver, DriverFile, ReportedFinding,
-    ScenarioReport, sentence,
+    AllowEntry, AllowList, AllowedFinding, CheckReport, DeepestStack, Driver, DriverFile,
+    ReportedFinding, ScenarioReport, sentence,
 };
 
 /// The version of the JSON schema: `docs/report.schema.json` describes the report of a check.
@@ -140,6 +140,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "live": scenario_report.live.count(),
         "unguarded_blocks": scenario_report.unguarded,
         "lock_orders_left_out": scenario_report.lock_orders_left_out,
+        "deepest_stack": scenario_report.stack.as_ref().map(deepest_stack),
     });
     if looks {
         let look =
@@ -173,6 +174,11 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "threads": it.threads.iter().map(thread).collect::<Vec<_>>(),
         "consequences": it.consequences.iter().map(consequence).collect::<Vec<_>>(),
     })
+}
+
+/// The deepest use of the kernel stack.
+fn deepest_stack(stack: &DeepestStack) -> Value {
+    json!({ "bytes": stack.bytes, "function": stack.function, "import": stack.import })
 }
 
 /// The call stack of another thread.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
-    AllowList, BUILT_IN, CheckReport, Colour, Driver, DriverFile, FindingGroup, HostKind,
-    NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
+    AllowList, BUILT_IN, CheckReport, Colour, DeepestStack, Driver, DriverFile, FindingGroup,
+    HostKind, NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -143,6 +143,7 @@ pub(crate) fn print(
     } else {
         print_not_judged_line(report);
     }
+    print_stack(report, style.verbose);
     if let Some((path, allow)) = allow {
         print_allowed(report, path, allow);
     }
@@ -379,6 +380,19 @@ fn verdict(
 pub(crate) fn stopped_by(signal: StopSignal, report: &CheckReport, total: u64) -> String {
     let flown = report.flight_count();
     format!("{} stopped the check after {flown} of {total} flights", signal.name())
+}
+
+/// Prints the deepest use of the kernel stack: if it is more than half, or if all is listed.
+fn print_stack(report: &CheckReport, verbose: bool) {
+    const KERNEL_STACK: u64 = nt::image::KERNEL_STACK as u64;
+    let Some((scenario, stack)) = report.deepest_stack() else { return };
+    if verbose || stack.bytes > KERNEL_STACK / 2 {
+        let DeepestStack { bytes, function, import } = stack;
+        let import = import.as_ref().map_or(String::new(), |name| format!(" at a call of {name}"));
+        println!(
+            "\nKernel stack: {bytes} of {KERNEL_STACK} bytes used in {function}{import} ({scenario})"
+        );
+    }
 }
 
 /// What the run did not judge, in one line.
